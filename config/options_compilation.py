@@ -1,0 +1,256 @@
+"""Options of the compiler, its caches and export."""
+
+from __future__ import annotations
+
+from .kinds import Bool, Enum, Float, Int, Optional, Str
+from .registry import NOT_YET, Affects, Scope, option
+
+jax2tf_associative_scan_reductions = option(
+    "jax2tf_associative_scan_reductions",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Lower cumulative reductions to an associative scan.",
+    no_effect=NOT_YET,
+)
+
+jax2tf_default_native_serialization = option(
+    "jax2tf_default_native_serialization",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Belongs to a converter to another framework.",
+    no_effect="that converter is not part of pyjax",
+)
+
+compilation_cache_dir = option(
+    "jax_compilation_cache_dir",
+    kind=Optional(Str()),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Directory of the persistent compilation cache.",
+    no_effect=NOT_YET,
+)
+
+compilation_cache_expect_pgle = option(
+    "jax_compilation_cache_expect_pgle",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Prefer persistent entries compiled with measured costs.",
+    no_effect=NOT_YET,
+)
+
+compilation_cache_include_metadata_in_key = option(
+    "jax_compilation_cache_include_metadata_in_key",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Make source locations part of persistent cache keys.",
+    no_effect=NOT_YET,
+)
+
+compilation_cache_max_size = option(
+    "jax_compilation_cache_max_size",
+    kind=Int(),
+    default=-1,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Size limit of the persistent cache in bytes; -1: none.",
+    no_effect=NOT_YET,
+)
+
+compiler_enable_remat_pass = option(
+    "jax_compiler_enable_remat_pass",
+    kind=Bool(),
+    default=True,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="Let the compiler recompute values to save memory.",
+    no_effect=NOT_YET,
+)
+
+disable_most_optimizations = option(
+    "jax_disable_most_optimizations",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="Compile quickly instead of well.",
+    no_effect=NOT_YET,
+)
+
+enable_compilation_cache = option(
+    "jax_enable_compilation_cache",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Use the persistent compilation cache if it has a directory.",
+    no_effect=NOT_YET,
+)
+
+enable_pgle = option(
+    "jax_enable_pgle",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Recompile with measured costs after some profiled runs.",
+    no_effect=NOT_YET,
+)
+
+exec_time_optimization_effort = option(
+    "jax_exec_time_optimization_effort",
+    kind=Float(),
+    default=0.0,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Effort spent on run time, -1 to 1.",
+    no_effect=NOT_YET,
+)
+
+export_calling_convention_version = option(
+    "jax_export_calling_convention_version",
+    kind=Int(),
+    default=9,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="Calling convention of exported programs.",
+    no_effect=NOT_YET,
+)
+
+export_ignore_forward_compatibility = option(
+    "jax_export_ignore_forward_compatibility",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="Export with the newest features only.",
+    no_effect=NOT_YET,
+)
+
+memory_fitting_effort = option(
+    "jax_memory_fitting_effort",
+    kind=Float(),
+    default=0.0,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Effort spent on lower memory use, -1 to 1.",
+    no_effect=NOT_YET,
+)
+
+memory_fitting_level = option(
+    "jax_memory_fitting_level",
+    kind=Enum(("UNKNOWN", "O0", "O1", "O2", "O3")),
+    default="O2",
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Effort spent on lower memory use, O0 to O3.",
+    no_effect=NOT_YET,
+)
+
+optimization_level = option(
+    "jax_optimization_level",
+    kind=Enum(("UNKNOWN", "O0", "O1", "O2", "O3")),
+    default="UNKNOWN",
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Effort of the compiler, O0 to O3.",
+    no_effect=NOT_YET,
+)
+
+persistent_cache_enable_xla_caches = option(
+    "jax_persistent_cache_enable_xla_caches",
+    kind=Str(),
+    default="xla_gpu_per_fusion_autotune_cache_dir",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Which compiler-internal caches live in the persistent cache.",
+    no_effect=NOT_YET,
+)
+
+persistent_cache_min_compile_time_secs = option(
+    "jax_persistent_cache_min_compile_time_secs",
+    kind=Float(),
+    default=1.0,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Persist only programs that took at least this long to compile.",
+    no_effect=NOT_YET,
+)
+
+persistent_cache_min_entry_size_bytes = option(
+    "jax_persistent_cache_min_entry_size_bytes",
+    kind=Int(),
+    default=0,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Persist only entries of at least this size.",
+    no_effect=NOT_YET,
+)
+
+pgle_aggregation_percentile = option(
+    "jax_pgle_aggregation_percentile",
+    kind=Int(),
+    default=90,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Percentile that sums up the measured costs.",
+    no_effect=NOT_YET,
+)
+
+pgle_profiling_runs = option(
+    "jax_pgle_profiling_runs",
+    kind=Int(),
+    default=3,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Runs to profile before recompiling.",
+    no_effect=NOT_YET,
+)
+
+raise_persistent_cache_errors = option(
+    "jax_raise_persistent_cache_errors",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Raise errors of the persistent cache instead of warning.",
+    no_effect=NOT_YET,
+)
+
+remove_custom_partitioning_ptr_from_cache_key = option(
+    "jax_remove_custom_partitioning_ptr_from_cache_key",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Leave pointers of custom partitioning out of persistent cache keys.",
+    no_effect=NOT_YET,
+)
+
+use_shardy_partitioner = option(
+    "jax_use_shardy_partitioner",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="Write shardings in the sharding dialect.",
+    no_effect=NOT_YET,
+)
+
+xla_profile_version = option(
+    "jax_xla_profile_version",
+    kind=Int(),
+    default=0,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Profile version recorded in compile options.",
+    no_effect=NOT_YET,
+)

@@ -1,0 +1,269 @@
+"""Options for finding errors: checks, tracebacks, error behaviour."""
+
+from __future__ import annotations
+
+from .kinds import Bool, Enum, Int, Optional, Str
+from .registry import NOT_YET, Affects, Scope, option
+
+check_vma = option(
+    "check_vma",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Check along which mesh axes values vary inside shard_map.",
+    no_effect=NOT_YET,
+)
+
+eager_constant_folding = option(
+    "eager_constant_folding",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Fold constant expressions while tracing.",
+    no_effect=NOT_YET,
+)
+
+array_garbage_collection_guard = option(
+    "jax_array_garbage_collection_guard",
+    kind=Optional(Enum(("allow", "log", "fatal"))),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="What happens when only the cycle collector frees an array: allow, log or fatal.",
+    no_effect=NOT_YET,
+)
+
+check_tracer_leaks = option(
+    "jax_check_tracer_leaks",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="At the end of a trace, raise if one of its tracers is still referenced.",
+)
+
+custom_vjp_disable_shape_check = option(
+    "jax_custom_vjp_disable_shape_check",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Accept cotangents of another shape from custom_vjp rules.",
+    no_effect=NOT_YET,
+)
+
+debug_infs = option(
+    "jax_debug_infs",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Raise FloatingPointError where an infinity first appears.",
+    no_effect=NOT_YET,
+)
+
+debug_nans = option(
+    "jax_debug_nans",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Raise FloatingPointError where a NaN first appears.",
+)
+
+disable_jit = option(
+    "jax_disable_jit",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Run jit, scan, while_loop and cond operation by operation in Python.",
+)
+
+disable_vmap_shmap_error = option(
+    "jax_disable_vmap_shmap_error",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Do not raise for vmap of shard_map with spmd_axis_name.",
+    no_effect=NOT_YET,
+)
+
+disallow_mesh_context_manager = option(
+    "jax_disallow_mesh_context_manager",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Make `with mesh:` an error.",
+    no_effect=NOT_YET,
+)
+
+enable_checks = option(
+    "jax_enable_checks",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Check jaxprs and HLO between stages.",
+)
+
+enable_custom_vjp_by_custom_transpose = option(
+    "jax_enable_custom_vjp_by_custom_transpose",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Build custom_vjp from custom_jvp and custom transposes.",
+    no_effect=NOT_YET,
+)
+
+enable_empty_arrays = option(
+    "jax_enable_empty_arrays",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Allow arrays without any shard.",
+    no_effect=NOT_YET,
+)
+
+error_checking_behavior_divide = option(
+    "jax_error_checking_behavior_divide",
+    kind=Enum(("ignore", "raise")),
+    default="ignore",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What division by zero does under error checking: ignore or raise.",
+    no_effect=NOT_YET,
+)
+
+error_checking_behavior_nan = option(
+    "jax_error_checking_behavior_nan",
+    kind=Enum(("ignore", "raise")),
+    default="ignore",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What a NaN result does under error checking: ignore or raise.",
+    no_effect=NOT_YET,
+)
+
+error_checking_behavior_oob = option(
+    "jax_error_checking_behavior_oob",
+    kind=Enum(("ignore", "raise")),
+    default="ignore",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What an out-of-bounds index does under error checking: ignore or raise.",
+    no_effect=NOT_YET,
+)
+
+experimental_unsafe_xla_runtime_errors = option(
+    "jax_experimental_unsafe_xla_runtime_errors",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="checkify.check raises from inside plain jit.",
+    no_effect=NOT_YET,
+)
+
+hlo_source_file_canonicalization_regex = option(
+    "jax_hlo_source_file_canonicalization_regex",
+    kind=Optional(Str()),
+    default=None,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="Remove what this regular expression matches from source paths in HLO metadata.",
+    no_effect=NOT_YET,
+)
+
+include_debug_info_in_dumps = option(
+    "jax_include_debug_info_in_dumps",
+    kind=Str(),
+    default="True",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Write source locations into dumped programs.",
+    no_effect=NOT_YET,
+)
+
+include_full_tracebacks_in_locations = option(
+    "jax_include_full_tracebacks_in_locations",
+    kind=Bool(),
+    default=True,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="Keep whole tracebacks in the locations of lowered programs.",
+    no_effect=NOT_YET,
+)
+
+mutable_array_checks = option(
+    "jax_mutable_array_checks",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Check that mutable arrays are not aliased.",
+    no_effect=NOT_YET,
+)
+
+no_tracing = option(
+    "jax_no_tracing",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Raise if jit would have to trace a function.",
+)
+
+pprint_use_color = option(
+    "jax_pprint_use_color",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Colour jaxprs printed to a terminal.",
+)
+
+traceback_filtering = option(
+    "jax_traceback_filtering",
+    kind=Enum(("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")),
+    default="auto",
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="How much of the library a user traceback shows.",
+)
+
+traceback_in_locations_limit = option(
+    "jax_traceback_in_locations_limit",
+    kind=Int(),
+    default=10,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="How many stack frames an operation of the lowered program carries; -1: all.",
+    no_effect=NOT_YET,
+)
+
+tracer_error_num_traceback_frames = option(
+    "jax_tracer_error_num_traceback_frames",
+    kind=Int(),
+    default=5,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="How many frames errors about tracers show.",
+    no_effect=NOT_YET,
+)
+
+use_direct_linearize = option(
+    "jax_use_direct_linearize",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Linearize without going through jvp and partial evaluation.",
+    no_effect=NOT_YET,
+)

@@ -1,0 +1,233 @@
+"""Options that choose devices and distribute work."""
+
+from __future__ import annotations
+
+from .kinds import Bool, Enum, Int, Object, Optional, Str
+from .registry import NOT_YET, Affects, Scope, option
+
+backend_target = option(
+    "jax_backend_target",
+    kind=Str(),
+    default="",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Address of a remote backend.",
+    no_effect=NOT_YET,
+)
+
+bcoo_cusparse_lowering = option(
+    "jax_bcoo_cusparse_lowering",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="Sparse products on GPUs call the vendor library.",
+    no_effect=NOT_YET,
+)
+
+check_proxy_envs = option(
+    "jax_check_proxy_envs",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Warn about proxy variables when a distributed program starts.",
+    no_effect=NOT_YET,
+)
+
+cpu_collectives_implementation = option(
+    "jax_cpu_collectives_implementation",
+    kind=Enum(("gloo", "mpi", "megascale")),
+    default="gloo",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Engine of collectives between CPU processes.",
+    no_effect=NOT_YET,
+)
+
+cpu_enable_async_dispatch = option(
+    "jax_cpu_enable_async_dispatch",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Return from a call before a long computation ends.",
+    no_effect=NOT_YET,
+)
+
+cpu_enable_gloo_collectives = option(
+    "jax_cpu_enable_gloo_collectives",
+    kind=Bool(),
+    default=False,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Older switch for CPU collectives.",
+    no_effect=NOT_YET,
+)
+
+cuda_visible_devices = option(
+    "jax_cuda_visible_devices",
+    kind=Str(),
+    default="all",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="NVIDIA GPUs to use, comma-separated, or all.",
+    no_effect=NOT_YET,
+)
+
+default_device = option(
+    "jax_default_device",
+    kind=Object("a Device, a platform name, or None"),
+    default=None,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Where uncommitted arrays and computations go: a Device or a platform name.",
+)
+
+mock_gpu_topology = option(
+    "jax_mock_gpu_topology",
+    kind=Str(),
+    default="",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Pretend to have this GPU topology, to compile without running.",
+    no_effect=NOT_YET,
+)
+
+num_cpu_devices = option(
+    "jax_num_cpu_devices",
+    kind=Int(),
+    default=-1,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="How many CPU devices to make; -1: as XLA_FLAGS says, else one.",
+    no_effect=NOT_YET,
+)
+
+pjrt_client_create_options = option(
+    "jax_pjrt_client_create_options",
+    kind=Optional(Str()),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Options for the client of the default platform.",
+    no_effect=NOT_YET,
+)
+
+platform_name = option(
+    "jax_platform_name",
+    kind=Str(),
+    default="",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Older spelling of the default platform.",
+)
+
+platforms = option(
+    "jax_platforms",
+    kind=Optional(Str()),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Platforms to initialise, comma-separated, the first is the default; None: all that are there.",
+)
+
+pmap_no_rank_reduction = option(
+    "jax_pmap_no_rank_reduction",
+    kind=Bool(),
+    default=True,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="pmap keeps the mapped axis in shard shapes.",
+    no_effect=NOT_YET,
+)
+
+pmap_shmap_merge = option(
+    "jax_pmap_shmap_merge",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="Build pmap on shard_map.",
+    no_effect=NOT_YET,
+)
+
+rocm_visible_devices = option(
+    "jax_rocm_visible_devices",
+    kind=Str(),
+    default="all",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="AMD GPUs to use.",
+    no_effect="pyjax has no AMD runtime",
+)
+
+transfer_guard = option(
+    "jax_transfer_guard",
+    kind=Optional(Enum(("allow", "log", "disallow", "log_explicit", "disallow_explicit"))),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Guard transfers in all directions: allow, log, disallow (also _explicit).",
+    no_effect=NOT_YET,
+)
+
+transfer_guard_device_to_device = option(
+    "jax_transfer_guard_device_to_device",
+    kind=Optional(Enum(("allow", "log", "disallow", "log_explicit", "disallow_explicit"))),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Guard transfers between devices.",
+    no_effect=NOT_YET,
+)
+
+transfer_guard_device_to_host = option(
+    "jax_transfer_guard_device_to_host",
+    kind=Optional(Enum(("allow", "log", "disallow", "log_explicit", "disallow_explicit"))),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Guard transfers from devices to the host.",
+    no_effect=NOT_YET,
+)
+
+transfer_guard_host_to_device = option(
+    "jax_transfer_guard_host_to_device",
+    kind=Optional(Enum(("allow", "log", "disallow", "log_explicit", "disallow_explicit"))),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.THREAD,
+    help="Guard transfers from the host to devices.",
+    no_effect=NOT_YET,
+)
+
+use_magma = option(
+    "jax_use_magma",
+    kind=Enum(("off", "on", "auto")),
+    default="auto",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Use the MAGMA library for eigenvalues on GPUs.",
+    no_effect="no MAGMA library is used by pyjax",
+)
+
+xla_backend = option(
+    "jax_xla_backend",
+    kind=Str(),
+    default="",
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Older name of a backend; kept for drop-in use.",
+    no_effect=NOT_YET,
+)
+
+mock_num_gpu_processes = option(
+    "mock_num_gpu_processes",
+    kind=Int(),
+    default=0,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Number of processes of the pretended topology.",
+    no_effect=NOT_YET,
+)

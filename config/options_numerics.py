@@ -1,0 +1,140 @@
+"""Options about numbers: dtypes, promotion, precision, random numbers."""
+
+from __future__ import annotations
+
+from .kinds import Bool, Enum, Int, Optional
+from .registry import NOT_YET, Affects, Scope, option
+
+debug_key_reuse = option(
+    "jax_debug_key_reuse",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Using a random key twice raises KeyReuseError.",
+    no_effect=NOT_YET,
+)
+
+default_matmul_precision = option(
+    "jax_default_matmul_precision",
+    kind=Optional(Enum(("default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"))),
+    default=None,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Precision of dot and convolution calls that name none; carried into jaxpr and HLO.",
+)
+
+default_prng_impl = option(
+    "jax_default_prng_impl",
+    kind=Enum(("threefry2x32", "rbg", "unsafe_rbg")),
+    default="threefry2x32",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Random number generator that new keys use.",
+)
+
+dynamic_shapes = option(
+    "jax_dynamic_shapes",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Array sizes may be traced values.",
+    no_effect=NOT_YET,
+)
+
+enable_custom_prng = option(
+    "jax_enable_custom_prng",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="PRNGKey returns typed keys.",
+    no_effect=NOT_YET,
+)
+
+enable_x64 = option(
+    "jax_enable_x64",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Keep 64-bit types. Off: float64, int64 and complex128 requests become their 32-bit forms.",
+)
+
+high_dynamic_range_gumbel = option(
+    "jax_high_dynamic_range_gumbel",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Draw Gumbel samples from two uniforms, so that the far tail is reached.",
+    no_effect=NOT_YET,
+)
+
+legacy_prng_key = option(
+    "jax_legacy_prng_key",
+    kind=Enum(("allow", "warn", "error")),
+    default="allow",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What passing a raw uint32 key does: allow, warn or error.",
+    no_effect=NOT_YET,
+)
+
+numpy_dtype_promotion = option(
+    "jax_numpy_dtype_promotion",
+    kind=Enum(("standard", "strict")),
+    default="standard",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="standard: mix dtypes by the promotion lattice; strict: mixing strongly typed dtypes is an error.",
+)
+
+numpy_rank_promotion = option(
+    "jax_numpy_rank_promotion",
+    kind=Enum(("allow", "warn", "raise")),
+    default="allow",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What implicit broadcasting between arrays of different rank does: allow, warn or raise.",
+)
+
+random_seed_offset = option(
+    "jax_random_seed_offset",
+    kind=Int(),
+    default=0,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Added to the seed of every new key.",
+)
+
+softmax_custom_jvp = option(
+    "jax_softmax_custom_jvp",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Differentiate softmax by its own rule instead of through exp and sum.",
+    no_effect=NOT_YET,
+)
+
+threefry_gpu_kernel_lowering = option(
+    "jax_threefry_gpu_kernel_lowering",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.GLOBAL,
+    help="On GPUs, one kernel for threefry instead of unrolled rounds.",
+    no_effect=NOT_YET,
+)
+
+threefry_partitionable = option(
+    "jax_threefry_partitionable",
+    kind=Bool(),
+    default=True,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Threefry bit stream whose elements depend only on their index (the default), or the older paired one.",
+    no_effect=NOT_YET,
+)

@@ -1,0 +1,270 @@
+"""The option registry: one generic Option, the sources a value may come from, and cache keys.
+
+Knows options, not what they mean. Standard library only.
+
+Precedence: context manager > `config.update` > flag > environment > default. Each source keeps its own
+value, so that leaving a context or clearing a flag uncovers what lay below.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .kinds import AbstractKind
+
+# Why an option that is declared does not act yet; setting it must say so.
+NOT_YET = "pyjax does not implement it yet"
+
+
+class Affects(enum.Enum):
+    """What changes when an option changes; cache keys are built from it."""
+
+    NOTHING = "nothing"
+    TRACE = "trace"
+    COMPILE = "compile"
+
+
+class Scope(enum.Enum):
+    """Who may override an option: any thread for itself (context manager), or only the process."""
+
+    THREAD = "thread"
+    GLOBAL = "global"
+
+
+class Source(enum.IntEnum):
+    """Where a value came from, weakest first."""
+
+    DEFAULT = 0
+    ENVIRONMENT = 1
+    FLAG = 2
+    UPDATE = 3
+    CONTEXT = 4
+
+
+class _ThreadState(threading.local):
+    # Class attributes are every thread's initial values: no initialisation call on the hot path.
+    overrides: dict[Option, list[Any]] | None = None
+    context_key: tuple[Any, ...] | None = None
+
+
+_thread = _ThreadState()
+_options: dict[str, Option] = {}
+_keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
+_global_key: tuple[Any, ...] = ()
+_lock = threading.RLock()
+
+
+class Option:
+    """One configuration option; read it with `.value`.
+
+    Attributes:
+      name: the full public name, `jax_enable_x64`.
+      kind, default, affects, scope, help: as declared.
+      effect: None if the option acts; else why setting it changes nothing (shown once as a UserWarning).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: AbstractKind,
+        default: Any,
+        affects: Affects,
+        scope: Scope,
+        help: str,
+        no_effect: str | None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.affects = affects
+        self.scope = scope
+        self.help = help
+        self.no_effect = no_effect
+        self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
+        self._value = default
+        self._listeners: list[Callable[[Any], None]] = []
+        self._locked: str | None = None
+        self._warned = False
+
+    # -- reading -------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> Any:
+        """The value in force in this thread."""
+        overrides = _thread.overrides
+        if overrides:
+            stack = overrides.get(self)
+            if stack:
+                return stack[-1]
+        return self._value
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the option {self.name} is not its value: write {short_name(self.name)}.value "
+            f"(or pyjax.config.{self.name})"
+        )
+
+    def explain(self) -> str:
+        """One line: the value in force and who set it."""
+        overrides = _thread.overrides
+        if overrides and overrides.get(self):
+            return f"{self.name} = {self.value!r} (context manager in this thread)"
+        source = max(self._layers)
+        return f"{self.name} = {self._value!r} ({self._layers[source][1]})"
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def set(self, value: Any, source: Source, origin: str) -> None:
+        """Set this source's value for the whole process.
+
+        Raises:
+          ValueError, TypeError: bad value; names option, value, what is accepted and `origin`.
+          RuntimeError: the option can no longer change.
+        """
+        with _lock:
+            value = self._checked(value, origin)
+            if self._locked is not None and value != self._value:
+                raise RuntimeError(
+                    f"cannot set {self.name} to {value!r} ({origin}): {self._locked} "
+                    f"Set it before that, for example through the environment variable "
+                    f"{environment_names(self.name)[0]}."
+                )
+            self._layers[source] = (value, origin)
+            self._refresh()
+
+    def clear(self, source: Source) -> None:
+        """Forget the value of one source."""
+        with _lock:
+            if source is not Source.DEFAULT and self._layers.pop(source, None) is not None:
+                self._refresh()
+
+    def _checked(self, value: Any, origin: str) -> Any:
+        try:
+            checked = self.kind.check(value)
+        except (ValueError, TypeError) as error:
+            raise type(error)(
+                f"bad value {value!r} for option {self.name} ({origin}): {error}"
+            ) from None
+        if checked != self.default and self.no_effect is not None and not self._warned:
+            self._warned = True
+            warnings.warn(f"{self.name} is set but has no effect: {self.no_effect}", UserWarning, 4)
+        return checked
+
+    def _refresh(self) -> None:
+        global _global_key
+        old = self._value
+        self._value = self._layers[max(self._layers)][0]
+        if self.affects is not Affects.NOTHING:
+            _global_key = tuple(o._value for o in _keyed)
+        if old != self._value:
+            for listener in self._listeners:
+                listener(self._value)
+
+    @contextmanager
+    def __call__(self, value: Any) -> Iterator[None]:
+        """Context manager: `value` is in force in this thread until the block ends."""
+        if self.scope is not Scope.THREAD:
+            raise TypeError(
+                f"{self.name} holds for the whole process and has no context manager; "
+                f"use pyjax.config.update({self.name!r}, ...)"
+            )
+        value = self._checked(value, "context manager")
+        overrides = _thread.overrides
+        if overrides is None:
+            overrides = _thread.overrides = {}
+        stack = overrides.setdefault(self, [])
+        stack.append(value)
+        _thread.context_key = None
+        try:
+            yield
+        finally:
+            stack.pop()
+            if not stack:
+                del overrides[self]
+            _thread.context_key = None
+
+    def lock(self, reason: str | None) -> None:
+        """Refuse later changes, for options that are read once at start-up; None lifts it."""
+        self._locked = reason
+
+    def on_change(self, listener: Callable[[Any], None]) -> None:
+        """Call `listener(value)` now and whenever the process-wide value changes."""
+        self._listeners.append(listener)
+        listener(self._value)
+
+
+def short_name(name: str) -> str:
+    return name.removeprefix("jax_")
+
+
+def environment_names(name: str) -> tuple[str, ...]:
+    """Environment variables of an option, the first found wins: PYJAX_X, then JAX's own spelling."""
+    return (f"PYJAX_{short_name(name).upper()}", name.upper())
+
+
+def option(
+    name: str,
+    *,
+    kind: AbstractKind,
+    default: Any,
+    affects: Affects,
+    scope: Scope,
+    help: str,
+    no_effect: str | None = None,
+) -> Option:
+    """Declare an option and read its environment variables."""
+    if name in _options:
+        raise ValueError(f"option {name} is declared twice")
+    new = Option(name, kind, default, affects, scope, help, no_effect)
+    _options[name] = new
+    if affects is not Affects.NOTHING:
+        _keyed.append(new)
+    for variable in environment_names(name):
+        text = os.environ.get(variable)
+        if text is not None:
+            origin = f"environment variable {variable}={text}"
+            try:
+                value = kind.parse(text)
+            except ValueError as error:
+                raise ValueError(f"bad value {text!r} for option {name} ({origin}): {error}") from None
+            new.set(value, Source.ENVIRONMENT, origin)
+            break
+    new._refresh()
+    return new
+
+
+def find(name: str) -> Option:
+    """The option called `name`, with or without a `jax_` or `pyjax_` prefix.
+
+    Raises:
+      AttributeError: no such option; the message has the closest match.
+    """
+    bare = name.removeprefix("pyjax_").removeprefix("jax_")
+    for candidate in (name, f"jax_{bare}", bare):
+        if candidate in _options:
+            return _options[candidate]
+    close = difflib.get_close_matches(f"jax_{bare}", _options, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(f"unrecognized config option: {name!r}.{hint}")
+
+
+def all_options() -> dict[str, Option]:
+    """Every option by its full name, in order of declaration."""
+    return dict(_options)
+
+
+def trace_context() -> tuple[Any, ...]:
+    """Values of all options that affect tracing or compilation: part of every cache key."""
+    if not _thread.overrides:
+        return _global_key
+    key = _thread.context_key
+    if key is None:
+        key = _thread.context_key = tuple(o.value for o in _keyed)
+    return key

@@ -1,0 +1,105 @@
+"""HLO instructions: the nodes of a computation's graph. A node is equal by identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xla_backend.hlo.attributes import (
+    NO_ATTRIBUTES,
+    Attributes,
+    ConstantAttributes,
+    GetTupleElementAttributes,
+    ParameterAttributes,
+)
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from xla_backend.hlo.computation import Computation
+
+
+@dataclass(frozen=True, slots=True)
+class OpMetadata:
+    """Where an instruction came from: the framework's op path and the user's line."""
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+
+
+NO_METADATA = OpMetadata()
+
+
+class Instruction:
+    """One operation. `users` and `parent` are maintained by Computation; passes never assign to them."""
+
+    __slots__ = (
+        "annotations",
+        "attributes",
+        "called",
+        "metadata",
+        "name",
+        "opcode",
+        "operands",
+        "parent",
+        "shape",
+        "users",
+    )
+
+    def __init__(
+        self,
+        opcode: Opcode,
+        shape: Shape,
+        operands: list[Instruction] | tuple[Instruction, ...] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        called: list[Computation] | tuple[Computation, ...] = (),
+        metadata: OpMetadata = NO_METADATA,
+        name: str = "",
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        self.opcode = opcode
+        self.shape = shape
+        self.operands: list[Instruction] = list(operands)
+        self.attributes = attributes
+        self.called: list[Computation] = list(called)
+        self.metadata = metadata
+        self.name = name
+        # Attributes any opcode may carry (sharding, frontend_attributes, backend_config, control-predecessors ...),
+        # by their text name; None when there are none.
+        self.annotations = annotations
+        self.users: dict[Instruction, None] = {}  # insertion-ordered set
+        self.parent: Computation | None = None
+
+    # -- typed short cuts used all over the compiler -------------------------------------------
+
+    @property
+    def parameter_number(self) -> int:
+        assert isinstance(self.attributes, ParameterAttributes)
+        return self.attributes.number
+
+    @property
+    def literal_array(self) -> np.ndarray:
+        """Value of a constant (read-only)."""
+        assert isinstance(self.attributes, ConstantAttributes)
+        return self.attributes.literal.array
+
+    @property
+    def tuple_index(self) -> int:
+        assert isinstance(self.attributes, GetTupleElementAttributes)
+        return self.attributes.index
+
+    @property
+    def is_constant(self) -> bool:
+        return self.opcode is Opcode.CONSTANT
+
+    @property
+    def is_root(self) -> bool:
+        return self.parent is not None and self.parent.root is self
+
+    def __repr__(self) -> str:
+        operands = ", ".join("%" + o.name for o in self.operands)
+        return f"%{self.name} = {self.shape} {self.opcode}({operands})"

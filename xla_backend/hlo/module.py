@@ -1,0 +1,114 @@
+"""Modules: the unit of compilation, a set of computations with one entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class InputOutputAlias:
+    """Output leaf `output_index` may (or must) reuse the buffer of parameter `parameter` at `parameter_index`."""
+
+    output_index: tuple[int, ...]
+    parameter: int
+    parameter_index: tuple[int, ...] = ()
+    must_alias: bool = False
+
+
+@dataclass(eq=False)
+class HloModule:
+    """`computations` holds callees before callers; `entry` is among them and comes last when printed."""
+
+    name: str
+    computations: list[Computation] = field(default_factory=list)
+    entry: Computation | None = None
+    is_scheduled: bool = False
+    aliases: tuple[InputOutputAlias, ...] = ()
+    replica_count: int = 1
+    num_partitions: int = 1
+    attributes: dict[str, Any] = field(default_factory=dict)  # other header attributes, by text name
+
+    def unique_computation_name(self, base: str) -> str:
+        names = {c.name for c in self.computations}
+        if base not in names:
+            return base
+        n = 1
+        while f"{base}.{n}" in names:
+            n += 1
+        return f"{base}.{n}"
+
+    def add_computation(self, computation: Computation, *, entry: bool = False) -> Computation:
+        """Take a computation (and, first, those it calls) into the module, with unique names."""
+        if computation.module is self:
+            return computation
+        for node in computation:
+            for callee in node.called:
+                self.add_computation(callee)
+        computation.name = self.unique_computation_name(computation.name)
+        computation.module = self
+        self.computations.append(computation)
+        if entry:
+            self.entry = computation
+        return computation
+
+    def post_order(self) -> list[Computation]:
+        """Computations reachable from the entry, callees before callers."""
+        assert self.entry is not None
+        order: list[Computation] = []
+        seen: set[int] = {id(self.entry)}
+
+        def visit(computation: Computation) -> None:
+            for node in computation.instructions:
+                for callee in node.called:
+                    if id(callee) not in seen:
+                        seen.add(id(callee))
+                        visit(callee)
+            order.append(computation)
+
+        visit(self.entry)
+        return order
+
+    def remove_unreachable(self) -> bool:
+        """Drop computations nobody calls. True if any went."""
+        live = self.post_order()
+        changed = len(live) != len(self.computations)
+        for dropped in self.computations:
+            if dropped not in live:
+                dropped.module = None
+        self.computations = live
+        return changed
+
+    def callers(self) -> dict[Computation, list[Instruction]]:
+        """Which instructions call each computation."""
+        result: dict[Computation, list[Instruction]] = {c: [] for c in self.computations}
+        for computation in self.computations:
+            for node in computation:
+                for callee in node.called:
+                    result.setdefault(callee, []).append(node)
+        return result
+
+    def clone(self) -> HloModule:
+        """A deep copy: no instruction is shared with the original."""
+        copy = HloModule(
+            self.name,
+            is_scheduled=self.is_scheduled,
+            aliases=self.aliases,
+            replica_count=self.replica_count,
+            num_partitions=self.num_partitions,
+            attributes=dict(self.attributes),
+        )
+        mapping: dict[Computation, Computation] = {}
+        for computation in self.post_order():
+            cloned = computation.clone()
+            for node in cloned:
+                node.called = [mapping[c] for c in node.called]
+            mapping[computation] = cloned
+            cloned.module = copy
+            copy.computations.append(cloned)
+        assert self.entry is not None
+        copy.entry = mapping[self.entry]
+        return copy
