@@ -233,7 +233,9 @@ def option(
             try:
                 value = kind.parse(text)
             except ValueError as error:
-                raise ValueError(f"bad value {text!r} for option {name} ({origin}): {error}") from None
+                raise ValueError(
+                    f"bad value {text!r} for option {name} ({origin}): {error}"
+                ) from None
             new.set(value, Source.ENVIRONMENT, origin)
             break
     new._refresh()

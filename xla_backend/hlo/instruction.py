@@ -29,6 +29,11 @@ class OpMetadata:
     op_name: str = ""
     source_file: str = ""
     source_line: int = 0
+    source_end_line: int = 0
+    source_column: int = 0
+    source_end_column: int = 0
+    deduplicated_name: str = ""
+    scheduling_name: str = ""
 
 
 NO_METADATA = OpMetadata()
@@ -68,8 +73,8 @@ class Instruction:
         self.called: list[Computation] = list(called)
         self.metadata = metadata
         self.name = name
-        # Attributes any opcode may carry (sharding, frontend_attributes, backend_config, control-predecessors ...),
-        # by their text name; None when there are none.
+        # Attributes any opcode may carry (sharding, frontend_attributes, backend_config ...): the text of the value
+        # by the name of the attribute, e.g. {"sharding": "{replicated}"}; None when there are none.
         self.annotations = annotations
         self.users: dict[Instruction, None] = {}  # insertion-ordered set
         self.parent: Computation | None = None

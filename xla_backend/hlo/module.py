@@ -60,16 +60,17 @@ class HloModule:
         assert self.entry is not None
         order: list[Computation] = []
         seen: set[int] = {id(self.entry)}
-
-        def visit(computation: Computation) -> None:
-            for node in computation.instructions:
-                for callee in node.called:
-                    if id(callee) not in seen:
-                        seen.add(id(callee))
-                        visit(callee)
-            order.append(computation)
-
-        visit(self.entry)
+        stack = [(self.entry, iter(_callees(self.entry)))]
+        while stack:  # explicit: chains of calls can be longer than Python's recursion limit
+            computation, callees = stack[-1]
+            for callee in callees:
+                if id(callee) not in seen:
+                    seen.add(id(callee))
+                    stack.append((callee, iter(_callees(callee))))
+                    break
+            else:
+                order.append(computation)
+                stack.pop()
         return order
 
     def remove_unreachable(self) -> bool:
@@ -112,3 +113,7 @@ class HloModule:
         assert self.entry is not None
         copy.entry = mapping[self.entry]
         return copy
+
+
+def _callees(computation: Computation) -> list[Computation]:
+    return [callee for node in computation for callee in node.called]

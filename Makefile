@@ -1,0 +1,40 @@
+# Each target sets up what it needs in a virtual environment; a fresh machine needs only Python >= 3.11 and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= auto
+
+.PHONY: demo test test-slow lint format bench clean
+
+demo: $(VENV)/.ready-demo
+	$(BIN)/python -m pyjax.demo $(ARGS)
+
+test: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# Exhaustive sweeps that take too long for every change.
+test-slow: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -n $(JOBS) -m slow $(ARGS)
+
+lint: $(VENV)/.ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Side by side with NumPy and, where it can be installed, JAX.
+bench: $(VENV)/.ready-demo,bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+$(VENV)/.ready-%: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyjax needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,217 @@
+"""`python -m benchmarks [pattern]`: the rows of the budget table, pyjax beside JAX (if installed) and NumPy."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import pyjax
+import pyjax.lax
+import pyjax.numpy
+from benchmarks import programs
+from benchmarks.harness import Row, Step, measure, table
+from benchmarks.programs import Framework
+
+
+def frameworks() -> dict[str, Framework]:
+    """pyjax, and JAX where it is installed."""
+    found = {"pyjax": Framework(pyjax, pyjax.numpy, pyjax.lax)}
+    if importlib.util.find_spec("jax") is not None:
+        found["jax"] = Framework(
+            *(importlib.import_module(n) for n in ("jax", "jax.numpy", "jax.lax"))
+        )
+    return found
+
+
+def each(make: Callable[[Framework], Step]) -> dict[str, Step]:
+    return {name: make(f) for name, f in frameworks().items()}
+
+
+def jitted(program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[str, Step]:
+    """Run time of a compiled program."""
+
+    def make(f: Framework) -> Step:
+        fun, args = program(f)
+        compiled = f.top.jit(fun)
+        return lambda: f.ready(compiled(*args))
+
+    return each(make)
+
+
+def cold(program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[str, Step]:
+    """Trace, lower and compile a program that was not seen before."""
+
+    def make(f: Framework) -> Step:
+        fun, args = program(f)
+        fun_of = lambda: lambda *a: fun(*a)  # a new function object has no cached trace
+        return lambda: f.top.jit(fun_of()).lower(*args).compile()
+
+    return each(make)
+
+
+def import_time() -> dict[str, Step]:
+    def run(module: str) -> Step:
+        return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+    contenders = {"pyjax": run("pyjax.numpy"), "numpy": run("numpy")}
+    if "jax" in frameworks():
+        contenders["jax"] = run("jax.numpy")
+    return contenders
+
+
+def new_shapes() -> dict[str, Step]:
+    def make(f: Framework) -> Step:
+        sizes = iter(range(1000, 10_000_000, 7))
+
+        def step() -> Any:
+            x = f.numpy.asarray(np.ones(next(sizes), np.float32))
+            return f.ready(f.numpy.exp(x))
+
+        return step
+
+    return each(make)
+
+
+def array(f: Framework, *shape: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return f.numpy.asarray(rng.normal(size=shape).astype(np.float32))
+
+
+def on_array(fun: Callable[[Framework, Any], Any], *shape: int, jit: bool = True) -> dict[str, Step]:
+    def make(f: Framework) -> Step:
+        x = array(f, *shape)
+        call = f.top.jit(lambda x: fun(f, x)) if jit else (lambda x: fun(f, x))
+        return lambda: f.ready(call(x))
+
+    return each(make)
+
+
+def on_two(fun: Callable[[Framework, Any, Any], Any], *shape: int, jit: bool = True) -> dict[str, Step]:
+    def make(f: Framework) -> Step:
+        x, y = array(f, *shape), array(f, *shape, seed=1)
+        call = f.top.jit(lambda x, y: fun(f, x, y)) if jit else (lambda x, y: fun(f, x, y))
+        return lambda: f.ready(call(x, y))
+
+    return each(make)
+
+
+def tree_call() -> dict[str, Step]:
+    def make(f: Framework) -> Step:
+        tree = {f"k{i}": array(f, 4, seed=i) for i in range(20)}
+        call = f.top.jit(lambda t: {k: v + 1 for k, v in t.items()})
+        return lambda: f.ready(call(tree))
+
+    return each(make)
+
+
+def normals() -> dict[str, Step]:
+    def make(f: Framework) -> Step:
+        key = f.top.random.key(0)
+        call = f.top.jit(lambda k: f.top.random.normal(k, (1_000_000,)))
+        return lambda: f.ready(call(key))
+
+    return each(make)
+
+
+def gflops(n: int) -> Callable[[float], float]:
+    return lambda seconds: 2 * n**3 / seconds / 1e9
+
+
+def numpy_matmul(n: int) -> Step:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=(n, n)).astype(np.float32) for _ in range(2))
+    return lambda: a @ b
+
+
+def numpy_sort() -> Step:
+    x = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
+    return lambda: np.sort(x)
+
+
+ROWS: list[Callable[[], Row]] = [
+    lambda: Row("import", import_time(), "s", 0.25, once=True),
+    lambda: Row("eager x + y, 4 elements", on_two(lambda f, x, y: x + y, 4, jit=False), "us", 2),
+    lambda: Row("jit call, 2 arguments", on_two(lambda f, x, y: x + y, 4), "us", 2),
+    lambda: Row("jit call, 20-leaf tree", tree_call(), "us", 15),
+    lambda: Row("x[0]", on_array(lambda f, x: x[0], 8, jit=False), "us", 10),
+    lambda: Row("x.reshape", on_array(lambda f, x: x.reshape(2, 4), 8, jit=False), "us", 5),
+    lambda: Row(
+        "eager grad(sum(v*v))",
+        on_array(lambda f, x: f.top.grad(lambda v: (v * v).sum())(x), 8, jit=False),
+        "us",
+        300,
+    ),
+    lambda: Row("first eager op on a new shape", new_shapes(), "ms", 3),
+    lambda: Row("MLP step: trace + lower + compile", cold(programs.mlp_step), "ms", 90, once=True),
+    lambda: Row("MLP step: run", jitted(programs.mlp_step), "us", 250),
+    lambda: Row("GPT step: trace + lower + compile", cold(programs.gpt_step), "s", 0.6, once=True),
+    lambda: Row("GPT step: run", jitted(programs.gpt_step), "ms", 90, seconds=2),
+    lambda: Row("depthwise 3×3 conv, 8×56×56×64", jitted(programs.depthwise_conv), "ms", 5),
+    lambda: Row(
+        "argmax over the middle axis, 64×512×128",
+        on_array(lambda f, x: f.numpy.argmax(x, axis=1), 64, 512, 128),
+        "ms",
+        2,
+    ),
+    lambda: Row("wave stencil 512², 100 steps", jitted(programs.wave), "ms", 12),
+    lambda: Row("LSTM scan gradient", jitted(programs.lstm_gradient), "ms", 15),
+    lambda: Row(
+        "sum(a + b*exp(-a)*tanh(b)), 4M",
+        on_two(lambda f, a, b: (a + b * f.numpy.exp(-a) * f.numpy.tanh(b)).sum(), 4_000_000),
+        "ms",
+        1.5,
+    ),
+    lambda: Row(
+        "a*b + sin(a), 4M", on_two(lambda f, a, b: a * b + f.numpy.sin(a), 4_000_000), "ms", 2
+    ),
+    lambda: Row(
+        "sort 1M f32",
+        {**on_array(lambda f, x: f.numpy.sort(x), 1_000_000), "numpy": numpy_sort()},
+        "ms",
+        12,
+    ),
+    lambda: Row(
+        "matmul 128 f32",
+        {**on_two(lambda f, a, b: a @ b, 128, 128), "numpy": numpy_matmul(128)},
+        "GFLOP/s",
+        200,
+        rate=gflops(128),
+    ),
+    lambda: Row(
+        "matmul 1024 f32",
+        {**on_two(lambda f, a, b: a @ b, 1024, 1024), "numpy": numpy_matmul(1024)},
+        "GFLOP/s",
+        400,
+        rate=gflops(1024),
+    ),
+    lambda: Row("conv 8×32×32×32 by 64×32×3×3", jitted(programs.dense_conv), "ms", 1.6),
+    lambda: Row("normal(1M)", normals(), "ms", 2.5),
+    lambda: Row("fori_loop, 1000 scalar steps", jitted(programs.scalar_loop), "us", 7.5),
+]
+
+
+def main() -> None:
+    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
+    done = []
+    for make in ROWS:
+        row = make()
+        if pattern in row.name:
+            measure(row)
+            done.append(row)
+            print(table([row]).splitlines()[-1], flush=True)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}, ", end="")
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}\n")
+    print(table(done))
+
+
+if __name__ == "__main__":
+    main()

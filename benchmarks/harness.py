@@ -1,0 +1,85 @@
+"""Timing side by side: all contenders of a row run interleaved in one process, and medians are reported."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Step = Callable[[], object]
+
+
+@dataclass
+class Row:
+    """One line of the table.
+
+    Attributes:
+      name: what is measured.
+      contenders: "pyjax", "jax", "numpy" → a function whose call is timed (results must be waited for).
+      unit: "us", "ms" or "s".
+      must: upper limit for pyjax in that unit, from the budgets in docs/design/performance.md.
+      seconds: rough time to spend on each contender.
+      once: call each contender a single time (cold measurements make a fresh program themselves).
+      rate: turns seconds into another quantity (GFLOP/s, say), of which more is better.
+    """
+
+    name: str
+    contenders: dict[str, Step]
+    unit: str
+    must: float
+    seconds: float = 0.6
+    once: bool = False
+    rate: Callable[[float], float] | None = None
+    results: dict[str, float] = field(default_factory=dict)
+
+
+_SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
+
+
+def _calls_per_sample(step: Step) -> int:
+    """Enough calls for 200 us a sample, so that the clock's resolution does not matter."""
+    start = time.perf_counter()
+    step()
+    return max(1, min(2000, int(2e-4 / max(1e-8, time.perf_counter() - start))))
+
+
+def measure(row: Row) -> None:
+    """Fill `row.results` with the median of each contender, in the row's unit (or rate)."""
+    samples: dict[str, list[float]] = {name: [] for name in row.contenders}
+    calls = {}
+    for name, step in row.contenders.items():
+        if not row.once:
+            step()
+            step()
+        calls[name] = 1 if row.once else _calls_per_sample(step)
+    deadline = time.perf_counter() + row.seconds * len(row.contenders)
+    rounds = 0
+    while rounds < (3 if row.once else 7) or (not row.once and time.perf_counter() < deadline):
+        for name, step in row.contenders.items():
+            start = time.perf_counter()
+            for _ in range(calls[name]):
+                step()
+            samples[name].append((time.perf_counter() - start) / calls[name])
+        rounds += 1
+    for name, times in samples.items():
+        median = sorted(times)[len(times) // 2]
+        row.results[name] = row.rate(median) if row.rate else median * _SCALE[row.unit]
+
+
+def table(rows: list[Row]) -> str:
+    """The measured rows as a Markdown table."""
+    lines = ["| what | JAX | NumPy | pyjax | pyjax / JAX | must | met |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        ours, theirs = row.results["pyjax"], row.results.get("jax")
+        better = ours >= row.must if row.rate else ours <= row.must
+        ratio = f"{ours / theirs:.2f}" if theirs else "-"
+        limit = f"{'≥' if row.rate else '≤'} {row.must:g} {row.unit}"
+        cells = [_number(row, "jax"), _number(row, "numpy"), _number(row, "pyjax"), ratio, limit]
+        lines.append(f"| {row.name} | {' | '.join(cells)} | {'yes' if better else 'no'} |")
+    return "\n".join(lines)
+
+
+def _number(row: Row, name: str) -> str:
+    if name not in row.results:
+        return "-"
+    return f"{row.results[name]:.3g} {row.unit}"

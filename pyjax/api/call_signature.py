@@ -1,0 +1,179 @@
+"""Which arguments of a function are static or donated, and splitting a call accordingly."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyjax.core.errors import UnhashableStaticError
+from pyjax.core.source_info import user_frame
+
+
+def _as_ints(what: str, value: int | Iterable[int] | None) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, int):
+        return (value,)
+    result = tuple(value)
+    if not all(isinstance(i, int) for i in result):
+        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}")
+    return result
+
+
+def _as_names(what: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    result = tuple(value)
+    if not all(isinstance(n, str) for n in result):
+        raise TypeError(f"{what} must be a str or a sequence of strs, got {value!r}")
+    return result
+
+
+class CallSignature:
+    """Static and donated arguments of a function, by position and by name.
+
+    Naming an argument one way also finds it when it is passed the other way, where the function's Python
+    signature can be read.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        static_argnums: int | Iterable[int] | None,
+        static_argnames: str | Iterable[str] | None,
+        donate_argnums: int | Iterable[int] | None = None,
+        donate_argnames: str | Iterable[str] | None = None,
+    ) -> None:
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        try:
+            self._parameters = list(inspect.signature(fun).parameters.values())
+        except (ValueError, TypeError):
+            self._parameters = []
+        positional = [
+            p for p in self._parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        self._positional_names = [p.name for p in positional]
+        self._takes_any = any(p.kind is p.VAR_POSITIONAL for p in self._parameters)
+        self.static_argnums, self.static_argnames = self._resolve(
+            "static", static_argnums, static_argnames
+        )
+        self.donate_argnums, self.donate_argnames = self._resolve(
+            "donate", donate_argnums, donate_argnames
+        )
+        both = set(self.static_argnums) & set(self.donate_argnums)
+        if both:
+            raise ValueError(
+                f"arguments {sorted(both)} of {self.name} are both static and donated; "
+                "static arguments have no buffer to donate"
+            )
+
+    def _resolve(
+        self, what: str, argnums: int | Iterable[int] | None, argnames: str | Iterable[str] | None
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        numbers = _as_ints(f"{what}_argnums", argnums)
+        names = _as_names(f"{what}_argnames", argnames)
+        count = len(self._positional_names)
+        if self._parameters:
+            accepted = {p.name for p in self._parameters}
+            takes_any_name = any(p.kind is p.VAR_KEYWORD for p in self._parameters)
+            for name in names:
+                if name not in accepted and not takes_any_name:
+                    raise ValueError(
+                        f"{what}_argnames names {name!r}, but {self.name} has no such parameter; "
+                        f"its parameters are {', '.join(sorted(accepted)) or 'none'}"
+                    )
+            for number in numbers:
+                if not self._takes_any and not -count <= number < count:
+                    raise ValueError(
+                        f"{what}_argnums has {number}, but {self.name} has only {count} "
+                        "positional parameters"
+                    )
+            numbers = tuple(n % count if n < 0 and count else n for n in numbers)
+            if argnames is None:
+                names = tuple(
+                    self._positional_names[n]
+                    for n in numbers
+                    if n < count and self._parameters[n].kind is not inspect.Parameter.POSITIONAL_ONLY
+                )
+            elif argnums is None:
+                numbers = tuple(
+                    i for i, name in enumerate(self._positional_names) if name in names
+                )
+        return numbers, names
+
+    @property
+    def has_static(self) -> bool:
+        return bool(self.static_argnums or self.static_argnames)
+
+    @property
+    def has_donated(self) -> bool:
+        return bool(self.donate_argnums or self.donate_argnames)
+
+    def split(
+        self, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
+        """(dynamic args, dynamic kwargs, static part); the static part is hashable and complete.
+
+        Raises:
+          UnhashableStaticError: a static argument has no hash.
+        """
+        static: list[tuple[Any, Any]] = []
+        dynamic = []
+        for i, value in enumerate(args):
+            if i in self.static_argnums or (i - len(args)) in self.static_argnums:
+                static.append((i, value))
+            else:
+                dynamic.append(value)
+        rest = {}
+        for name, value in kwargs.items():
+            if name in self.static_argnames:
+                static.append((name, value))
+            else:
+                rest[name] = value
+        for where, value in static:
+            try:
+                hash(value)
+            except TypeError:
+                raise self._unhashable(where, value) from None
+        return tuple(dynamic), rest, tuple(static)
+
+    def _unhashable(self, where: int | str, value: Any) -> Exception:
+        name = where if isinstance(where, str) else self.argument_name(where)
+        return UnhashableStaticError(
+            what=f"static argument {name!r} of {self.name} has type {type(value).__name__}, "
+            "which is not hashable",
+            where=user_frame(),
+            why="the compiled program is looked up by the values of static arguments",
+            fix="pass a hashable value (a tuple instead of a list, a frozen dataclass), "
+            "or do not mark the argument static",
+        )
+
+    def merge(
+        self, args: Sequence[Any], kwargs: dict[str, Any], static: tuple[Any, ...]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Undo `split`."""
+        if not static:
+            return tuple(args), kwargs
+        merged = list(args)
+        names = dict(kwargs)
+        for where, value in static:  # ascending positions: inserting keeps later ones right
+            if isinstance(where, int):
+                merged.insert(where, value)
+            else:
+                names[where] = value
+        return tuple(merged), names
+
+    def argument_name(self, position: int) -> str:
+        """Name of a positional argument, as far as the Python signature tells."""
+        if position < len(self._positional_names):
+            return self._positional_names[position]
+        return f"args[{position}]"
+
+    def dynamic_names(self, args: Sequence[Any], static: tuple[Any, ...]) -> list[str]:
+        """Names of the dynamic positional arguments."""
+        taken = {where for where, _ in static}
+        total = len(args) + sum(isinstance(w, int) for w in taken)
+        return [self.argument_name(i) for i in range(total) if i not in taken]

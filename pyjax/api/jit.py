@@ -1,0 +1,382 @@
+"""jit: compile a function on first use for each kind of arguments, and call the compiled program after that."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyjax._config import options
+from pyjax._config.registry import trace_context
+from pyjax.api.call_signature import CallSignature
+from pyjax.api.jit_primitive import jit_p
+from pyjax.api.stages import Traced
+from pyjax.array import Array
+from pyjax.core import source_info
+from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.errors import four_parts
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.trace import Tracer, trace_state
+from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from pyjax.devices import get_backend
+from pyjax.dispatch import Program, as_array, check_nans, compile_jaxpr, placement
+from pyjax.interpreters import partial_eval
+from pyjax.placement import device_put
+from pyjax.sharding import resolve_device
+from xla_backend.runtime.client import Device
+
+logger = logging.getLogger(__name__)
+
+
+class TracedCall(NamedTuple):
+    """A function traced for one kind of arguments."""
+
+    closed: ClosedJaxpr
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    donated: tuple[bool, ...]
+
+
+class Compiled(NamedTuple):
+    """A program and how to rebuild the function's result."""
+
+    program: Program
+    out_tree: PyTreeDef
+    single: bool  # the result is one bare array
+
+
+# Dynamic Python scalars are traced as weakly typed arrays of these kinds.
+_SCALARS = (bool, int, float, complex)
+
+
+class Jit:
+    """A function that is compiled when it is called; made by `jit`."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        signature: CallSignature,
+        *,
+        keep_unused: bool,
+        device: Device | None,
+        inline: bool,
+        compiler_options: dict[str, Any] | None,
+    ) -> None:
+        functools.update_wrapper(self, fun, updated=())
+        self._fun = fun
+        self._signature = signature
+        self._keep_unused = keep_unused
+        self._device = device
+        self._inline = inline
+        self._compiler_options = dict(compiler_options or {})
+        self._direct: dict[Any, Compiled] = {}  # calls with arrays as positional arguments only
+        self._compiled: dict[Any, Compiled] = {}
+        self._traced: dict[Any, TracedCall] = {}
+        # The direct path knows neither static arguments nor a fixed device.
+        self._has_direct_path = not signature.has_static and device is None
+
+    # -- calling -----------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._has_direct_path and not kwargs and not trace_state.tracing:
+            try:
+                key = (trace_context(), *[a.spec for a in args])
+            except AttributeError:
+                return self._call(args, kwargs)
+            compiled = self._direct.get(key)
+            if compiled is not None:
+                results = compiled.program(args)
+                if compiled.single:
+                    return results[0]
+                return tree_unflatten(compiled.out_tree, results)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if options.disable_jit.value:
+            return self._fun(*args, **kwargs)
+        dynamic, names, static = self._signature.split(args, kwargs)
+        leaves, in_tree = tree_flatten((dynamic, names))
+        if trace_state.tracing or any(isinstance(x, Tracer) for x in leaves if type(x) is not Array):
+            return self._stage(leaves, in_tree, static)
+        arrays = [x if type(x) is Array else self._as_array(x, i, in_tree) for i, x in enumerate(leaves)]
+        if self._device is not None:
+            arrays = [device_put(a, self._device) for a in arrays]
+        key = (in_tree, static, tuple([a.spec for a in arrays]), trace_context())
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compile(arrays, in_tree, static)
+            self._compiled[key] = compiled
+            checks_needed = options.debug_nans.value
+            if not checks_needed and not kwargs and self._has_direct_path:
+                if len(args) == len(leaves) and all(type(a) is Array for a in args):
+                    self._direct[(trace_context(), *[a.spec for a in args])] = compiled
+        results = compiled.program(arrays)
+        if options.debug_nans.value:
+            self._check_nans(results, args, kwargs)
+        return tree_unflatten(compiled.out_tree, results)
+
+    def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: tuple[Any, ...]) -> Any:
+        """Inside another trace: bind the traced function as one equation."""
+        avals = tuple([abstractify(x) for x in leaves])
+        traced = self._trace_cached(avals, in_tree, static)
+        closed = traced.closed
+        # Values the function closes over may belong to the surrounding trace: they become operands.
+        outer = [c for c in closed.consts if isinstance(c, Tracer)]
+        if outer:
+            closed = ClosedJaxpr(partial_eval.convert_constvars_jaxpr(closed), ())
+            leaves = [*traced.closed.consts, *leaves]
+        donated = (False,) * (len(leaves) - len(traced.donated)) + traced.donated
+        results = jit_p.bind(
+            *leaves,
+            jaxpr=closed,
+            name=self._name,
+            donated_invars=donated,
+            keep_unused=self._keep_unused,
+            inline=self._inline,
+        )
+        return tree_unflatten(traced.out_tree, results)
+
+    @property
+    def _name(self) -> str:
+        return source_info.function_name(self._fun)
+
+    def _as_array(self, value: Any, position: int, in_tree: PyTreeDef) -> Array:
+        try:
+            return as_array(value)
+        except TypeError:
+            raise self._bad_argument(value, position, in_tree) from None
+
+    def _bad_argument(self, value: Any, position: int, in_tree: PyTreeDef) -> TypeError:
+        example = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
+        paths, _ = tree_flatten_with_path(example)
+        path = paths[position][0]
+        where = self._signature.argument_name(path[1].idx) if path[0].idx == 0 else path[1].key
+        return TypeError(
+            four_parts(
+                f"argument {where}{keystr(path[2:])} of {self._name} has type "
+                f"{type(value).__name__}, which is not a valid array type",
+                source_info.user_frame(),
+                "jit traces arguments as arrays: numbers, NumPy arrays and pyjax arrays, in pytrees "
+                "of tuples, lists and dicts",
+                f"mark it static, jit({self._name}, static_argnames=...), or convert it to an array",
+            )
+        )
+
+    # -- tracing and compiling -----------------------------------------------------------------------
+
+    def _trace_cached(
+        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
+    ) -> TracedCall:
+        key = (in_tree, static, avals, trace_context())
+        traced = self._traced.get(key)
+        if traced is None:
+            if options.explain_cache_misses.value:
+                self._explain_miss(avals, in_tree, static)
+            traced = self._trace(avals, in_tree, static)
+            # A jaxpr that closes over another trace's values is good for this trace only.
+            if not any(isinstance(c, Tracer) for c in traced.closed.consts):
+                self._traced[key] = traced
+        return traced
+
+    def _trace(
+        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
+    ) -> TracedCall:
+        out_trees: list[PyTreeDef] = []
+
+        def flat_fun(*leaves: Any) -> list[Any]:
+            dynamic, names = tree_unflatten(in_tree, leaves)
+            args, kwargs = self._signature.merge(dynamic, names, static)
+            out_leaves, out_tree = tree_flatten(self._fun(*args, **kwargs))
+            out_trees.append(out_tree)
+            return out_leaves
+
+        skipped = [where for where, _ in static if isinstance(where, int)]
+        debug = debug_info("jit", self._fun, in_tree, skipped)
+        start = time.perf_counter()
+        closed, _ = partial_eval.trace_to_jaxpr(flat_fun, avals, debug=debug)
+        if options.log_compiles.value:
+            logger.warning(
+                "Finished tracing %s for jit in %.4f s", self._name, time.perf_counter() - start
+            )
+        return TracedCall(closed, in_tree, out_trees[-1], self._donated(in_tree, static))
+
+    def _donated(self, in_tree: PyTreeDef, static: tuple[Any, ...]) -> tuple[bool, ...]:
+        """For each flat argument, whether it is donated."""
+        if not self._signature.has_donated:
+            return (False,) * in_tree.num_leaves
+        numbers = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
+        args, kwargs = self._signature.merge(*numbers, static)
+        chosen = [args[i] for i in self._signature.donate_argnums if i < len(args)]
+        chosen += [v for k, v in kwargs.items() if k in self._signature.donate_argnames]
+        leaves = set(tree_flatten(chosen)[0])
+        return tuple(i in leaves for i in range(in_tree.num_leaves))
+
+    def _compile(
+        self, arrays: Sequence[Array], in_tree: PyTreeDef, static: tuple[Any, ...]
+    ) -> Compiled:
+        traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
+        device, committed = placement(arrays)
+        program = compile_jaxpr(
+            traced.closed,
+            f"jit_{self._name}",
+            device,
+            committed,
+            traced.donated,
+            self._compiler_options,
+        )
+        return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
+
+    def _explain_miss(
+        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
+    ) -> None:
+        """Log how this call differs from the closest earlier one."""
+        where = source_info.user_frame()
+        what = f"TRACING CACHE MISS at {where} for {source_info.function_location(self._fun)}"
+        if not self._traced:
+            logger.warning("%s: never called before with this jit object", what)
+            return
+        reasons: list[str] = []
+        for old_tree, old_static, old_avals, old_context in self._traced:
+            if old_tree != in_tree:
+                reason = f"the structure of the arguments changed from {old_tree} to {in_tree}"
+            elif old_static != static:
+                reason = f"static arguments changed from {old_static} to {static}"
+            elif old_avals != avals:
+                changed = [
+                    f"argument leaf {i}: {a.str_short()} before, now {b.str_short()}"
+                    for i, (a, b) in enumerate(zip(old_avals, avals))
+                    if a is not b
+                ]
+                reason = "; ".join(changed)
+            else:
+                reason = "an option that affects tracing changed"
+            reasons.append(reason)
+        logger.warning("%s: %s", what, min(reasons, key=len))
+
+    def _check_nans(
+        self, results: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        try:
+            check_nans(f"the compiled function {self._name}", results)
+        except FloatingPointError:
+            if self._signature.has_donated:
+                raise
+            # Run again operation by operation: the error then names the primitive and the user's line.
+            with options.disable_jit(True):
+                self._fun(*args, **kwargs)
+            raise
+
+    # -- stages and the rest ---------------------------------------------------------------------------
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Trace for these arguments (arrays or ShapeDtypeStructs) without compiling."""
+        dynamic, names, static = self._signature.split(args, kwargs)
+        leaves, in_tree = tree_flatten((dynamic, names))
+        avals = tuple([abstractify(x) for x in leaves])
+        traced = self._trace_cached(avals, in_tree, static)
+        return Traced(
+            traced.closed,
+            in_tree,
+            traced.out_tree,
+            traced.donated,
+            self._name,
+            self._compiler_options,
+        )
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace and lower to HLO for these arguments."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes and dtypes of the result for these arguments."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget all traces and programs."""
+        self._direct.clear()
+        self._compiled.clear()
+        self._traced.clear()
+
+    def _cache_size(self) -> int:
+        return len(self._compiled)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {source_info.function_location(self._fun)}>"
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    device: Device | None = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """Compile a function: it is traced and compiled at the first call for each kind of arguments.
+
+    Args:
+      fun: takes and returns pytrees of arrays; must be pure. Left out, `jit` returns a decorator.
+      in_shardings, out_shardings: a Device or one-device sharding; None leaves the choice to pyjax.
+      static_argnums, static_argnames: arguments that are part of the program instead of inputs. Their
+        values must be hashable; each new value traces again.
+      donate_argnums, donate_argnames: arguments whose memory the results may take over; they may not be
+        used afterwards.
+      keep_unused: keep arguments that the program does not read (they are always kept here).
+      device, backend: where to run.
+      inline: inside another jit, splice the equations in instead of making a call.
+      compiler_options: XLA flags for this function, by name.
+    Returns:
+      A function with the same signature, with `.trace`, `.lower`, `.clear_cache`.
+    Raises:
+      TypeError: `fun` is not callable; at a call, an argument is not a valid array type.
+      ValueError: static or donated arguments that do not exist; at a call, unhashable static values.
+
+    >>> import pyjax.numpy as jnp
+    >>> float(jit(lambda x: jnp.sin(x) ** 2 + jnp.cos(x) ** 2)(0.3))
+    1.0
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+        )
+    if not callable(fun):
+        raise TypeError(f"jit expects a function, got {type(fun).__name__}: {fun!r}")
+    target = device if device is not None else resolve_device(in_shardings)
+    if target is None:
+        target = resolve_device(out_shardings)
+    if target is None and backend is not None:
+        target = get_backend(backend).devices()[0]
+    signature = CallSignature(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    return Jit(
+        fun,
+        signature,
+        keep_unused=keep_unused,
+        device=target,
+        inline=inline,
+        compiler_options=compiler_options,
+    )

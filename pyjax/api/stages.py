@@ -1,0 +1,261 @@
+"""Stages of compilation: jit(f).trace(...) → .lower() → .compile(), each printable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pyjax.api.eval_shape import ShapeDtypeStruct
+from pyjax.array import Array
+from pyjax.core.avals import ShapedArray
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.devices import default_device
+from pyjax.dispatch import (
+    Program,
+    as_array,
+    compile_lowered,
+    hoist_constants,
+    lower,
+    make_program,
+)
+from pyjax.sharding import SingleDeviceSharding
+from xla_backend.hlo.cost_analysis import cost_analysis
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.runtime.executable import LoadedExecutable
+
+CompilerOptions = dict[str, Any]
+
+
+class ArgInfo(NamedTuple):
+    """Shape, dtype and donation of one argument leaf."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
+
+
+class MemoryStats(NamedTuple):
+    """Bytes a program uses."""
+
+    generated_code_size_in_bytes: int
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+
+
+def _info(aval: ShapedArray) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+class _Stage:
+    """What all stages know: the trees and avals of inputs and outputs."""
+
+    def __init__(
+        self,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        donated: tuple[bool, ...],
+    ) -> None:
+        self._flat_in_avals = tuple(in_avals)
+        self._flat_out_avals = tuple(out_avals)
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self._donated = donated
+
+    @property
+    def in_avals(self) -> Any:
+        """Abstract values of the arguments, as (args, kwargs)."""
+        return tree_unflatten(self.in_tree, self._flat_in_avals)
+
+    @property
+    def args_info(self) -> Any:
+        """ArgInfo of each argument leaf, as (args, kwargs)."""
+        infos = [ArgInfo(a.shape, a.dtype, d) for a, d in zip(self._flat_in_avals, self._donated)]
+        return tree_unflatten(self.in_tree, infos)
+
+    @property
+    def out_info(self) -> Any:
+        """ShapeDtypeStructs of the result."""
+        return tree_unflatten(self.out_tree, [_info(a) for a in self._flat_out_avals])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Flat positions of the donated arguments."""
+        return tuple(i for i, d in enumerate(self._donated) if d)
+
+
+class Traced(_Stage):
+    """A function traced for one kind of arguments.
+
+    Attributes:
+      jaxpr: the ClosedJaxpr.
+      fun_name: name of the function.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        donated: tuple[bool, ...],
+        fun_name: str,
+        compiler_options: CompilerOptions,
+    ) -> None:
+        super().__init__(closed.in_avals, closed.out_avals, in_tree, out_tree, donated)
+        self.jaxpr = closed
+        self.fun_name = fun_name
+        self._compiler_options = compiler_options
+
+    @property
+    def out_avals(self) -> Any:
+        return tree_unflatten(self.out_tree, self._flat_out_avals)
+
+    def as_text(self) -> str:
+        """The jaxpr as text."""
+        return str(self.jaxpr)
+
+    def lower(
+        self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None
+    ) -> Lowered:
+        """Lower to HLO."""
+        del lowering_platforms, _private_parameters
+        hoisted, constants = hoist_constants(self.jaxpr)
+        donated = self._donated if any(self._donated) else ()
+        module = lower(hoisted, f"jit_{self.fun_name}", donated)
+        return Lowered(self, module, constants)
+
+
+class Lowered(_Stage):
+    """A function lowered to HLO, before optimisation."""
+
+    def __init__(self, traced: Traced, module: HloModule, constants: Sequence[Array]) -> None:
+        super().__init__(
+            traced._flat_in_avals,
+            traced._flat_out_avals,
+            traced.in_tree,
+            traced.out_tree,
+            traced._donated,
+        )
+        self._traced = traced
+        self._module = module
+        self._constants = constants
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """HLO text before optimisation. `dialect`: None or "hlo".
+
+        Raises:
+          ValueError: another dialect.
+        """
+        self._check_dialect(dialect)
+        return module_to_text(self._module)
+
+    def compiler_ir(self, dialect: str | None = None) -> HloModule:
+        """The HLO module (a copy)."""
+        self._check_dialect(dialect)
+        return self._module.clone()
+
+    def _check_dialect(self, dialect: str | None) -> None:
+        if dialect not in (None, "hlo"):
+            raise ValueError(f"unknown dialect {dialect!r}; this version writes 'hlo'")
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimated flops, transcendentals and bytes accessed of one run."""
+        return cost_analysis(self._module)
+
+    def compile(
+        self, compiler_options: CompilerOptions | None = None, *, device_assignment: Any = None
+    ) -> Compiled:
+        """Compile to machine code. `compiler_options`: XLA flags by name, for this program only.
+
+        Raises:
+          FlagError (a ValueError): no such option, or a bad value.
+        """
+        del device_assignment
+        merged = {**self._traced._compiler_options, **(compiler_options or {})}
+        device = default_device()
+        executable = compile_lowered(self._module.clone(), device, merged)
+        program = make_program(executable, self._constants, self._flat_out_avals, device, False)
+        return Compiled(self, executable, program)
+
+
+class Compiled(_Stage):
+    """Machine code for one kind of arguments; call it like the function, with exactly that kind."""
+
+    def __init__(self, lowered: Lowered, executable: LoadedExecutable, program: Program) -> None:
+        super().__init__(
+            lowered._flat_in_avals,
+            lowered._flat_out_avals,
+            lowered.in_tree,
+            lowered.out_tree,
+            lowered._donated,
+        )
+        self._lowered = lowered
+        self._executable = executable
+        self._program = program
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree_flatten((args, kwargs))
+        if in_tree != self.in_tree:
+            raise TypeError(
+                "the compiled function was called with another argument structure: it was compiled "
+                f"for {self.in_tree}, and got {in_tree}"
+            )
+        arrays = [as_array(x) for x in leaves]
+        for i, (array, aval) in enumerate(zip(arrays, self._flat_in_avals)):
+            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+                raise TypeError(
+                    f"the compiled function was called with other types: argument leaf {i} was "
+                    f"{aval.str_short()} at compilation and is {array.aval.str_short()} now. "
+                    "Lower and compile again for the new types, or call the jitted function."
+                )
+        return tree_unflatten(self.out_tree, self._program(arrays))
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        return self(*args, **kwargs)
+
+    def as_text(self, stage: str = "hlo") -> str:
+        """Text of a stage: "hlo" (optimised), "loops" (loop IR of each kernel) or "llvm".
+
+        Raises:
+          ValueError: the platform has no such stage.
+        """
+        texts = self._executable.texts()
+        if stage not in texts:
+            raise ValueError(f"no stage {stage!r}; there are {', '.join(texts)}")
+        return texts[stage]
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimated flops, transcendentals and bytes accessed of one run of the optimised program."""
+        return cost_analysis(self._executable.module)
+
+    def memory_analysis(self) -> MemoryStats:
+        """Bytes of code, arguments, outputs and temporaries."""
+        stats = self._executable.memory_stats()
+        return MemoryStats(
+            stats["generated_code_size"],
+            stats["argument_size"],
+            stats["output_size"],
+            stats["alias_size"],
+            stats["temp_size"],
+        )
+
+    def runtime_executable(self) -> LoadedExecutable:
+        return self._executable
+
+    @property
+    def input_shardings(self) -> Any:
+        sharding = SingleDeviceSharding(default_device())
+        return tree_unflatten(self.in_tree, [sharding] * self.in_tree.num_leaves)
+
+    @property
+    def output_shardings(self) -> Any:
+        sharding = SingleDeviceSharding(default_device())
+        return tree_unflatten(self.out_tree, [sharding] * self.out_tree.num_leaves)
+
+    input_formats = input_shardings
+    output_formats = output_shardings

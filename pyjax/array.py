@@ -1,0 +1,406 @@
+"""Array: dense data on a device with its abstract value. Placement and conversion; arithmetic is installed by
+pyjax.numpy.array_methods.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, physical_aval
+from pyjax.core.trace import Tracer
+from pyjax.devices import default_device
+from pyjax.sharding import Shard, SingleDeviceSharding
+from xla_backend.runtime.buffer import (
+    Buffer,
+    BufferSpec,
+    copy_from_host,
+    memory_view,
+    wrap_host,
+)
+from xla_backend.runtime.client import Device
+
+
+class ArraySpec(BufferSpec):
+    """What arrays of one kind share: abstract value, device and whether they are committed to it.
+
+    Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
+    """
+
+    __slots__ = ("aval", "committed", "device")
+
+    def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
+        physical = physical_aval(aval)
+        super().__init__(physical.shape, np.dtype(physical.dtype))
+        self.aval = aval
+        self.device = device
+        self.committed = committed
+
+    def __repr__(self) -> str:
+        return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
+
+
+_specs: dict[tuple[ShapedArray, Device, bool], ArraySpec] = {}
+
+
+def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> ArraySpec:
+    """The one spec object of this kind of array."""
+    key = (aval, device, committed)
+    spec = _specs.get(key)
+    if spec is None:
+        spec = _specs.setdefault(key, ArraySpec(aval, device, committed))
+    return spec
+
+
+class _ArrayMeta(type):
+    """`isinstance(tracer, Array)` holds: a traced function cannot tell tracers from arrays by type."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is cls or isinstance(instance, Tracer)
+
+
+class Array(Buffer, metaclass=_ArrayMeta):
+    """A multi-dimensional array of one dtype, immutable, on one device.
+
+    Made by pyjax.numpy functions, not by calling this class. `isinstance(x, pyjax.Array)` is also true for
+    the tracers that stand for arrays inside jit, grad and vmap.
+    """
+
+    __slots__ = ()
+    spec: ArraySpec
+    __array_priority__ = 100  # NumPy's operators leave mixed expressions to ours
+
+    def __init__(self) -> None:
+        raise TypeError("pyjax.Array is not called directly; write pyjax.numpy.array(...) instead")
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def aval(self) -> ShapedArray:
+        return self.spec.aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.spec.aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        return self.spec.aval.weak_type
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.aval.shape)
+
+    @property
+    def size(self) -> int:
+        return self.spec.aval.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.spec.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.spec.aval.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        return self.spec.device
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was placed explicitly: computations follow committed arrays."""
+        return self.spec.committed
+
+    @property
+    def platform(self) -> str:
+        return self.spec.device.platform
+
+    def devices(self) -> set[Device]:
+        return {self.spec.device}
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.spec.device)
+
+    @property
+    def format(self) -> SingleDeviceSharding:
+        return self.sharding
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        index = tuple(slice(None) for _ in self.shape)
+        return [Shard(self.spec.device, index, 0, self)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> Array:
+        return self.addressable_shards[index].data
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def block_until_ready(self) -> Array:
+        """Wait until the value is there; returns the array."""
+        self._alive()
+        return self
+
+    def is_ready(self) -> bool:
+        self._alive()
+        return True
+
+    def copy_to_host_async(self) -> None:
+        """Start a copy to the host; on CPU the data is there already."""
+        self._alive()
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Address of the first element, valid while the array lives."""
+        self._alive()
+        return self.ptr
+
+    def on_device_size_in_bytes(self) -> int:
+        return self.spec.nbytes
+
+    @property
+    def traceback(self) -> None:
+        return None
+
+    def _alive(self) -> None:
+        if self.is_deleted():
+            raise deleted_error(self)
+
+    # -- to NumPy and other libraries ------------------------------------------------------------
+
+    def _view(self) -> np.ndarray:
+        """The memory as a read-only NumPy array that keeps this array alive."""
+        self._alive()
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            raise TypeError(
+                f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
+                "use pyjax.random.key_data(key) for the bits of a key"
+            )
+        view = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
+        view.flags.writeable = False
+        return view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        view = self._view()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to turn {view.dtype} into {np.dtype(dtype)}")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version is not None and api_version not in ARRAY_API_VERSIONS:
+            raise ValueError(
+                f"array API version {api_version!r} is not supported; "
+                f"supported: {', '.join(ARRAY_API_VERSIONS)}"
+            )
+        return _array_namespace[0]
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export without copying; the consumer must not write to the memory."""
+        self._alive()
+        view = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
+        if copy:
+            view = view.copy()
+        try:
+            return view.__dlpack__(max_version=max_version, dl_device=dl_device)
+        except BufferError as error:
+            raise BufferError(
+                f"dtype {self.dtype} cannot be exported through DLPack: {error}; "
+                "bitcast it to an integer type of the same width first (x.view(...))"
+            ) from None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def item(self, *args: int) -> Any:
+        """The element as a Python scalar; without index the array must have size 1."""
+        return self._view().item(*args)
+
+    def tolist(self) -> Any:
+        return self._view().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self._view().tobytes(order)
+
+    def __bool__(self) -> bool:
+        self._check_scalar_conversion("bool")
+        return bool(self._view())
+
+    def __int__(self) -> int:
+        self._check_scalar_conversion("int")
+        return int(self._view().item())
+
+    def __float__(self) -> float:
+        self._check_scalar_conversion("float")
+        return float(self._view().item())
+
+    def __complex__(self) -> complex:
+        self._check_scalar_conversion("complex")
+        return complex(self._view().item())
+
+    def __index__(self) -> int:
+        if self.ndim != 0 or not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(
+                f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
+            )
+        return int(self._view().item())
+
+    def _check_scalar_conversion(self, name: str) -> None:
+        if self.size != 1:
+            if name == "bool":
+                raise ValueError(
+                    f"the truth value of an array with {self.size} elements "
+                    f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()"
+                )
+            raise TypeError(
+                f"only arrays of one element convert to {name}, got {self.aval.str_short()}; "
+                "index it first or use tolist()"
+            )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise TypeError("iteration over an array without dimensions")
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+        aval = self.spec.aval.update(shape=self.shape[1:])
+        spec = array_spec(aval, self.spec.device, self.spec.committed)
+        # Rows are copies of memory, not computations: no program is compiled for them.
+        return map(_from_view, itertools.repeat(spec), self._view())
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"unhashable type: arrays ({self.aval.str_short()}) have no hash, because == compares "
+            "elementwise; use a tuple from x.tolist() as a key, or id(x)"
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError(
+            "arrays are immutable: write x = x.at[index].set(value) instead of x[index] = value "
+            "(add, multiply, min, max, ... likewise)"
+        )
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array({self.aval.str_short()}, deleted)"
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            data = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{data}"
+        prefix = "Array("
+        body = np.array2string(self._view(), separator=", ", prefix=prefix, suffix=",")
+        weak = ", weak_type=True" if self.weak_type else ""
+        if self.size == 0 and self.shape != (0,):
+            body = f"[], shape={self.shape}"
+        text = f"dtype={self.dtype.name}{weak})"
+        last_line = len(body) - (body.rfind("\n") + 1)
+        if "\n" not in body:
+            last_line += len(prefix)
+        separator = ", " if last_line + len(text) + 2 <= np.get_printoptions()["linewidth"] else ""
+        return f"{prefix}{body}" + (separator or f",\n{' ' * len(prefix)}") + text
+
+    def __str__(self) -> str:
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            return repr(self)
+        return str(self._view())
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and spec:
+            return format(self._view().item(), spec)
+        return format(str(self), spec)
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (np.asarray(self), self.weak_type)
+
+    def __copy__(self) -> Array:
+        return from_numpy(self._view(), self.spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.__copy__()
+
+
+ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+_array_namespace: list[Any] = [None]  # pyjax.numpy, which lies above this layer, puts itself here
+
+_live: weakref.WeakSet[Array] | None = None
+
+
+def set_array_namespace(namespace: Any) -> None:
+    """What `__array_namespace__` returns; called once by pyjax.numpy."""
+    _array_namespace[0] = namespace
+
+
+def new_array() -> Array:
+    """An Array without memory yet; the caller fills `ptr`, `spec` and `_owner`."""
+    return Array.__new__(Array)
+
+
+def _from_view(spec: ArraySpec, view: np.ndarray) -> Array:
+    array = Array.__new__(Array)
+    copy_from_host(array, spec, view)
+    return array
+
+
+def from_numpy(value: np.ndarray, spec: ArraySpec) -> Array:
+    """An array with a copy of `value`, whose shape and dtype are the spec's physical ones."""
+    return _from_view(spec, value)
+
+
+def array_from_host(
+    value: Any, aval: ShapedArray, device: Device | None = None, committed: bool = False
+) -> Array:
+    """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
+    spec = array_spec(aval, device or default_device(), committed)
+    return _from_view(spec, np.asarray(value, dtype=spec.numpy_dtype))
+
+
+def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
+    """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to it."""
+    array = Array.__new__(Array)
+    wrap_host(array, array_spec(aval, default_device()), value)
+    return array
+
+
+def deleted_error(array: Array) -> RuntimeError:
+    return RuntimeError(
+        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}: its memory was "
+        "given away, by .delete() or by passing it to a jitted function as a donated argument "
+        "(donate_argnums). Keep the function's result instead, or do not donate this argument."
+    )
+
+
+def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
+    aval = ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype), weak_type)
+    return array_from_host(value, aval)

@@ -1,0 +1,277 @@
+"""Abstract values: what a tracer knows about an array. Interned: equal avals are one object.
+
+Layer: core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax.core import dtypes
+from pyjax.core.errors import InvalidInputException
+from pyjax.core.extended_dtypes import is_extended
+
+
+class AbstractValue:
+    """Base of avals."""
+
+    __slots__ = ()
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        raise NotImplementedError
+
+    def to_tangent_aval(self) -> AbstractValue:
+        raise NotImplementedError
+
+    def strip_weak_type(self) -> AbstractValue:
+        return self
+
+
+class AbstractToken(AbstractValue):
+    """Aval of a token: orders side effects, holds no data."""
+
+    __slots__ = ()
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        return "Tok" if short_dtypes else "token"
+
+    def to_tangent_aval(self) -> AbstractValue:
+        return self
+
+    def __repr__(self) -> str:
+        return "AbstractToken()"
+
+
+abstract_token = AbstractToken()
+
+
+class ShapedArray(AbstractValue):
+    """Aval of an array.
+
+    `ShapedArray(...) is ShapedArray(...)` for equal arguments, so avals hash and compare by identity.
+    """
+
+    __slots__ = ("_tangent", "dtype", "ndim", "shape", "size", "weak_type")
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    ndim: int
+    size: int
+
+    def __new__(
+        cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None
+    ) -> ShapedArray:
+        key = (shape, dtype, weak_type)
+        try:
+            return _interned[key]
+        except (KeyError, TypeError):
+            return _new_shaped_array(shape, dtype, weak_type)
+
+    def __reduce__(self) -> Any:
+        return (ShapedArray, (self.shape, self.dtype, self.weak_type))
+
+    def __copy__(self) -> ShapedArray:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ShapedArray:
+        return self
+
+    def update(
+        self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **_: Any
+    ) -> ShapedArray:
+        """The same aval with some fields replaced."""
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+        )
+
+    def strip_weak_type(self) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype, False) if self.weak_type else self
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """Aval of tangents: the same for inexact types, float0 for integers, booleans and keys."""
+        tangent = self._tangent
+        if tangent is None:
+            if dtypes.issubdtype(self.dtype, np.inexact):
+                tangent = self
+            else:
+                tangent = ShapedArray(self.shape, dtypes.float0)
+            self._tangent = tangent
+        return tangent
+
+    to_cotangent_aval = to_tangent_aval
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
+        name = dtypes.short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short()}{weak})"
+
+
+_interned: dict[Any, ShapedArray] = {}
+
+
+def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
+    shape = tuple(_dimension(d, shape) for d in shape)
+    if not isinstance(dtype, np.dtype) and not is_extended(dtype):
+        dtype = np.dtype(dtype)
+    weak_type = bool(weak_type)
+    key = (shape, dtype, weak_type)
+    aval = _interned.get(key)
+    if aval is None:
+        aval = object.__new__(ShapedArray)
+        aval.shape = shape
+        aval.dtype = dtype
+        aval.weak_type = weak_type
+        aval.ndim = len(shape)
+        aval.size = math.prod(shape)
+        aval._tangent = None
+        aval = _interned.setdefault(key, aval)
+    return aval
+
+
+def _dimension(size: Any, shape: Any) -> int:
+    if type(size) is not int:
+        try:
+            size = size.__index__()
+        except AttributeError:
+            raise TypeError(
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
+            ) from None
+    if size < 0:
+        raise ValueError(f"sizes must not be negative, got shape {tuple(shape)}")
+    return size
+
+
+def dtype_name(dtype: Any) -> str:
+    """Long name of a dtype in messages: `float32`, `key<fry>`, `float0`."""
+    if is_extended(dtype):
+        return dtype.name
+    return "float0" if dtype == dtypes.float0 else dtype.name
+
+
+# -- from values to avals -------------------------------------------------------------------------
+
+_AvalRule = Callable[[Any], AbstractValue]
+_aval_rules: dict[type, _AvalRule] = {}
+
+
+def register_aval_rule(cls: type, rule: _AvalRule) -> None:
+    """Tell how a type of array value becomes an aval (array.py registers Array)."""
+    _aval_rules[cls] = rule
+
+
+def _scalar_rule(kind: type) -> _AvalRule:
+    dtype64 = dtypes.PYTHON_SCALARS[kind]
+
+    def rule(x: Any) -> AbstractValue:
+        return ShapedArray((), dtypes.canonicalize_dtype(dtype64), kind is not bool)
+
+    return rule
+
+
+def _numpy_rule(x: Any) -> AbstractValue:
+    dtype = x.dtype
+    if dtype == dtypes.float0:
+        return ShapedArray(x.shape, dtype)
+    try:
+        dtype = dtypes.canonicalize_dtype(dtype)
+    except TypeError:
+        raise _not_a_value(x, f"its dtype {x.dtype} cannot be held by an array") from None
+    return ShapedArray(x.shape, dtype)
+
+
+def _int_rule(x: Any) -> AbstractValue:
+    dtype = dtypes.canonicalize_dtype(np.int64)
+    limit = 1 << (8 * dtype.itemsize - 1)
+    if not -limit <= x < limit:
+        raise OverflowError(
+            f"An overflow was encountered while parsing an argument: Python int {x} too large to "
+            f"convert to {dtype}."
+            + ("" if options.enable_x64.value else " Set jax_enable_x64 for 64-bit integers.")
+        )
+    return ShapedArray((), dtype, True)
+
+
+for _kind in (bool, float, complex):
+    register_aval_rule(_kind, _scalar_rule(_kind))
+register_aval_rule(int, _int_rule)
+register_aval_rule(np.ndarray, _numpy_rule)
+for _scalar in {np.dtype(d).type for d in dtypes.ALL_DTYPES} | {np.longlong, np.ulonglong}:
+    register_aval_rule(_scalar, _numpy_rule)
+
+
+def abstractify(x: Any) -> Any:
+    """The aval of a value: Python scalars (weak), NumPy values, Array, Tracer.
+
+    Raises:
+      TypeError: anything else.
+    """
+    aval = getattr(x, "aval", None)
+    if aval is not None and not isinstance(x, type):
+        return aval
+    rule = _aval_rules.get(type(x))
+    if rule is not None:
+        return rule(x)
+    for cls in type(x).__mro__[1:]:
+        rule = _aval_rules.get(cls)
+        if rule is not None:
+            return rule(x)
+    if hasattr(x, "__jax_array__"):
+        return abstractify(x.__jax_array__())
+    raise _not_a_value(x)
+
+
+get_aval = abstractify
+typeof = abstractify
+
+
+def is_valid_value(x: Any) -> bool:
+    """Whether `abstractify` accepts `x`."""
+    if getattr(x, "aval", None) is not None:
+        return True
+    if isinstance(x, np.ndarray):
+        return x.dtype == dtypes.float0 or x.dtype in dtypes.ALL_DTYPES
+    return any(cls in _aval_rules for cls in type(x).__mro__) or hasattr(x, "__jax_array__")
+
+
+def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
+    text = repr(x)
+    text = text if len(text) <= 80 else text[:77] + "..."
+    return InvalidInputException(
+        f"Value {text} of type {type(x)} is not a valid JAX type.",
+        why=why or "Traced functions take and return arrays, NumPy values, Python scalars and "
+        "pytrees of them.",
+        fix="Convert it with jnp.asarray(...), or close over it / mark the argument static.",
+    )
+
+
+def physical_aval(aval: Any) -> Any:
+    """The aval under which an array is stored: a key array becomes uint32 with trailing key_shape."""
+    if isinstance(aval, ShapedArray) and is_extended(aval.dtype):
+        return ShapedArray(aval.shape + aval.dtype.key_shape, aval.dtype.physical_dtype)
+    return aval
+
+
+def raise_to_shaped(aval: Any) -> Any:
+    """Kept for users of older JAX code: avals are always shaped."""
+    return aval
+
+
+def typecompat(a: Any, b: Any) -> bool:
+    """Equal but for weak types."""
+    return a is b or a.strip_weak_type() is b.strip_weak_type()

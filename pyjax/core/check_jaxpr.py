@@ -1,0 +1,64 @@
+"""The jaxpr type checker, run after tracing when `enable_checks` is on. Layer: core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyjax.core import source_info
+from pyjax.core.avals import typecompat
+from pyjax.core.errors import JaxprTypeError
+from pyjax.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
+from pyjax.core.primitive import Primitive
+
+# Extra checks of equations with jaxprs inside: `rule(eqn, in_avals)`; raises JaxprTypeError.
+custom_checks: dict[Primitive, Callable[[JaxprEqn, list[Any]], None]] = {}
+
+
+def check_jaxpr(jaxpr: Jaxpr) -> None:
+    """Check that variables are bound once and before use, and equations have the types they claim.
+
+    Raises:
+      JaxprTypeError: names the equation and the user's line.
+    """
+    bound: set[Var] = set()
+    for v in (*jaxpr.constvars, *jaxpr.invars):
+        if v in bound:
+            raise JaxprTypeError(f"variable {v} is an input twice")
+        bound.add(v)
+    for i, eqn in enumerate(jaxpr.eqns):
+        _check_eqn(eqn, i, bound)
+    for v in jaxpr.outvars:
+        if type(v) is not Literal and v not in bound:
+            raise JaxprTypeError(f"output variable {v} is not bound")
+
+
+def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
+    def fail(why: str) -> JaxprTypeError:
+        return JaxprTypeError(
+            f"equation {index} of the jaxpr, {eqn.primitive}, is ill-typed: {why}",
+            where=source_info.summarize(eqn.source),
+            why=f"equation: {eqn!r}",
+        )
+
+    for a in eqn.invars:
+        if type(a) is not Literal and a not in bound:
+            raise fail(f"operand {a} is not bound before its use")
+    for sub in jaxprs_in_params(eqn.params):
+        check_jaxpr(sub)
+    in_avals = [a.aval for a in eqn.invars]
+    if eqn.primitive in custom_checks:
+        custom_checks[eqn.primitive](eqn, in_avals)
+    try:
+        out_avals = eqn.primitive.abstract_eval(*in_avals, **eqn.params)
+    except (TypeError, ValueError) as error:
+        raise fail(f"{type(error).__name__}: {error}") from error
+    if len(out_avals) != len(eqn.outvars):
+        raise fail(f"{len(out_avals)} outputs by its rule, {len(eqn.outvars)} variables")
+    for v, aval in zip(eqn.outvars, out_avals):
+        if not typecompat(v.aval, aval):
+            raise fail(f"output {v} has type {v.aval.str_short()}, its rule says {aval.str_short()}")
+        if type(v) is not DropVar:
+            if v in bound:
+                raise fail(f"variable {v} is bound twice")
+            bound.add(v)

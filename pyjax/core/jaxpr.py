@@ -1,0 +1,309 @@
+"""The jaxpr: a typed, printable program. Data structures, evaluation and small utilities.
+
+Text is in `core/jaxpr_text.py`, the type checker in `core/check_jaxpr.py`. Layer: core.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import source_info
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.effects import Effects, join_effects, no_effects
+from pyjax.core.primitive import Primitive
+
+_count = itertools.count()
+
+
+class Var:
+    """A variable: equal by identity."""
+
+    __slots__ = ("aval", "count")
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+        self.count = next(_count)
+
+    def __repr__(self) -> str:
+        return f"Var(id={self.count}):{self.aval.str_short(short_dtypes=True)}"
+
+
+class DropVar(Var):
+    """An output nobody reads; printed `_`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+class Literal:
+    """A scalar constant in operand position."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: Any = None) -> None:
+        self.val = val
+        self.aval = abstractify(val) if aval is None else aval
+
+    def __repr__(self) -> str:
+        return f"Literal({self.val})"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """`outvars = primitive[params] invars`."""
+
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        invars: list[Any],
+        outvars: list[Var],
+        primitive: Primitive,
+        params: dict[str, Any],
+        effects: Effects = no_effects,
+        source: source_info.Frame | None = None,
+    ) -> None:
+        self.invars = invars
+        self.outvars = outvars
+        self.primitive = primitive
+        self.params = params
+        self.effects = effects
+        self.source = source
+
+    def replace(self, **changes: Any) -> JaxprEqn:
+        """A copy with some fields replaced."""
+        fields = {name: changes.get(name, getattr(self, name)) for name in _EQN_FIELDS}
+        return JaxprEqn(**fields)
+
+    def __repr__(self) -> str:
+        return _to_text(self)
+
+
+_EQN_FIELDS = ("invars", "outvars", "primitive", "params", "effects", "source")
+
+
+class Jaxpr:
+    """A program: `invars` and `constvars` in, `outvars` out. Never changed once built."""
+
+    __slots__ = (
+        "__weakref__",
+        "constvars",
+        "debug_info",
+        "effects",
+        "eqns",
+        "invars",
+        "outvars",
+    )
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        outvars: Sequence[Any],
+        eqns: list[JaxprEqn],
+        effects: Effects | None = None,
+        debug_info: DebugInfo = UNKNOWN,
+    ) -> None:
+        self.constvars = list(constvars)
+        self.invars = list(invars)
+        self.outvars = list(outvars)
+        self.eqns = eqns
+        self.effects = join_effects(e.effects for e in eqns) if effects is None else effects
+        self.debug_info = debug_info
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        """A copy with some fields replaced; effects are recomputed when equations change."""
+        names = ("constvars", "invars", "outvars", "eqns", "debug_info")
+        fields = {name: changes.get(name, getattr(self, name)) for name in names}
+        if "eqns" not in changes:
+            fields["effects"] = self.effects
+        return Jaxpr(**fields)
+
+    def pretty_print(self, *, use_color: bool | None = None) -> str:
+        return _to_text(self, use_color)
+
+    def __repr__(self) -> str:
+        return _to_text(self)
+
+
+class ClosedJaxpr:
+    """A jaxpr with values for its constvars. Equal by identity."""
+
+    __slots__ = ("__weakref__", "_in_avals", "_out_avals", "consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        if len(jaxpr.constvars) != len(consts):
+            raise ValueError(f"{len(consts)} consts for {len(jaxpr.constvars)} constvars")
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+        self._in_avals: list[Any] | None = None
+        self._out_avals: list[Any] | None = None
+
+    @property
+    def in_avals(self) -> list[Any]:
+        if self._in_avals is None:
+            self._in_avals = [v.aval for v in self.jaxpr.invars]
+        return self._in_avals
+
+    @property
+    def out_avals(self) -> list[Any]:
+        if self._out_avals is None:
+            self._out_avals = [v.aval for v in self.jaxpr.outvars]
+        return self._out_avals
+
+    @property
+    def eqns(self) -> list[JaxprEqn]:
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    @property
+    def literals(self) -> list[Any]:
+        return self.consts
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
+
+    def eval(self, *args: Any) -> list[Any]:
+        """Bind every equation under the current trace."""
+        return eval_jaxpr(self.jaxpr, self.consts, *args)
+
+    def pretty_print(self, *, use_color: bool | None = None) -> str:
+        return _to_text(self, use_color)
+
+    def __repr__(self) -> str:
+        return _to_text(self)
+
+
+# Installed by core.jaxpr_text, which imports this module.
+_printer: list[Callable[..., str]] = []
+
+
+def _to_text(x: Any, use_color: bool | None = None) -> str:
+    if not _printer:
+        return object.__repr__(x)
+    return _printer[0](x, use_color)
+
+
+def install_printer(printer: Callable[..., str]) -> None:
+    """Set the function behind `str(jaxpr)`."""
+    _printer[:] = [printer]
+
+
+# -- evaluation -----------------------------------------------------------------------------------
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Bind the equations one by one under the current trace; outputs as a list."""
+    if len(args) != len(jaxpr.invars):
+        raise TypeError(f"eval_jaxpr: {len(args)} arguments for {len(jaxpr.invars)} inputs")
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+    last_use = last_used(jaxpr)
+    for eqn in jaxpr.eqns:
+        values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
+        for dead in last_use.get(id(eqn), ()):
+            del env[dead]  # free buffers as soon as the program allows
+        with source_context(eqn.source):
+            outs = bind_eqn(eqn, values)
+        for v, out in zip(eqn.outvars, outs):
+            env[v] = out
+    return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Apply one equation to values; primitives that hold functions unpack their jaxprs first."""
+    rule = eval_rules.get(eqn.primitive)
+    if rule is not None:
+        return rule(*values, **eqn.params)
+    return eqn.primitive.bind(*values, **eqn.params)
+
+
+# Primitives whose `bind` takes Python functions while their equations hold jaxprs (custom_jvp_call ...):
+# `rule(*values, **equation_params) -> list`.
+eval_rules: dict[Primitive, Callable[..., list[Any]]] = {}
+
+
+class source_context:
+    """Context manager: operations bound inside keep the source of an equation."""
+
+    __slots__ = ("frame", "previous")
+
+    def __init__(self, frame: source_info.Frame | None) -> None:
+        self.frame = frame
+        self.previous: Any = None
+
+    def __enter__(self) -> None:
+        self.previous = source_info.override.frame
+        if self.frame is not None:
+            source_info.override.frame = self.frame
+
+    def __exit__(self, *exc: Any) -> None:
+        source_info.override.frame = self.previous
+
+
+def last_used(jaxpr: Jaxpr) -> dict[int, list[Var]]:
+    """Which variables each equation (by id) is the last to read; outputs are not among them."""
+    seen: set[Var] = {v for v in jaxpr.outvars if type(v) is not Literal}
+    result: dict[int, list[Var]] = {}
+    for eqn in reversed(jaxpr.eqns):
+        dead = []
+        for a in eqn.invars:
+            if type(a) is not Literal and a not in seen:
+                seen.add(a)
+                dead.append(a)
+        if dead:
+            result[id(eqn)] = dead
+    return result
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """A function of the flat inputs that evaluates the jaxpr."""
+
+    def fun(*args: Any) -> list[Any]:
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+    fun.__name__ = "jaxpr"
+    return fun
+
+
+# -- walking --------------------------------------------------------------------------------------
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """Jaxprs among the parameters of an equation."""
+    for value in params.values():
+        for item in value if type(value) in (tuple, list) else (value,):
+            if type(item) is Jaxpr:
+                yield item
+            elif type(item) is ClosedJaxpr:
+                yield item.jaxpr
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """Jaxprs directly inside the equations of a jaxpr."""
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in_params(eqn.params)
+
+
+def count_eqns(jaxpr: Jaxpr) -> int:
+    """Equations, nested ones included."""
+    return len(jaxpr.eqns) + sum(count_eqns(j) for j in subjaxprs(jaxpr))
+
+
+def is_literalable(x: Any) -> bool:
+    """Whether a value is printed in operand position: Python and NumPy scalars."""
+    return type(x) in (bool, int, float, complex) or isinstance(x, np.generic)

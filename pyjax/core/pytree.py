@@ -1,0 +1,440 @@
+"""Pytrees: the registry of node types, PyTreeDef, flatten and unflatten.
+
+Functions over pytrees (map, reduce, transpose, paths) are in `core/tree_util.py`. Written for speed:
+flattening is on the path of every transformed call. Layer: core.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+
+class _Leaf:
+    def __repr__(self) -> str:
+        return "*"
+
+
+class _NoneNode:
+    def __repr__(self) -> str:
+        return "None"
+
+
+class NodeType:
+    """How one type is taken apart and put together.
+
+    `flatten(x) -> (children, aux)`, `unflatten(aux, children) -> x`;
+    `flatten_with_keys(x) -> ((key, child) pairs, aux)` or None.
+    """
+
+    __slots__ = ("cls", "flatten", "flatten_with_keys", "unflatten")
+
+    def __init__(
+        self,
+        cls: type,
+        flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+        unflatten: Callable[[Any, tuple[Any, ...]], Any],
+        flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+    ) -> None:
+        self.cls = cls
+        self.flatten = flatten
+        self.unflatten = unflatten
+        self.flatten_with_keys = flatten_with_keys
+
+
+class PyTreeDef:
+    """The structure of a pytree. Equal when node types, auxiliary data and children are equal.
+
+    Attributes:
+      num_leaves, num_nodes: counts.
+    """
+
+    __slots__ = ("_children", "_data", "_hash", "_type", "num_leaves", "num_nodes")
+
+    def __init__(self, node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> None:
+        self._type = node_type
+        self._data = data
+        self._children = children
+        self._hash: int | None = None
+        if children:
+            leaves = 0
+            nodes = 1
+            for child in children:
+                leaves += child.num_leaves
+                nodes += child.num_nodes
+            self.num_leaves = leaves
+            self.num_nodes = nodes
+        else:
+            self.num_leaves = 1 if node_type is _Leaf else 0
+            self.num_nodes = 1
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not PyTreeDef:
+            return NotImplemented
+        return (
+            self._type is other._type
+            and self.num_leaves == other.num_leaves
+            and bool(self._data == other._data)
+            and self._children == other._children
+        )
+
+    def __hash__(self) -> int:
+        result = self._hash
+        if result is None:
+            result = self._hash = hash((self._type, self._hashable_data(), self._children))
+        return result
+
+    def _hashable_data(self) -> Hashable:
+        return tuple(self._data) if type(self._data) is list else self._data
+
+    def __reduce__(self) -> Any:
+        if self._type is _Leaf:
+            return "LEAF"
+        return (_rebuild, (self._type, self._data, self._children))
+
+    # -- what one asks of a structure -----------------------------------------------------------
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The pytree of this structure with these leaves.
+
+        Raises:
+          ValueError: wrong number of leaves.
+        """
+        leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"Too {'few' if len(leaves) < self.num_leaves else 'many'} leaves for PyTreeDef; "
+                f"expected {self.num_leaves}, got {len(leaves)}."
+            )
+        if self is LEAF:
+            return leaves[0]
+        return _unflatten(self, iter(leaves))
+
+    def children(self) -> list[PyTreeDef]:
+        return list(self._children)
+
+    def node_data(self) -> tuple[type, Any] | None:
+        """(type, auxiliary data) of the root; None for a leaf."""
+        if self._type is _Leaf:
+            return None
+        return (type(None) if self._type is _NoneNode else self._type), self._data
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """Subtrees of `tree` at the places of this structure's leaves.
+
+        Raises:
+          ValueError: this structure is not a prefix of `tree`.
+        """
+        if self is LEAF:
+            return [tree]
+        out: list[Any] = []
+        _flatten_up_to(self, tree, out, "")
+        return out
+
+    def compose(self, inner: PyTreeDef) -> PyTreeDef:
+        """Every leaf of this structure replaced by `inner`."""
+        if self._type is _Leaf:
+            return inner
+        return PyTreeDef(self._type, self._data, tuple(c.compose(inner) for c in self._children))
+
+    def is_leaf(self) -> bool:
+        return self._type is _Leaf
+
+    def walk(self, node_fn: Callable, leaf_fn: Callable | None, leaves: Iterable[Any]) -> Any:
+        """Fold bottom-up: `node_fn(children results, node data)`, `leaf_fn(leaf)`."""
+        return self._walk(node_fn, leaf_fn, iter(leaves))
+
+    def _walk(self, node_fn: Callable, leaf_fn: Callable | None, leaves: Any) -> Any:
+        if self._type is _Leaf:
+            leaf = next(leaves)
+            return leaf if leaf_fn is None else leaf_fn(leaf)
+        results = tuple(c._walk(node_fn, leaf_fn, leaves) for c in self._children)
+        return node_fn(results, self._data)
+
+    def __repr__(self) -> str:
+        return f"PyTreeDef({self._text()})"
+
+    def _text(self) -> str:
+        cls = self._type
+        parts = [c._text() for c in self._children]
+        if cls is _Leaf:
+            return "*"
+        if cls is _NoneNode:
+            return "None"
+        if cls is tuple:
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        if cls is list:
+            return f"[{', '.join(parts)}]"
+        if cls is dict:
+            return "{" + ", ".join(f"{k!r}: {p}" for k, p in zip(self._data, parts)) + "}"
+        if issubclass(cls, tuple) and cls not in _registry:
+            fields = ", ".join(f"{f}={p}" for f, p in zip(cls._fields, parts))
+            return f"{cls.__name__}({fields})"
+        return f"CustomNode({cls.__name__}[{self._data}], [{', '.join(parts)}])"
+
+
+def _rebuild(node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    return _node(node_type, data, children)
+
+
+LEAF = PyTreeDef(_Leaf, None, ())
+NONE = PyTreeDef(_NoneNode, None, ())
+_registry: dict[type, NodeType | None] = {}
+_NoneType = type(None)
+# Structures of containers whose children are all leaves: most arguments. (type, keys, size) -> def
+_flat_defs: dict[Any, PyTreeDef] = {}
+
+
+def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    for child in children:
+        if child is not LEAF:
+            return PyTreeDef(cls, data, children)
+    if cls in (tuple, list, dict):
+        key = (cls, tuple(data) if cls is dict else len(children))
+        found = _flat_defs.get(key)
+        if found is None or found._data != data:
+            found = PyTreeDef(cls, data, children)
+            if len(_flat_defs) < 10_000:
+                _flat_defs[key] = found
+        return found
+    return PyTreeDef(cls, data, children)
+
+
+def _sorted_keys(d: dict) -> list[Any]:
+    try:
+        return sorted(d)
+    except TypeError as error:
+        raise TypeError(
+            f"Comparator raised exception while sorting pytree dictionary keys: {error}. Keys of one "
+            "dictionary must be comparable with each other."
+        ) from None
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
+    cls = type(tree)
+    if cls is dict:
+        data: Any = _sorted_keys(tree)
+        children: Iterable[Any] = [tree[k] for k in data]
+    elif cls is tuple or cls is list:
+        data = None
+        children = tree
+    elif tree is None:
+        return NONE
+    else:
+        node = _registry.get(cls)
+        if node is None:
+            if not (isinstance(tree, tuple) and hasattr(cls, "_fields")):
+                leaves.append(tree)
+                return LEAF
+            data = cls
+            children = tree
+        else:
+            children, data = node.flatten(tree)
+    defs = []
+    registry = _registry
+    flat = True
+    for child in children:
+        # The common case inline: the child is a leaf.
+        kind = type(child)
+        if kind in registry or child is None or isinstance(child, tuple):
+            child_def = _flatten(child, leaves)
+            flat = flat and child_def is LEAF
+            defs.append(child_def)
+        else:
+            leaves.append(child)
+            defs.append(LEAF)
+    if flat and (cls is dict or cls is tuple or cls is list):
+        return _node(cls, data, tuple(defs))
+    return PyTreeDef(cls, data, tuple(defs))
+
+
+def _flatten_is_leaf(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> PyTreeDef:
+    if is_leaf(tree):
+        leaves.append(tree)
+        return LEAF
+    one = flatten_one_level_or_none(tree)
+    if one is None:
+        leaves.append(tree)
+        return LEAF
+    cls, children, data = one
+    if cls is _NoneNode:
+        return NONE
+    return _node(cls, data, tuple(_flatten_is_leaf(c, leaves, is_leaf) for c in children))
+
+
+def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | None:
+    """(node type, children, auxiliary data), or None for a leaf."""
+    cls = type(tree)
+    if tree is None:
+        return _NoneNode, (), None
+    if cls is tuple or cls is list:
+        return cls, tree, None
+    if cls is dict:
+        keys = _sorted_keys(tree)
+        return cls, [tree[k] for k in keys], keys
+    node = _registry.get(cls)
+    if node is not None:
+        children, data = node.flatten(tree)
+        return cls, children, data
+    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
+        return cls, tree, cls
+    return None
+
+
+def _unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
+    cls = treedef._type
+    if cls is _NoneNode:
+        return None
+    items = []
+    for child in treedef._children:
+        items.append(next(leaves) if child is LEAF else _unflatten(child, leaves))
+    return make_node(treedef, items)
+
+
+def make_node(treedef: PyTreeDef, items: list[Any]) -> Any:
+    """The root node of `treedef` with these children."""
+    cls = treedef._type
+    if cls is tuple:
+        return tuple(items)
+    if cls is dict:
+        return dict(zip(treedef._data, items))
+    if cls is list:
+        return items
+    if cls is _NoneNode:
+        return None
+    node = _registry.get(cls)
+    if node is None:  # a namedtuple
+        return cls(*items)
+    return node.unflatten(treedef._data, tuple(items))
+
+
+def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> None:
+    if prefix._type is _Leaf:
+        out.append(tree)
+        return
+    one = flatten_one_level_or_none(tree)
+    if one is None:
+        raise ValueError(
+            f"Expected a {_type_name(prefix)} at the root{path and ' of the subtree ' + path}, got a "
+            f"leaf: {tree!r:.80}. The structures differ: expected {prefix}."
+        )
+    cls, children, data = one
+    children = list(children)
+    if cls is not prefix._type or len(children) != len(prefix._children):
+        raise ValueError(
+            f"Structures differ at {path or 'the root'}: expected {_type_name(prefix)} with "
+            f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected {prefix}, "
+            f"got value {tree!r:.80}."
+        )
+    if data != prefix._data:
+        if cls is dict:
+            raise ValueError(
+                f"Dict key mismatch at {path or 'the root'}; expected keys: {list(prefix._data)}, "
+                f"got keys: {list(data)}."
+            )
+        raise ValueError(
+            f"Mismatch of custom node data at {path or 'the root'}: {prefix._data!r} != {data!r}; "
+            f"value: {tree!r:.80}."
+        )
+    for i, (child_def, child) in enumerate(zip(prefix._children, children)):
+        if child_def is LEAF:
+            out.append(child)
+        else:
+            label = prefix._data[i] if cls is dict else i
+            _flatten_up_to(child_def, child, out, f"{path}[{label!r}]")
+
+
+def _name(cls: Any) -> str:
+    return "None" if cls is _NoneNode else cls.__name__
+
+
+def _type_name(treedef: PyTreeDef) -> str:
+    return _name(treedef._type)
+
+
+# -- public functions -----------------------------------------------------------------------------
+
+
+def tree_flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], PyTreeDef]:
+    """Leaves of a pytree, in order, and its structure.
+
+    Args:
+      tree: any nesting of tuples, lists, dicts (keys are sorted), named tuples, None (no leaves) and
+        registered types; anything else is a leaf.
+      is_leaf: called on every subtree first; True stops there.
+
+    >>> tree_flatten({"b": 1, "a": (2, None)})
+    ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
+    """
+    leaves: list[Any] = []
+    if is_leaf is not None:
+        return leaves, _flatten_is_leaf(tree, leaves, is_leaf)
+    return leaves, _flatten(tree, leaves)
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The inverse of `tree_flatten`."""
+    return treedef.unflatten(leaves)
+
+
+def register_node(
+    cls: type,
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, tuple[Any, ...]], Any],
+    flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+) -> None:
+    """Add a node type to the registry.
+
+    Raises:
+      ValueError: it is registered already.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"a pytree node type must be a class, got {cls!r}")
+    if cls in _registry:
+        raise ValueError(f"Duplicate custom PyTreeDef type registration for {cls}.")
+    _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
+
+
+def node_type_of(cls: type) -> NodeType | None:
+    """Registry entry of a custom node type; None for built-in containers and leaves."""
+    return _registry.get(cls)
+
+
+def is_registered(cls: type) -> bool:
+    """Whether instances are nodes by registration or built in (named tuples are not counted)."""
+    return cls in _registry or cls is _NoneType
+
+
+# Built-in containers are in the registry so that `type(x) in _registry` says "not a leaf".
+_registry[tuple] = _registry[list] = _registry[dict] = None
+
+
+def _flatten_ordered(d: Any) -> tuple[Iterable[Any], Any]:
+    return list(d.values()), tuple(d)
+
+
+def _flatten_default(d: Any) -> tuple[Iterable[Any], Any]:
+    keys = tuple(_sorted_keys(d))
+    return [d[k] for k in keys], (d.default_factory, keys)
+
+
+register_node(
+    collections.OrderedDict,
+    _flatten_ordered,
+    lambda keys, values: collections.OrderedDict(zip(keys, values)),
+)
+register_node(
+    collections.defaultdict,
+    _flatten_default,
+    lambda data, values: collections.defaultdict(data[0], zip(data[1], values)),
+)
+register_node(
+    collections.deque,
+    lambda d: (list(d), d.maxlen),
+    lambda maxlen, values: collections.deque(values, maxlen=maxlen),
+)

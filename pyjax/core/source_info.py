@@ -1,0 +1,158 @@
+"""Where in the user's code something happened: cheap capture, lazy formatting.
+
+A capture is the code object and instruction offset of the innermost frame outside the library, with
+the name stack; line numbers and source text are looked up only when somebody prints them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import threading
+from types import CodeType, FrameType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
+_HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
+_HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
+
+# Whether a code object belongs to the library: decided once per code object.
+_internal: dict[CodeType, bool] = {}
+
+
+def is_internal_file(filename: str) -> bool:
+    """Whether frames of this file are hidden from users."""
+    return (
+        filename.startswith((_PACKAGE, _BACKEND))
+        or filename in _HIDDEN_FILES
+        or filename.endswith(_HIDDEN_ENDINGS)
+        or filename.startswith("<frozen ")
+    )
+
+
+class _NameStack(threading.local):
+    names: tuple[str, ...] = ()
+
+
+name_stack = _NameStack()
+
+
+class extend_name_stack:
+    """Context manager: `name` is appended to the name stack of operations traced inside."""
+
+    __slots__ = ("name", "previous")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.previous: tuple[str, ...] = ()
+
+    def __enter__(self) -> None:
+        self.previous = name_stack.names
+        name_stack.names = (*self.previous, self.name)
+
+    def __exit__(self, *exc: Any) -> None:
+        name_stack.names = self.previous
+
+
+class Frame:
+    """A place in the user's code, with the name stack at that moment."""
+
+    __slots__ = ("code", "lasti", "names")
+
+    def __init__(self, code: CodeType, lasti: int, names: tuple[str, ...]) -> None:
+        self.code = code
+        self.lasti = lasti
+        self.names = names
+
+    @property
+    def file_name(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def function_name(self) -> str:
+        return self.code.co_name
+
+    @property
+    def line(self) -> int:
+        """The line number (1-based); found from the instruction offset when asked."""
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if start <= self.lasti < end and number is not None:
+                return number
+        return line
+
+    def __repr__(self) -> str:
+        return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"
+
+
+def _python_user_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
+    internal = _internal
+    while frame is not None:
+        code = frame.f_code
+        hidden = internal.get(code)
+        if hidden is None:
+            hidden = internal[code] = is_internal_file(code.co_filename)
+        if not hidden:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def current_frame() -> Frame | None:
+    """The innermost frame outside the library (about 1 us)."""
+    if override.frame is not None:
+        return override.frame
+    frame = _python_user_frame()
+    if frame is None:
+        return None
+    return Frame(frame.f_code, frame.f_lasti, name_stack.names)
+
+
+def user_frame() -> str:
+    """Text of the innermost user frame, for error messages: `train.py:42 in loss:   if x > 0:`."""
+    frame = _python_user_frame()
+    if frame is None:
+        return ""
+    return summarize(Frame(frame.f_code, frame.f_lasti, ()))
+
+
+def summarize(frame: Frame | None) -> str:
+    """`file.py:42 in function:   source text`; empty when there is no frame."""
+    if frame is None:
+        return ""
+    line = frame.line
+    text = linecache.getline(frame.file_name, line).strip()
+    place = f"{os.path.basename(frame.file_name)}:{line} in {frame.function_name}"
+    return f"{place}:   {text}" if text else place
+
+
+def function_location(fun: Any) -> str:
+    """`name at file.py:12` for a Python function; its name alone for other callables."""
+    inner = fun
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    inner = getattr(inner, "func", inner)
+    code = getattr(inner, "__code__", None)
+    name = function_name(fun)
+    if code is None:
+        return name
+    return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
+def function_name(fun: Any) -> str:
+    """The name under which a callable appears in jaxprs and messages."""
+    name = getattr(fun, "__name__", None)
+    if name is None and hasattr(fun, "func"):
+        return function_name(fun.func)
+    return name if isinstance(name, str) else type(fun).__name__
+
+
+class _Override(threading.local):
+    # The frame that operations get while a stored program is replayed.
+    frame: Frame | None = None
+
+
+override = _Override()

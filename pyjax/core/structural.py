@@ -1,0 +1,170 @@
+"""The few primitives that interpreters need (add, zeros, broadcast, transpose, sum ...), declared here.
+
+`lax` gives them their rules. Below lax, use the helpers of this file. Layer: core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, abstractify, abstract_token
+from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.primitive import Primitive
+
+add_any_p = Primitive("add_any")
+add_p = Primitive("add")
+sub_p = Primitive("sub")
+mul_p = Primitive("mul")
+neg_p = Primitive("neg")
+broadcast_in_dim_p = Primitive("broadcast_in_dim")
+transpose_p = Primitive("transpose")
+reshape_p = Primitive("reshape")
+squeeze_p = Primitive("squeeze")
+reduce_sum_p = Primitive("reduce_sum")
+convert_element_type_p = Primitive("convert_element_type")
+select_n_p = Primitive("select_n")
+optimization_barrier_p = Primitive("optimization_barrier")
+
+
+def add_jaxvals(x: Any, y: Any) -> Any:
+    """Sum of two (co)tangents."""
+    if _is_float0(x):
+        return y
+    return add_any_p.bind1(x, y)
+
+
+def _is_float0(x: Any) -> bool:
+    return getattr(x, "dtype", None) == dtypes.float0
+
+
+def zeros_like_aval(aval: Any) -> Any:
+    """Zeros of an aval (float0 avals give NumPy float0 arrays)."""
+    return full(aval, 0)
+
+
+def ones_like_aval(aval: Any) -> Any:
+    """Ones of an aval."""
+    return full(aval, 1)
+
+
+def full(aval: Any, value: Any) -> Any:
+    """An array of an aval filled with a scalar."""
+    if aval is abstract_token:
+        raise TypeError("a token has no zeros")
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    if is_extended(aval.dtype):
+        raise TypeError(f"no scalar fills an array of {aval.str_short()}")
+    scalar: Any = aval.dtype.type(value)
+    if aval.weak_type:
+        scalar = convert_element_type(scalar, aval.dtype, weak_type=True)
+    return broadcast(scalar, aval.shape) if aval.shape or not aval.weak_type else scalar
+
+
+def instantiate(x: Any, aval: Any) -> Any:
+    """`x`, or zeros of `aval` when it is None."""
+    return zeros_like_aval(aval) if x is None else x
+
+
+def broadcast(x: Any, shape: Sequence[int]) -> Any:
+    """New leading axes until `x` has `shape`."""
+    shape = tuple(shape)
+    ndim = abstractify(x).ndim
+    return broadcast_in_dim(x, shape, tuple(range(len(shape) - ndim, len(shape))))
+
+
+def broadcast_in_dim(x: Any, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+    """Axis i of `x` becomes axis `broadcast_dimensions[i]` of an array of `shape`."""
+    return broadcast_in_dim_p.bind1(
+        x, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions), sharding=None
+    )
+
+
+def transpose(x: Any, permutation: Sequence[int]) -> Any:
+    """Permute axes."""
+    permutation = tuple(permutation)
+    if permutation == tuple(range(len(permutation))):
+        return x
+    return transpose_p.bind1(x, permutation=permutation)
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """Move one axis; the others keep their order."""
+    if source == destination:
+        return x
+    ndim = abstractify(x).ndim
+    permutation = [i for i in range(ndim) if i != source]
+    permutation.insert(destination, source)
+    return transpose(x, permutation)
+
+
+def reshape(x: Any, shape: Sequence[int]) -> Any:
+    """Same elements, other shape."""
+    if abstractify(x).shape == tuple(shape):
+        return x
+    return reshape_p.bind1(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
+
+
+def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
+    """Sum over axes."""
+    axes = tuple(axes)
+    return reduce_sum_p.bind1(x, axes=axes, out_sharding=None) if axes else x
+
+
+def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """Convert to `dtype`; nothing to do when dtype and weak type agree."""
+    aval = abstractify(x)
+    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(
+        x, (bool, int, float, complex)
+    ):
+        return x
+    return convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
+
+
+def mul(x: Any, y: Any) -> Any:
+    return mul_p.bind1(x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    return sub_p.bind1(x, y)
+
+
+def neg(x: Any) -> Any:
+    return neg_p.bind1(x)
+
+
+__all__ = [
+    "ShapedArray",
+    "add_any_p",
+    "add_jaxvals",
+    "add_p",
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_in_dim_p",
+    "convert_element_type",
+    "convert_element_type_p",
+    "full",
+    "instantiate",
+    "moveaxis",
+    "mul",
+    "mul_p",
+    "neg",
+    "neg_p",
+    "ones_like_aval",
+    "optimization_barrier_p",
+    "reduce_sum",
+    "reduce_sum_p",
+    "reshape",
+    "reshape_p",
+    "select_n_p",
+    "squeeze_p",
+    "sub",
+    "sub_p",
+    "transpose",
+    "transpose_p",
+    "zeros_like_aval",
+]

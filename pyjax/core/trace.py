@@ -1,0 +1,299 @@
+"""Traces and tracers: the machinery by which a transformation intercepts primitives.
+
+One current `Trace` (per thread) decides what `bind` does; a rule runs under the parent trace. The
+arguments never pick the interpreter. Layer: core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyjax.core import source_info
+from pyjax.core.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from pyjax.core.primitive import Primitive
+from pyjax.core.trace_state import current_trace, set_current_trace, state, trace_state
+
+__all__ = [
+    "EvalTrace",
+    "Trace",
+    "Tracer",
+    "current_trace",
+    "escaped_tracer_error",
+    "eval_trace",
+    "is_concrete",
+    "set_current_trace",
+    "set_eval_handler",
+    "state",
+    "to_concrete_value",
+    "trace_state",
+]
+
+
+class Trace:
+    """Base of interpreters. A subclass implements `process_primitive`.
+
+    The processing of functions (custom_jvp_call, custom_vjp_call) has methods of its own, since those
+    bind Python functions rather than values; see api/custom_jvp.py.
+    """
+
+    is_eval = False
+    # The trace under which this one's rules run; None for traces that record.
+    parent: Trace | None = None
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        raise NotImplementedError
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        raise NotImplementedError
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        raise NotImplementedError
+
+    def origin(self) -> str:
+        """For messages: which transformation of which function."""
+        return f"it is traced by {type(self).__name__}"
+
+
+class Tracer:
+    """A stand-in for an array inside a transformed function.
+
+    Operators, methods and properties of arrays are installed by pyjax.numpy.array_methods.
+    """
+
+    __slots__ = ("__weakref__", "_trace", "aval")
+    __array_priority__ = 1000
+    aval: Any
+    _trace: Trace
+
+    # -- what an array has ----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    # -- conversions to Python values -----------------------------------------------------------
+
+    def to_concrete_value(self) -> Any:
+        """The concrete array this tracer stands for, or None."""
+        return None
+
+    def __bool__(self) -> bool:
+        value = to_concrete_value(self)
+        if value is not None:
+            return bool(value)
+        if self.aval.size != 1:
+            raise ValueError(
+                "The truth value of an array with "
+                f"{'more than one element is ambiguous' if self.aval.size else 'no elements is undefined'}"
+                f" (got {self.aval.str_short()}). Use a.any() or a.all()"
+            )
+        raise TracerBoolConversionError(
+            f"Attempted boolean conversion of traced array with shape {self.aval.str_short()}: "
+            f"`if`, `while`, `and`, `or`, `not` need a concrete bool, got {self}.",
+            where=source_info.user_frame(),
+            why=self.origin(),
+            fix="Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or make "
+            "the argument static (static_argnums, static_argnames).",
+        )
+
+    def _to_scalar(self, kind: type) -> Any:
+        value = to_concrete_value(self)
+        if value is not None:
+            return kind(value)
+        raise ConcretizationTypeError(
+            f"Abstract tracer value encountered where concrete value is expected: "
+            f"`{kind.__name__}()` of {self}.",
+            where=source_info.user_frame(),
+            why=self.origin(),
+            fix=f"Keep it an array (x.astype({kind.__name__})), or make the argument static "
+            "(static_argnums, static_argnames).",
+        )
+
+    def __int__(self) -> int:
+        return self._to_scalar(int)
+
+    def __float__(self) -> float:
+        return self._to_scalar(float)
+
+    def __complex__(self) -> complex:
+        return self._to_scalar(complex)
+
+    def __index__(self) -> int:
+        value = to_concrete_value(self)
+        if value is not None:
+            return value.__index__()
+        raise TracerIntegerConversionError(
+            f"The __index__() method was called on traced array with shape "
+            f"{self.aval.str_short()}: a Python integer is needed (a list index, `range`, a shape), "
+            f"got {self}.",
+            where=source_info.user_frame(),
+            why=self.origin(),
+            fix="Index a jnp array instead of a list, use lax.fori_loop instead of range, or make the "
+            "argument static (static_argnums, static_argnames).",
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        value = to_concrete_value(self)
+        if value is not None:
+            return value.__array__(*args, **kwargs)
+        raise TracerArrayConversionError(
+            f"The numpy.ndarray conversion method __array__() was called on traced array with shape "
+            f"{self.aval.str_short()}: {self}.",
+            where=source_info.user_frame(),
+            why=self.origin(),
+            fix="Call the pyjax.numpy function instead of NumPy's, or do this part of the work outside "
+            "the transformed function (pure_callback).",
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"unhashable type: {type(self).__name__}. A traced array cannot be a dictionary key, a set "
+            f"element or a static argument.\n  {self.origin()}"
+        )
+
+    def item(self, *args: Any) -> Any:
+        """The Python scalar of a concrete one-element array; an error for traced values."""
+        value = to_concrete_value(self)
+        if value is not None:
+            return value.item(*args)
+        return self._to_scalar(
+            complex if self.aval.dtype.kind == "c" else int if self.aval.dtype.kind in "iu" else float
+        )
+
+    def tolist(self) -> Any:
+        value = to_concrete_value(self)
+        return value.tolist() if value is not None else self._to_scalar(float)
+
+    def block_until_ready(self) -> Any:
+        return self
+
+    def copy_to_host_async(self) -> None:
+        return None
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def origin(self) -> str:
+        """For messages: where this tracer comes from."""
+        return self._trace.origin()
+
+    def _description(self) -> str:
+        return ""
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"{kind}<{self.aval.str_short(short_dtypes=False)}>{self._description()}"
+
+    def __format__(self, spec: str) -> str:
+        value = to_concrete_value(self)
+        if value is not None and spec:
+            return format(value, spec)
+        return repr(self)
+
+
+def to_concrete_value(x: Any) -> Any:
+    """The concrete value behind a tracer (jvp of eager values, say); None if there is none."""
+    while isinstance(x, Tracer):
+        inner = x.to_concrete_value()
+        if inner is None:
+            return None
+        x = inner
+    return x
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether Python control flow may use the value of `x`."""
+    return to_concrete_value(x) is not None
+
+
+# -- plain execution ------------------------------------------------------------------------------
+
+_EvalHandler = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], list[Any]]
+
+
+def _no_handler(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> list[Any]:
+    raise RuntimeError(
+        f"cannot execute {primitive}: no eval handler is installed (import pyjax, not pyjax.core)"
+    )
+
+
+_eval_handler: _EvalHandler = _no_handler
+
+
+def set_eval_handler(handler: _EvalHandler) -> None:
+    """Install what executes primitives eagerly: `handler(primitive, args, params) -> list`."""
+    global _eval_handler
+    _eval_handler = handler
+
+
+class EvalTrace(Trace):
+    """Plain execution: a primitive's own `impl`, or the compiled path of dispatch."""
+
+    is_eval = True
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        for x in args:
+            if isinstance(x, Tracer):
+                raise escaped_tracer_error(x)
+        if primitive.impl is not None:
+            return primitive.impl(*args, **params)
+        return _eval_handler(primitive, args, params)
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        return fun(*args)
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        return fun(*args)
+
+    def origin(self) -> str:
+        return "it is executed eagerly"
+
+
+eval_trace = EvalTrace()
+type(state).trace = eval_trace
+
+
+def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:
+    """The error for a tracer that is used outside the transformation that made it."""
+    return UnexpectedTracerError(
+        f"Encountered an unexpected tracer: {tracer!r}. A traced value escaped (leaked) from the "
+        "function in which it was created.",
+        where=source_info.user_frame(),
+        why=f"{tracer.origin()}; that transformation is over, or does not enclose this use.",
+        fix="Return the value from the transformed function instead of storing it in a global, an "
+        "attribute or an enclosing scope. The option check_tracer_leaks finds who holds it.",
+    )

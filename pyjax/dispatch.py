@@ -1,0 +1,338 @@
+"""Running things: compile a jaxpr for a device, keep the result, call it on arrays. Eager primitives come through here.
+
+CompileOptions are filled from the configuration in this file and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax._config.registry import trace_context
+from pyjax.array import (
+    Array,
+    ArraySpec,
+    array_from_host,
+    array_spec,
+    deleted_error,
+)
+from pyjax.core import trace as core_trace
+from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.primitive import Primitive
+from pyjax.devices import default_device
+from pyjax.interpreters import hlo, partial_eval
+from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import DebugOptions, with_overrides
+from xla_backend.dump import make_dumper
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.memory import POOL
+
+logger = logging.getLogger(__name__)
+_dump_ids = itertools.count()
+
+
+class Program:
+    """A loaded executable together with the arrays it takes and makes.
+
+    Attributes:
+      executable: the compiled program.
+      constants: arrays passed after the arguments at each call (values the function closed over).
+      out_specs: kind of each output.
+      donated: for each donated argument, (argument number, output it becomes).
+    """
+
+    def __init__(
+        self,
+        executable: LoadedExecutable,
+        constants: Sequence[Array],
+        out_specs: Sequence[ArraySpec],
+        donated: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.executable = executable
+        self.constants = tuple(constants)
+        self.out_specs = tuple(out_specs)
+        self.donated = tuple(donated)
+        self._new = Array.__new__
+        self._call = getattr(executable, "call", None) or self._call_unpacked
+        self._pack_arguments = getattr(executable, "pack_arguments", None) or _as_tuple
+        self._pack_outputs = getattr(executable, "pack_outputs", None) or _as_tuple
+
+    def _call_unpacked(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        self.executable.run(arguments, outputs)
+
+    def __call__(self, arguments: Sequence[Array]) -> list[Array]:
+        """Run on arrays whose specs are those the program was compiled for.
+
+        Raises:
+          RuntimeError: an argument was deleted or donated before.
+        """
+        if self.donated:
+            return self._call_donating(arguments)
+        try:
+            pointers = [a.ptr for a in arguments]
+        except AttributeError:
+            raise _find_deleted(arguments) from None
+        if self.constants:
+            pointers += [c.ptr for c in self.constants]
+        new = self._new
+        results: list[Array] = []
+        addresses: list[int] = []
+        for spec in self.out_specs:
+            out = new(Array)
+            try:
+                out.ptr = spec.free.pop()
+            except IndexError:
+                out.ptr = POOL.grow(spec.nbytes)
+            out.spec = spec
+            out._owner = None
+            results.append(out)
+            addresses.append(out.ptr)
+        self._call(self._pack_arguments(*pointers), self._pack_outputs(*addresses))
+        return results
+
+    def _call_donating(self, arguments: Sequence[Array]) -> list[Array]:
+        for argument in arguments:
+            if argument.is_deleted():
+                raise deleted_error(argument)
+        by_output = {output: arguments[number] for number, output in self.donated}
+        if len({id(a) for a in by_output.values()}) != len(by_output):
+            raise ValueError(
+                "the same array was passed for two donated arguments; pass a copy for one of them"
+            )
+        pointers = [a.ptr for a in arguments]
+        results: list[Array] = []
+        for i, spec in enumerate(self.out_specs):
+            out = self._new(Array)
+            donor = by_output.get(i)
+            if donor is not None and donor._owner is None and donor.spec.nbytes == spec.nbytes:
+                out.ptr = donor.ptr
+                donor.forget()
+            else:
+                out.ptr = spec.free.pop() if spec.free else POOL.grow(spec.nbytes)
+                if donor is not None:  # foreign memory: the program works on a copy of it
+                    ctypes.memmove(out.ptr, donor.ptr, spec.nbytes)
+            out.spec = spec
+            out._owner = None
+            results.append(out)
+        for number, output in self.donated:
+            pointers[number] = results[output].ptr
+            if not arguments[number].is_deleted():
+                arguments[number].delete()
+        pointers += [c.ptr for c in self.constants]
+        self._call(
+            self._pack_arguments(*pointers), self._pack_outputs(*[r.ptr for r in results])
+        )
+        return results
+
+
+def _as_tuple(*values: int) -> tuple[int, ...]:
+    return values
+
+
+def _find_deleted(arguments: Sequence[Array]) -> Exception:
+    for argument in arguments:
+        if argument.is_deleted():
+            return deleted_error(argument)
+    return AssertionError("an argument is not an Array")
+
+
+def compile_options(debug: DebugOptions, dump: Any) -> CompileOptions:
+    """Options of a compilation under the current configuration."""
+    return CompileOptions(
+        verify=options.enable_checks.value,
+        disabled_passes=frozenset(debug.xla_disable_hlo_passes),
+        dump=dump,
+    )
+
+
+# Closed-over arrays up to this many elements become constants of the program, where they can be folded;
+# larger ones are passed as hidden arguments, so that neither compile time nor memory depends on them.
+_INLINE_CONSTANT_ELEMENTS = 16
+
+
+def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
+    """Turn large constants into trailing arguments: (jaxpr, their values)."""
+    large = [
+        i for i, c in enumerate(closed.consts) if np.size(c) > _INLINE_CONSTANT_ELEMENTS
+    ]
+    if not large:
+        return closed, []
+    jaxpr = closed.jaxpr
+    moved = set(large)
+    kept = [i for i in range(len(closed.consts)) if i not in moved]
+    hoisted = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in kept],
+        invars=[*jaxpr.invars, *(jaxpr.constvars[i] for i in large)],
+    )
+    values = [as_array(closed.consts[i]) for i in large]
+    return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
+
+
+def lower(closed: ClosedJaxpr, name: str, donated: Sequence[bool] = ()) -> HloModule:
+    """HLO of a jaxpr whose large constants have been hoisted."""
+    return hlo.lower_jaxpr_to_module(closed, name, donated=donated)
+
+
+def compile_lowered(
+    module: HloModule, device: Device, overrides: Mapping[str, Any] | None = None
+) -> LoadedExecutable:
+    """Machine code of a module. `overrides`: XLA flags for this compilation only."""
+    debug = with_overrides(dict(overrides or {}))
+    dump = make_dumper(debug, module.name)
+    if dump is not None:
+        dump.write("before_optimizations.txt", module_to_text(module))
+    start = time.perf_counter()
+    executable = device.client.compile(module, compile_options(debug, dump))
+    if options.log_compiles.value:
+        logger.warning(
+            "Finished compiling %s for %s in %.4f s", module.name, device, time.perf_counter() - start
+        )
+    return executable
+
+
+def make_program(
+    executable: LoadedExecutable,
+    constants: Sequence[Array],
+    out_avals: Sequence[ShapedArray],
+    device: Device,
+    committed: bool,
+) -> Program:
+    """Wrap an executable; which donations came true is read off its aliases."""
+    aliases = getattr(getattr(executable, "executable", None), "aliases", {})
+    return Program(
+        executable,
+        constants,
+        [array_spec(aval, device, committed) for aval in out_avals],
+        [(parameter, output) for output, parameter in aliases.items()],
+    )
+
+
+def compile_jaxpr(
+    closed: ClosedJaxpr,
+    name: str,
+    device: Device,
+    committed: bool,
+    donated: Sequence[bool] = (),
+    overrides: Mapping[str, Any] | None = None,
+) -> Program:
+    """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    hoisted, constants = hoist_constants(closed)
+    start = time.perf_counter()
+    module = lower(hoisted, name, donated if any(donated) else ())
+    if options.log_compiles.value:
+        logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
+    if options.dump_ir_to.value:
+        _dump_ir(closed, module)
+    executable = compile_lowered(module, device, overrides)
+    return make_program(executable, constants, closed.out_avals, device, committed)
+
+
+def _dump_ir(closed: ClosedJaxpr, module: HloModule) -> None:
+    directory = Path(options.dump_ir_to.value)
+    directory.mkdir(parents=True, exist_ok=True)
+    stem = f"pyjax_ir{next(_dump_ids):04d}_{module.name}"
+    (directory / f"{stem}.jaxpr.txt").write_text(str(closed) + "\n", encoding="utf-8")
+    (directory / f"{stem}.hlo.txt").write_text(module_to_text(module), encoding="utf-8")
+
+
+def as_array(value: Any) -> Array:
+    """An Array of a valid input: itself, or a copy of a NumPy array, NumPy scalar or Python scalar.
+
+    Raises:
+      TypeError: not a valid array type.
+    """
+    if type(value) is Array:
+        return value
+    return array_from_host(value, abstractify(value))
+
+
+def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
+    """Device a computation on these arrays runs on, and whether its results are committed to it.
+
+    Raises:
+      ValueError: arrays are committed to different devices.
+    """
+    committed: Array | None = None
+    for array in arrays:
+        if array.spec.committed:
+            if committed is not None and committed.device is not array.device:
+                raise ValueError(
+                    "arguments are committed to different devices: "
+                    f"{committed.aval.str_short()} on {committed.device} and "
+                    f"{array.aval.str_short()} on {array.device}. "
+                    "Move one of them with pyjax.device_put(x, device)."
+                )
+            committed = array
+    if committed is not None:
+        return committed.device, True
+    return default_device(), False
+
+
+_programs: dict[Any, Program] = {}
+_PROGRAMS_LIMIT = 8192
+
+
+def apply_primitive(
+    primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]
+) -> list[Array]:
+    """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of arguments."""
+    arrays = [a if type(a) is Array else as_array(a) for a in args]
+    key = (primitive, tuple(params.items()), tuple([a.spec for a in arrays]), trace_context())
+    program = _programs.get(key)
+    if program is None:
+        program = _compile_primitive(primitive, arrays, params)
+        if len(_programs) >= _PROGRAMS_LIMIT:  # drop the older half: keys may hold one-off jaxprs
+            for old in list(itertools.islice(_programs, _PROGRAMS_LIMIT // 2)):
+                _programs.pop(old, None)
+        _programs[key] = program
+    results = program(arrays)
+    if options.debug_nans.value:
+        check_nans(primitive.name, results)
+    return results
+
+
+def _compile_primitive(
+    primitive: Primitive, arrays: Sequence[Array], params: Mapping[str, Any]
+) -> Program:
+    device, committed = placement(arrays)
+    avals = [a.aval for a in arrays]
+    closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+    return compile_jaxpr(closed, f"jit_{primitive.name}", device, committed)
+
+
+def check_nans(what: str, results: Sequence[Array]) -> None:
+    """Raise if a floating-point result has a NaN.
+
+    Raises:
+      FloatingPointError: names what was computed.
+    """
+    for result in results:
+        dtype = result.spec.numpy_dtype
+        if dtype.kind in "fcV" and result.spec.aval.dtype is not None and not _finite_kind(dtype):
+            if bool(np.isnan(result._view()).any()):
+                raise FloatingPointError(f"invalid value (nan) encountered in {what}")
+
+
+def _finite_kind(dtype: np.dtype) -> bool:
+    """Dtypes that cannot hold a NaN."""
+    return dtype.kind in "biu" or "int" in dtype.name
+
+
+def clear_caches() -> None:
+    """Forget all compiled programs of eager primitives."""
+    _programs.clear()
+
+
+core_trace.set_eval_handler(apply_primitive)

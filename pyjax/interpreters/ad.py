@@ -1,0 +1,456 @@
+"""Automatic differentiation: jvp, linearize, and transposition (reverse mode = all three).
+
+Functions here are flat: they take flat values and return flat lists. Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    bind_eqn,
+    eval_jaxpr,
+    source_context,
+)
+from pyjax.core.primitive import Primitive
+from pyjax.core.structural import add_jaxvals, zeros_like_aval
+from pyjax.core.trace import Trace, Tracer, set_current_trace, state
+from pyjax.interpreters.partial_eval import PartialTrace, jaxpr_cache, trace_to_jaxpr
+from pyjax.interpreters.rules import jvp_rules, transpose_rules
+from pyjax.interpreters.tangents import (
+    UndefinedPrimal,
+    Zero,
+    instantiate_zeros,
+    is_undefined_primal,
+)
+
+__all__ = [
+    "JVPTrace",
+    "JVPTracer",
+    "UndefinedPrimal",
+    "Zero",
+    "add_jaxvals",
+    "backward_pass",
+    "instantiate_zeros",
+    "is_undefined_primal",
+    "jvp",
+    "jvp_jaxpr",
+    "linearize",
+    "transpose_jaxpr",
+    "vjp",
+    "zeros_like_aval",
+]
+
+FlatFun = Callable[..., Sequence[Any]]
+
+
+# -- forward mode ---------------------------------------------------------------------------------
+
+
+class JVPTracer(Tracer):
+    """A primal value with its tangent (an array, or Zero)."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: JVPTrace, primal: Any, tangent: Any) -> None:
+        self._trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.aval = primal.aval if hasattr(primal, "aval") else abstractify(primal)
+
+    def to_concrete_value(self) -> Any:
+        primal = self.primal
+        return primal.to_concrete_value() if isinstance(primal, Tracer) else primal
+
+    def _description(self) -> str:
+        return f" with primal = {self.primal!r}, tangent = {self.tangent!r}"
+
+
+class JVPTrace(Trace):
+    """Applies jvp rules under `parent`."""
+
+    def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
+        self.parent: Trace = parent
+        self.debug_info = debug_info
+        self.closed = False
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """(primal, tangent) of a value used under this trace."""
+        if type(x) is JVPTracer and x._trace is self:
+            return x.primal, x.tangent
+        return x, Zero(abstractify(x).to_tangent_aval())
+
+    def _join(self, primal: Any, tangent: Any) -> Any:
+        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        primals = []
+        tangents = []
+        all_zero = True
+        for x in args:
+            if type(x) is JVPTracer and x._trace is self:
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+                all_zero = False
+            else:
+                primals.append(x)
+                tangents.append(None)
+        parent = self.parent
+        previous = state.trace
+        state.trace = parent
+        try:
+            if all_zero:
+                return parent.process_primitive(primitive, args, params)
+            for i, t in enumerate(tangents):
+                if t is None:
+                    tangents[i] = Zero(abstractify(primals[i]).to_tangent_aval())
+            outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
+        finally:
+            state.trace = previous
+        return [
+            p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)
+        ]
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        pairs = [self.split(x) for x in args]
+        primals = [p for p, _ in pairs]
+        tangents = [t for _, t in pairs]
+        with set_current_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
+            if not params.get("symbolic_zeros", False):
+                tangents = [instantiate_zeros(t) for t in tangents]
+            outs = jvp(*primals, *tangents)
+        n = len(outs) // 2
+        return [self._join(p, t) for p, t in zip(outs[:n], outs[n:])]
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        pairs = [self.split(x) for x in args]
+        primals = [p for p, _ in pairs]
+        tangents = [t for _, t in pairs]
+        with set_current_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_vjp_call(
+                    primitive, fun, fwd, bwd, primals, params
+                )
+            outs, out_tangents = params["jvp_of_vjp"](fwd, bwd, primals, tangents, params)
+        return [self._join(p, t) for p, t in zip(outs, out_tangents)]
+
+    def origin(self) -> str:
+        return self.debug_info.describe()
+
+
+def jvp(
+    fun: FlatFun, primals: Sequence[Any], tangents: Sequence[Any], debug: DebugInfo = UNKNOWN
+) -> tuple[list[Any], list[Any]]:
+    """Value and directional derivative of a flat function; tangents in and out may be Zero."""
+    trace = JVPTrace(state.trace, debug)
+    with set_current_trace(trace):
+        args = [
+            p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
+            for p, t in zip(primals, tangents)
+        ]
+        outs = fun(*args)
+        pairs = [trace.split(x) for x in outs]
+    trace.closed = True
+    return [p for p, _ in pairs], [t for _, t in pairs]
+
+
+def is_float0(x: Any) -> bool:
+    """Whether a tangent is a float0 array (that of an integer input)."""
+    return getattr(x, "dtype", None) == dtypes.float0
+
+
+# -- linearize, vjp -------------------------------------------------------------------------------
+
+
+class Linearized:
+    """A linear map recorded by `linearize`.
+
+    Attributes:
+      jaxpr: residuals are constvars; inputs are the nonzero tangents in; outputs the nonzero ones out.
+      residuals: values of the constvars.
+      nonzero_in, nonzero_out: which primals in have tangents, which outputs depend on them.
+      out_avals: of all tangents out.
+    """
+
+    __slots__ = ("jaxpr", "nonzero_in", "nonzero_out", "out_avals", "residuals")
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        residuals: list[Any],
+        nonzero_in: list[bool],
+        nonzero_out: list[bool],
+        out_avals: list[Any],
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.residuals = residuals
+        self.nonzero_in = nonzero_in
+        self.nonzero_out = nonzero_out
+        self.out_avals = out_avals
+
+    def apply(self, tangents: Sequence[Any]) -> list[Any]:
+        """Tangents out (Zero where independent) for one tangent per primal."""
+        dense = [instantiate_zeros(t) for t, nz in zip(tangents, self.nonzero_in) if nz]
+        outs = iter(eval_jaxpr(self.jaxpr, self.residuals, *dense))
+        return [
+            next(outs) if nz else Zero(a) for nz, a in zip(self.nonzero_out, self.out_avals)
+        ]
+
+    def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Cotangents of the primals that have tangents, from one cotangent per output."""
+        cts = [ct for ct, nz in zip(cotangents, self.nonzero_out) if nz]
+        linear = [UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
+        return backward_pass(self.jaxpr, self.residuals, linear, cts)
+
+
+def linearize(
+    fun: FlatFun,
+    primals: Sequence[Any],
+    nonzero_in: Sequence[bool] | None = None,
+    debug: DebugInfo = UNKNOWN,
+) -> tuple[list[Any], Linearized]:
+    """Evaluate a flat function and record its derivative as a linear program.
+
+    Args:
+      nonzero_in: which primals to differentiate (default: those of inexact dtype).
+    Raises:
+      TypeError: an output's value depends on tangents (a loop whose length is unknown, say).
+    """
+    avals = [abstractify(p) for p in primals]
+    if nonzero_in is None:
+        nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
+    partial_trace = PartialTrace(state.trace, debug)
+    trace = JVPTrace(partial_trace, debug)
+    with set_current_trace(trace):
+        args = [
+            JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p
+            for p, a, nz in zip(primals, avals, nonzero_in)
+        ]
+        pairs = [trace.split(x) for x in fun(*args)]
+    outs = [p for p, _ in pairs]
+    tangents = [t for _, t in pairs]
+    if any(map(partial_trace.is_unknown, outs)):
+        raise ValueError(
+            "Linearization failed to produce known values for all output primals. "
+            "This is typically caused by attempting to differentiate a function uses an operation "
+            "that does not support reverse-mode autodiff."
+        )
+    nonzero_out = [type(t) is not Zero for t in tangents]
+    jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
+    trace.closed = True
+    out_avals = [abstractify(p).to_tangent_aval() for p in outs]
+    return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals)
+
+
+def vjp(
+    fun: FlatFun,
+    primals: Sequence[Any],
+    nonzero_in: Sequence[bool] | None = None,
+    debug: DebugInfo = UNKNOWN,
+) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
+    """Value and pullback. The pullback takes a cotangent per output and returns one per primal:
+    arrays, or Zero where nothing depends on it (its aval is the tangent's)."""
+    outs, linear = linearize(fun, primals, nonzero_in, debug)
+    avals = [abstractify(p).to_tangent_aval() for p in primals]
+
+    def pullback(cotangents: Sequence[Any]) -> list[Any]:
+        found = iter(linear.transpose(cotangents))
+        return [next(found) if nz else Zero(a) for nz, a in zip(linear.nonzero_in, avals)]
+
+    return outs, pullback
+
+
+# -- transposition --------------------------------------------------------------------------------
+
+
+def backward_pass(
+    jaxpr: Jaxpr, consts: Sequence[Any], primals_in: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Transpose a jaxpr that is linear in the inputs given as UndefinedPrimal.
+
+    Args:
+      consts: values of the constvars (residuals).
+      primals_in: per input, a value or UndefinedPrimal(aval).
+      cotangents: per output; Zero allowed.
+    Returns:
+      Per input, its cotangent (or Zero); for non-linear inputs, Zero.
+    """
+    if all(type(ct) is Zero for ct in cotangents):
+        return [Zero(v.aval.to_tangent_aval()) for v in jaxpr.invars]
+    linear: set[Var] = set()
+    values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    for v, x in zip(jaxpr.invars, primals_in):
+        if type(x) is UndefinedPrimal:
+            linear.add(v)
+        else:
+            values[v] = x
+    linear_eqns = _evaluate_nonlinear(jaxpr, linear, values)
+    cts: dict[Var, Any] = {}
+
+    def accumulate(v: Any, ct: Any) -> None:
+        if ct is None or type(ct) is Zero or type(v) is Literal:
+            return
+        previous = cts.get(v)
+        cts[v] = ct if previous is None else add_jaxvals(previous, ct)
+
+    for v, ct in zip(jaxpr.outvars, cotangents):
+        if type(v) is not Literal and v in linear:
+            accumulate(v, ct)
+    while linear_eqns:
+        eqn = linear_eqns.pop()
+        out_cts = [cts.pop(v, None) for v in eqn.outvars]
+        if all(ct is None for ct in out_cts):
+            continue
+        out_cts = [
+            Zero(v.aval.to_tangent_aval()) if ct is None else ct
+            for v, ct in zip(eqn.outvars, out_cts)
+        ]
+        args = [
+            a.val if type(a) is Literal
+            else UndefinedPrimal(a.aval) if a in linear
+            else values[a]
+            for a in eqn.invars
+        ]
+        with source_context(eqn.source):
+            in_cts = transpose_rules[eqn.primitive](out_cts, *args, **eqn.params)
+        for a, ct in zip(eqn.invars, in_cts):
+            accumulate(a, ct)
+    result = []
+    for v in jaxpr.invars:
+        ct = cts.get(v)
+        result.append(Zero(v.aval.to_tangent_aval()) if ct is None else ct)
+    return result
+
+
+def _evaluate_nonlinear(jaxpr: Jaxpr, linear: set[Var], values: dict[Var, Any]) -> list[JaxprEqn]:
+    """Run equations without linear operands; mark and return the others."""
+    linear_eqns: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        if any(type(a) is not Literal and a in linear for a in eqn.invars):
+            linear.update(eqn.outvars)
+            linear_eqns.append(eqn)
+            continue
+        operands = [a.val if type(a) is Literal else values[a] for a in eqn.invars]
+        with source_context(eqn.source):
+            outs = bind_eqn(eqn, operands)
+        values.update(zip(eqn.outvars, outs))
+    return linear_eqns
+
+
+# -- jaxprs ---------------------------------------------------------------------------------------
+
+
+def jvp_jaxpr(
+    closed: ClosedJaxpr, nonzero_in: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The jvp of a jaxpr as a jaxpr.
+
+    Args:
+      nonzero_in: which inputs have tangents.
+      instantiate: which outputs must have tangents even if zero (one flag, or one per output).
+    Returns:
+      A jaxpr from primals then nonzero tangents to primals then nonzero tangents; which outputs have one.
+    """
+    if not isinstance(instantiate, bool):
+        instantiate = tuple(map(bool, instantiate))
+    new, nonzero_out = _jvp_jaxpr(closed, tuple(map(bool, nonzero_in)), instantiate)
+    return new, list(nonzero_out)
+
+
+@jaxpr_cache
+def _jvp_jaxpr(
+    closed: ClosedJaxpr, nonzero_in: tuple[bool, ...], instantiate: bool | tuple[bool, ...]
+) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    in_avals = closed.in_avals
+    n = len(in_avals)
+    if isinstance(instantiate, bool):
+        instantiate = (instantiate,) * len(closed.out_avals)
+    forced = instantiate
+    nonzero_out: list[bool] = []
+
+    def fun(*args: Any) -> list[Any]:
+        dense = iter(args[n:])
+        tangents = [
+            next(dense) if nz else Zero(a.to_tangent_aval()) for nz, a in zip(nonzero_in, in_avals)
+        ]
+        outs, out_tangents = jvp(closed.eval, args[:n], tangents, closed.jaxpr.debug_info)
+        out_tangents = [
+            instantiate_zeros(t) if force else t for t, force in zip(out_tangents, forced)
+        ]
+        nonzero_out.extend(type(t) is not Zero for t in out_tangents)
+        return outs + [t for t in out_tangents if type(t) is not Zero]
+
+    tangent_avals = [a.to_tangent_aval() for a, nz in zip(in_avals, nonzero_in) if nz]
+    new, _ = trace_to_jaxpr(fun, [*in_avals, *tangent_avals], debug=closed.jaxpr.debug_info)
+    return new, tuple(nonzero_out)
+
+
+def transpose_jaxpr(
+    closed: ClosedJaxpr, linear_in: Sequence[bool], nonzero_cts: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The transpose of a jaxpr as a jaxpr.
+
+    Args:
+      linear_in: which inputs it is linear in.
+      nonzero_cts: which outputs have a cotangent that is not Zero.
+    Returns:
+      A jaxpr from non-linear inputs then nonzero cotangents to nonzero cotangents of the linear
+      inputs; which linear inputs have one.
+    """
+    new, nonzero = _transpose_jaxpr(closed, tuple(map(bool, linear_in)), tuple(map(bool, nonzero_cts)))
+    return new, list(nonzero)
+
+
+@jaxpr_cache
+def _transpose_jaxpr(
+    closed: ClosedJaxpr, linear_in: tuple[bool, ...], nonzero_cts: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    in_avals, out_avals = closed.in_avals, closed.out_avals
+    nonzero_out: list[bool] = []
+    num_nonlinear = sum(not x for x in linear_in)
+
+    def fun(*args: Any) -> list[Any]:
+        nonlinear = iter(args[:num_nonlinear])
+        dense = iter(args[num_nonlinear:])
+        primals = [
+            UndefinedPrimal(a) if lin else next(nonlinear) for a, lin in zip(in_avals, linear_in)
+        ]
+        cts = [
+            next(dense) if nz else Zero(a.to_tangent_aval()) for nz, a in zip(nonzero_cts, out_avals)
+        ]
+        found = backward_pass(closed.jaxpr, closed.consts, primals, cts)
+        found = [ct for ct, lin in zip(found, linear_in) if lin]
+        nonzero_out.extend(type(ct) is not Zero for ct in found)
+        return [ct for ct in found if type(ct) is not Zero]
+
+    avals = [a for a, lin in zip(in_avals, linear_in) if not lin]
+    avals += [a.to_tangent_aval() for a, nz in zip(out_avals, nonzero_cts) if nz]
+    new, _ = trace_to_jaxpr(fun, avals, debug=closed.jaxpr.debug_info)
+    return new, tuple(nonzero_out)
+
+
+def zero_tangent_array(aval: ShapedArray) -> Any:
+    """Zeros for a tangent that users see: float0 for integer inputs."""
+    tangent = aval.to_tangent_aval()
+    if tangent.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return zeros_like_aval(tangent)

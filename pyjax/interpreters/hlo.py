@@ -1,0 +1,397 @@
+"""Lowering: a jaxpr becomes an HLO module. Each primitive's lowering rule adds instructions.
+
+Arrays of extended dtypes (random keys) are lowered as uint32 arrays with trailing key dimensions; see
+`interpreters/hlo_keys.py`. Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import AbstractToken, ShapedArray, abstractify, physical_aval
+from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import Frame
+from pyjax.interpreters.batching import batch_jaxpr
+from pyjax.interpreters.rules import lowering_rules
+from pyjax.interpreters.staging import trace_to_jaxpr
+from xla_backend.hlo.builder import HloBuilder
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction, OpMetadata
+from xla_backend.hlo.module import HloModule, InputOutputAlias
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
+
+LoweringRule = Callable[..., "list[Instruction] | Instruction"]
+
+# Primitives that only move data: applied to key arrays, they are lowered on the uint32 representation
+# through their own batching rule, the trailing key axes being batch axes.
+data_movement_primitives: set[Primitive] = set()
+
+_shapes: dict[Any, Shape] = {}
+
+
+def aval_to_shape(aval: Any) -> Shape:
+    """The HLO shape that stores an aval."""
+    shape = _shapes.get(aval)
+    if shape is None:
+        shape = _shapes[aval] = _aval_to_shape(aval)
+    return shape
+
+
+def _aval_to_shape(aval: Any) -> Shape:
+    if isinstance(aval, AbstractToken):
+        return Shape.token()
+    aval = physical_aval(aval)
+    if aval.dtype == dtypes.float0:
+        # A float0 array holds nothing; predicates of its shape stand for it.
+        return Shape.array(PrimitiveType.PRED, aval.shape)
+    return Shape.array(from_numpy_dtype(aval.dtype), aval.shape)
+
+
+def constant_array(value: Any, aval: Any) -> np.ndarray:
+    """A concrete value as the NumPy array that stores it."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, np.bool_)
+    if is_extended(aval.dtype):
+        value = value._base_array if hasattr(value, "_base_array") else value
+        return np.asarray(value, aval.dtype.physical_dtype)
+    return np.asarray(value).astype(aval.dtype, copy=False)
+
+
+class ModuleContext:
+    """What lowerings of one module share: the cache of computations for jaxprs and reducers."""
+
+    def __init__(self, name: str, platform: str = "cpu") -> None:
+        self.name = name
+        self.platform = platform
+        self.computations: dict[Any, Computation] = {}
+        self.keep_alive: list[Any] = []  # jaxprs whose ids are keys of `computations`
+        self.host_callbacks: list[Any] = []  # functions called by the module, kept with the executable
+        self.effects_tokens: dict[Any, Any] = {}
+
+
+class LoweringContext:
+    """Handed to lowering rules: the builder, and the avals of the equation being lowered."""
+
+    __slots__ = ("avals_in", "avals_out", "builder", "module", "names", "primitive", "source")
+
+    def __init__(
+        self, module: ModuleContext, builder: HloBuilder, names: tuple[str, ...] = ()
+    ) -> None:
+        self.module = module
+        self.builder = builder
+        self.names = names
+        self.avals_in: list[Any] = []
+        self.avals_out: list[Any] = []
+        self.primitive: Primitive | None = None
+        self.source: Frame | None = None
+
+    @property
+    def shapes_out(self) -> list[Shape]:
+        return [aval_to_shape(a) for a in self.avals_out]
+
+    @property
+    def platform(self) -> str:
+        return self.module.platform
+
+    def lower_jaxpr(self, closed: ClosedJaxpr, name: str, tuple_args: bool = False) -> Computation:
+        """A computation for a jaxpr; its root is a tuple of the outputs (a single output too).
+
+        With `tuple_args` it takes one tuple (bodies and conditions of while).
+        """
+        key = ("jaxpr", id(closed), tuple_args, self.names)
+        found = self.module.computations.get(key)
+        if found is None:
+            found = self._lower_jaxpr(closed, name, tuple_args)
+            self.module.computations[key] = found
+            self.module.keep_alive.append(closed)
+        return found
+
+    def _lower_jaxpr(self, closed: ClosedJaxpr, name: str, tuple_args: bool) -> Computation:
+        builder = HloBuilder(name)
+        shapes = [aval_to_shape(a) for a in closed.in_avals]
+        if tuple_args:
+            packed = builder.parameter(0, Shape.tuple(shapes), "arg_tuple")
+            args = [builder.get_tuple_element(packed, i) for i in range(len(shapes))]
+        else:
+            args = [builder.parameter(i, s) for i, s in enumerate(shapes)]
+        outs = lower_into(LoweringContext(self.module, builder, self.names), closed, args)
+        return builder.build(builder.tuple(outs))
+
+    def inline_jaxpr(self, closed: ClosedJaxpr, *operands: Instruction) -> list[Instruction]:
+        """Add a jaxpr's instructions here."""
+        context = LoweringContext(self.module, self.builder, self.names)
+        saved = self.builder.metadata
+        outs = lower_into(context, closed, list(operands))
+        self.builder.metadata = saved
+        return outs
+
+    def call(self, closed: ClosedJaxpr, name: str, *operands: Instruction) -> list[Instruction]:
+        """Call a jaxpr's computation; its outputs."""
+        computation = self.lower_jaxpr(closed, name)
+        shape = Shape.tuple([aval_to_shape(a) for a in closed.out_avals])
+        result = self.builder.add(Opcode.CALL, operands, called=[computation], shape=shape)
+        return [self.builder.get_tuple_element(result, i) for i in range(len(shape.tuple_shapes))]
+
+    def scalar_computation(
+        self, key: Any, name: str, make: Callable[[HloBuilder], Instruction]
+    ) -> Computation:
+        """A small computation built once per module."""
+        found = self.module.computations.get(key)
+        if found is None:
+            builder = HloBuilder(name)
+            found = self.module.computations[key] = builder.build(make(builder))
+        return found
+
+    def reducer(self, opcode: Opcode, element_type: PrimitiveType) -> Computation:
+        """The scalar computation `opcode(a, b)` for reduce, scatter, reduce-window."""
+        shape = Shape.array(element_type)
+
+        def make(builder: HloBuilder) -> Instruction:
+            lhs, rhs = builder.parameter(0, shape, "lhs"), builder.parameter(1, shape, "rhs")
+            return builder.add(opcode, (lhs, rhs), shape=shape)
+
+        key = ("reducer", opcode, element_type)
+        return self.scalar_computation(key, f"region_{opcode.value}_{element_type.value}", make)
+
+    def computation_of(self, fun: Callable[..., Any], *avals: Any, name: str = "region") -> Computation:
+        """A computation for a function written in lax; one output is the root itself, more a tuple."""
+        closed, _ = trace_to_jaxpr(lambda *xs: _as_list(fun(*xs)), avals)
+        return self.region(closed, name)
+
+    def region(self, closed: ClosedJaxpr, name: str = "region") -> Computation:
+        """A computation for a jaxpr; one output is the root itself (reducers, comparators)."""
+        key = ("region", id(closed))
+        found = self.module.computations.get(key)
+        if found is None:
+            builder = HloBuilder(name)
+            args = [builder.parameter(i, aval_to_shape(a)) for i, a in enumerate(closed.in_avals)]
+            outs = lower_into(LoweringContext(self.module, builder, self.names), closed, args)
+            root = outs[0] if len(outs) == 1 else builder.tuple(outs)
+            found = self.module.computations[key] = builder.build(root)
+            self.module.keep_alive.append(closed)
+        return found
+
+
+def _as_list(x: Any) -> list[Any]:
+    return list(x) if isinstance(x, (tuple, list)) else [x]
+
+
+def lower_into(
+    context: LoweringContext, closed: ClosedJaxpr, args: Sequence[Instruction]
+) -> list[Instruction]:
+    """Add the instructions of a jaxpr to the context's builder."""
+    jaxpr = closed.jaxpr
+    builder = context.builder
+    env: dict[Var, Instruction] = dict(zip(jaxpr.invars, args))
+    literals: dict[Any, Instruction] = {}
+    for v, value in zip(jaxpr.constvars, closed.consts):
+        env[v] = builder.constant(constant_array(value, v.aval))
+
+    def read(atom: Any) -> Instruction:
+        if type(atom) is not Literal:
+            return env[atom]
+        array = constant_array(atom.val, atom.aval)
+        key = (array.dtype, array.tobytes())
+        node = literals.get(key)
+        if node is None:
+            node = literals[key] = builder.constant(array)
+        return node
+
+    for eqn in jaxpr.eqns:
+        outs = lower_eqn(context, eqn, [read(a) for a in eqn.invars])
+        for v, out in zip(eqn.outvars, outs):
+            env[v] = out
+    return [read(a) for a in jaxpr.outvars]
+
+
+def lower_eqn(
+    context: LoweringContext, eqn: JaxprEqn, operands: list[Instruction]
+) -> list[Instruction]:
+    """Apply the lowering rule of one equation."""
+    primitive = eqn.primitive
+    context.avals_in = [a.aval for a in eqn.invars]
+    context.avals_out = [v.aval for v in eqn.outvars]
+    context.primitive = primitive
+    context.source = eqn.source
+    context.builder.metadata = _metadata(context, eqn)
+    if primitive in data_movement_primitives and any(
+        is_extended(getattr(a, "dtype", None)) for a in context.avals_in
+    ):
+        return _lower_on_physical(context, eqn, operands)
+    outs = lowering_rules[primitive](context, *operands, **eqn.params)
+    return outs if isinstance(outs, list) else [outs]
+
+
+_metadata_cache: dict[Any, OpMetadata] = {}
+
+
+def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
+    source = eqn.source
+    names = (context.module.name, *context.names)
+    if source is None:
+        return OpMetadata(op_name="/".join((*names, eqn.primitive.name)))
+    key = (source.code, source.lasti, names, source.names, eqn.primitive)
+    found = _metadata_cache.get(key)
+    if found is None:
+        if len(_metadata_cache) > 50_000:
+            _metadata_cache.clear()
+        op_name = "/".join((*names, *source.names, eqn.primitive.name))
+        found = OpMetadata(eqn.primitive.name, op_name, source.file_name, source.line)
+        _metadata_cache[key] = found
+    return found
+
+
+def _lower_on_physical(
+    context: LoweringContext, eqn: JaxprEqn, operands: list[Instruction]
+) -> list[Instruction]:
+    """Lower data movement of key arrays: the same primitive, batched over the trailing key axes."""
+    key_dtype = next(a.aval.dtype for a in eqn.invars if is_extended(a.aval.dtype))
+    key_shape = key_dtype.key_shape
+
+    def strip(aval: Any) -> Any:
+        return aval.update(dtype=key_dtype.physical_dtype) if is_extended(aval.dtype) else aval
+
+    is_key = [is_extended(a.aval.dtype) for a in eqn.invars]
+    logical = [strip(a.aval) for a in eqn.invars]
+    closed, _ = trace_to_jaxpr(lambda *xs: eqn.primitive.bind(*xs, **eqn.params), logical)
+    for size in reversed(key_shape):
+        closed, batched = batch_jaxpr(closed, size, is_key, True)
+    n = len(key_shape)
+    builder = context.builder
+    moved = [_rotate(builder, x, n) if k else x for x, k in zip(operands, is_key)]
+    outs = context.inline_jaxpr(closed, *moved)
+    return [_rotate(builder, out, out.shape.rank - n) for out in outs]
+
+
+def _rotate(builder: HloBuilder, x: Instruction, n: int) -> Instruction:
+    """The last `n` dimensions to the front."""
+    rank = x.shape.rank
+    return builder.transpose(x, [*range(rank - n, rank), *range(rank - n)])
+
+
+# -- rules from functions -------------------------------------------------------------------------
+
+
+def lower_fun(fun: Callable[..., Any], *, multiple_results: bool | None = None) -> LoweringRule:
+    """A lowering rule from a function written in lax operations: `fun(*args, **params)`.
+
+    It returns one array or a sequence of arrays.
+    """
+
+    def rule(ctx: LoweringContext, *operands: Instruction, **params: Any) -> list[Instruction]:
+        closed, _ = trace_to_jaxpr(lambda *xs: _as_list(fun(*xs, **params)), ctx.avals_in)
+        return ctx.inline_jaxpr(closed, *operands)
+
+    return rule
+
+
+# -- modules --------------------------------------------------------------------------------------
+
+
+def lower_jaxpr_to_module(
+    closed: ClosedJaxpr,
+    name: str,
+    *,
+    donated: Sequence[bool] = (),
+    kept_inputs: Sequence[bool] | None = None,
+    platform: str = "cpu",
+    arg_names: Sequence[str] = (),
+) -> HloModule:
+    """Lower a program.
+
+    Args:
+      closed: constants become literals of the module.
+      name: module name.
+      donated: per input, whether its buffer may be reused for an output of the same type.
+      kept_inputs: per input; the others get no parameter (they must be unused).
+      arg_names: names of the inputs, for parameters and messages.
+    Returns:
+      A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if there
+      is not exactly one.
+    """
+    jaxpr = closed.jaxpr
+    module_context = ModuleContext(f"jit({name})", platform)
+    builder = HloBuilder("main")
+    keep = list(kept_inputs) if kept_inputs is not None else [True] * len(jaxpr.invars)
+    args: list[Any] = []
+    number = 0
+    for i, (v, kept) in enumerate(zip(jaxpr.invars, keep)):
+        if not kept:
+            args.append(None)
+            continue
+        if i < len(arg_names):
+            builder.metadata = OpMetadata(op_name=arg_names[i])
+        args.append(builder.parameter(number, aval_to_shape(v.aval)))
+        number += 1
+    outs = lower_into(LoweringContext(module_context, builder), closed, args)
+    builder.metadata = OpMetadata()
+    root = outs[0] if len(outs) == 1 else builder.tuple(outs)
+    module = HloModule(f"jit_{_identifier(name)}")
+    module.add_computation(builder.build(root), entry=True)
+    if donated:
+        kept_donated = [d for d, k in zip(donated, keep) if k]
+        kept_avals = [v.aval for v, k in zip(jaxpr.invars, keep) if k]
+        module.aliases = _match_donations(kept_donated, kept_avals, [v.aval for v in jaxpr.outvars])
+    if module_context.host_callbacks:
+        module.attributes["host_callbacks"] = tuple(module_context.host_callbacks)
+    return module
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)
+    return text or "fun"
+
+
+def _match_donations(
+    donated: Sequence[bool], in_avals: Sequence[Any], out_avals: Sequence[Any]
+) -> tuple[InputOutputAlias, ...]:
+    """Pair donated inputs with outputs of the same type, first come first served."""
+    free: dict[Shape, list[int]] = {}
+    for i, aval in enumerate(out_avals):
+        if not isinstance(aval, AbstractToken):
+            free.setdefault(aval_to_shape(aval), []).append(i)
+    aliases = []
+    for number, (give, aval) in enumerate(zip(donated, in_avals)):
+        slots = free.get(aval_to_shape(aval)) if give else None
+        if slots:
+            index = slots.pop(0)
+            output_index = () if len(out_avals) == 1 else (index,)
+            aliases.append(InputOutputAlias(output_index, number))
+    return tuple(aliases)
+
+
+def primitive_module(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any], platform: str = "cpu"
+) -> tuple[HloModule, list[Any]]:
+    """The module of one primitive (eager execution) and its output avals."""
+    closed, out_avals = trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+    return lower_jaxpr_to_module(closed, primitive.name, platform=platform), out_avals
+
+
+def value_to_constant(builder: HloBuilder, value: Any) -> Instruction:
+    """A concrete array or scalar as a constant instruction."""
+    return builder.constant(constant_array(value, abstractify(value)))
+
+
+__all__ = [
+    "Jaxpr",
+    "LoweringContext",
+    "ModuleContext",
+    "aval_to_shape",
+    "constant_array",
+    "data_movement_primitives",
+    "lower_eqn",
+    "lower_fun",
+    "lower_into",
+    "lower_jaxpr_to_module",
+    "primitive_module",
+    "value_to_constant",
+]

@@ -1,0 +1,322 @@
+"""Partial evaluation: run what is known, record what is not; and the same on jaxprs; dead code.
+
+`PartialTrace` keeps known values as they are (values of the parent trace) and represents unknown ones
+by tracers of its recorder. A primitive whose operands are all known is bound under the parent trace;
+otherwise it becomes an equation, whose known operands are its residuals.
+
+A rule in `partial_eval_rules` overrides that for primitives that hold jaxprs:
+`rule(trace, args, **params) -> list`, called under the parent trace; `trace.is_unknown(x)` tells the
+operands apart, `trace.emit(primitive, inputs, out_avals, params, effects)` records an equation and
+returns its (unknown) outputs. Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax._config.registry import trace_context
+from pyjax.core import axis_env
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.effects import Effects, has_side_effect, no_effects
+from pyjax.core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    eval_jaxpr,
+)
+from pyjax.core.primitive import Primitive
+from pyjax.core.trace import Trace, set_current_trace, state
+from pyjax.interpreters.rules import dce_rules, partial_eval_rules
+from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
+
+__all__ = [
+    "PartialTrace",
+    "convert_constvars_jaxpr",
+    "dce_jaxpr",
+    "jaxpr_cache",
+    "partial_eval_jaxpr",
+    "trace_to_jaxpr",
+]
+
+
+class PartialTrace(Trace):
+    """Runs known operations under `parent`, records the others."""
+
+    def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
+        self.parent = parent
+        self.recorder = StagingTrace(debug_info)
+        self.recorder.parent = parent
+
+    def is_unknown(self, x: Any) -> bool:
+        """Whether `x` is a value known only when the recorded program runs."""
+        return type(x) is JaxprTracer and x._trace is self.recorder
+
+    def new_unknown(self, aval: Any) -> JaxprTracer:
+        """A new input of the recorded program."""
+        return self.recorder.new_argument(aval)
+
+    def emit(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Any],
+        out_avals: Sequence[Any],
+        params: dict[str, Any],
+        effects: Effects = no_effects,
+    ) -> list[Any]:
+        """Record an equation; its outputs are unknown."""
+        recorder = self.recorder
+        atoms = [recorder.to_atom(x) for x in inputs]
+        return recorder.emit(primitive, atoms, out_avals, params, effects)
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        recorder = self.recorder
+        for x in args:
+            if type(x) is JaxprTracer and x._trace is recorder:
+                break
+        else:
+            previous = state.trace
+            state.trace = self.parent
+            try:
+                return self.parent.process_primitive(primitive, args, params)  # type: ignore
+            finally:
+                state.trace = previous
+        rule = partial_eval_rules.get(primitive)
+        if rule is None:
+            return recorder.process_primitive(primitive, args, params)
+        previous = state.trace
+        state.trace = self.parent
+        try:
+            return rule(self, args, **params)
+        finally:
+            state.trace = previous
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        # Only reached with all operands known, or by a function that is partially evaluated without
+        # being differentiated: then its rule has no say any more.
+        if any(map(self.is_unknown, args)):
+            return fun(*args)
+        with set_current_trace(self.parent):
+            return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)  # type: ignore
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        if any(map(self.is_unknown, args)):
+            return fun(*args)
+        with set_current_trace(self.parent):
+            return self.parent.process_custom_vjp_call(  # type: ignore[union-attr]
+                primitive, fun, fwd, bwd, args, params
+            )
+
+    def origin(self) -> str:
+        return self.recorder.origin()
+
+    def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The recorded program with dead code removed: (jaxpr with residuals as constvars, residuals)."""
+        jaxpr, residuals = self.recorder.to_jaxpr(outs)
+        self.recorder.closed = True
+        return _prune(jaxpr, residuals)
+
+
+def _prune(jaxpr: Jaxpr, residuals: list[Any]) -> tuple[Jaxpr, list[Any]]:
+    """Drop equations and residuals that the outputs do not need."""
+    needed: set[Var] = {v for v in jaxpr.outvars if type(v) is not Literal}
+    eqns: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        if has_side_effect(eqn.effects) or any(v in needed for v in eqn.outvars):
+            needed.update(a for a in eqn.invars if type(a) is not Literal)
+            eqns.append(eqn)
+    eqns.reverse()
+    kept = [(v, r) for v, r in zip(jaxpr.constvars, residuals) if v in needed]
+    pruned = Jaxpr(
+        [v for v, _ in kept], jaxpr.invars, jaxpr.outvars, eqns, None, jaxpr.debug_info
+    )
+    return pruned, [r for _, r in kept]
+
+
+# -- jaxprs ---------------------------------------------------------------------------------------
+
+
+class jaxpr_cache:
+    """Decorator: remembers results per jaxpr (held weakly), other arguments and the configuration.
+
+    The first argument is a Jaxpr or ClosedJaxpr; the others must be hashable.
+    """
+
+    def __init__(self, fun: Callable) -> None:
+        self._fun = fun
+        self._results: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
+        self.__doc__ = fun.__doc__
+        self.__name__ = fun.__name__
+
+    def __call__(self, jaxpr: Any, *args: Any) -> Any:
+        results = self._results.get(jaxpr)
+        if results is None:
+            results = self._results[jaxpr] = {}
+        key = (args, trace_context(), axis_env.key())
+        found = results.get(key)
+        if found is None:
+            found = results[key] = self._fun(jaxpr, *args)
+        return found
+
+
+def partial_eval_jaxpr(
+    closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
+    """Split a jaxpr by which of its inputs are known.
+
+    Args:
+      closed: the program.
+      unknown_in: per input.
+      instantiate: outputs to treat as unknown although they are known (one flag or one per output).
+    Returns:
+      known: known inputs -> known outputs + residuals.
+      staged: residuals + unknown inputs -> unknown outputs.
+      unknown_out: per output.
+      residual_avals.
+    """
+    flags = instantiate if isinstance(instantiate, bool) else tuple(map(bool, instantiate))
+    known, staged, unknown_out, residual_avals = _partial_eval_jaxpr(
+        closed, tuple(map(bool, unknown_in)), flags
+    )
+    return known, staged, list(unknown_out), list(residual_avals)
+
+
+@jaxpr_cache
+def _partial_eval_jaxpr(
+    closed: ClosedJaxpr, unknown_in: tuple[bool, ...], instantiate: bool | tuple[bool, ...]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[bool, ...], tuple[Any, ...]]:
+    jaxpr = closed.jaxpr
+    if isinstance(instantiate, bool):
+        instantiate = (instantiate,) * len(jaxpr.outvars)
+    forced = instantiate
+    result: list[Any] = []
+
+    def known_fun(*known_args: Any) -> list[Any]:
+        trace = PartialTrace(state.trace, jaxpr.debug_info)
+        known = iter(known_args)
+        args = [
+            trace.new_unknown(v.aval) if unknown else next(known)
+            for v, unknown in zip(jaxpr.invars, unknown_in)
+        ]
+        with set_current_trace(trace):
+            outs = eval_jaxpr(jaxpr, closed.consts, *args)
+        unknown_out = [trace.is_unknown(x) or force for x, force in zip(outs, forced)]
+        staged, residuals = trace.to_jaxpr([x for x, u in zip(outs, unknown_out) if u])
+        result.extend((staged, tuple(unknown_out)))
+        return [x for x, u in zip(outs, unknown_out) if not u] + residuals
+
+    known_avals = [v.aval for v, u in zip(jaxpr.invars, unknown_in) if not u]
+    known, out_avals = trace_to_jaxpr(known_fun, known_avals, debug=jaxpr.debug_info)
+    staged, unknown_out = result
+    num_known = sum(not u for u in unknown_out)
+    staged = convert_constvars_jaxpr(staged)
+    return known, ClosedJaxpr(staged), unknown_out, tuple(out_avals[num_known:])
+
+
+def convert_constvars_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    """Constvars become the first inputs."""
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
+    if not jaxpr.constvars:
+        return jaxpr
+    return Jaxpr(
+        [],
+        [*jaxpr.constvars, *jaxpr.invars],
+        jaxpr.outvars,
+        jaxpr.eqns,
+        jaxpr.effects,
+        jaxpr.debug_info,
+    )
+
+
+def convert_invars_to_constvars(jaxpr: Jaxpr, n: int) -> Jaxpr:
+    """The first `n` inputs become constvars."""
+    return jaxpr.replace(
+        constvars=[*jaxpr.constvars, *jaxpr.invars[:n]], invars=jaxpr.invars[n:]
+    )
+
+
+def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """A jaxpr without constvars, closed."""
+    return ClosedJaxpr(jaxpr, ())
+
+
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[bool]]:
+    """Keep the used outputs and what they need.
+
+    Args:
+      used_outputs: per output.
+      instantiate: inputs to keep though unused (one flag or one per input).
+    Returns:
+      The smaller jaxpr and which inputs it still has.
+    """
+    needed: set[Var] = {
+        v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is not Literal
+    }
+    eqns: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in needed for v in eqn.outvars]
+        if not any(used) and not has_side_effect(eqn.effects):
+            continue
+        rule = dce_rules.get(eqn.primitive)
+        kept: JaxprEqn | None = eqn
+        if rule is not None and not all(used):
+            _, kept = rule(used, eqn)
+        elif rule is None and not all(used):
+            outvars = [v if u else DropVar(v.aval) for v, u in zip(eqn.outvars, used)]
+            kept = eqn.replace(outvars=outvars)
+        if kept is None:
+            continue
+        needed.update(a for a in kept.invars if type(a) is not Literal)
+        eqns.append(kept)
+    eqns.reverse()
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(jaxpr.invars)
+    used_inputs = [v in needed or keep for v, keep in zip(jaxpr.invars, instantiate)]
+    new = Jaxpr(
+        jaxpr.constvars,
+        [v for v, used in zip(jaxpr.invars, used_inputs) if used],
+        [v for v, used in zip(jaxpr.outvars, used_outputs) if used],
+        eqns,
+        None,
+        jaxpr.debug_info,
+    )
+    return new, used_inputs
+
+
+def dce_jaxpr_consts(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool], list[bool]]:
+    """`dce_jaxpr` that also drops constvars: (jaxpr, used consts, used inputs)."""
+    n = len(jaxpr.constvars)
+    new, used = dce_jaxpr(convert_constvars_jaxpr(jaxpr), used_outputs)
+    used_consts, used_inputs = used[:n], used[n:]
+    return convert_invars_to_constvars(new, sum(used_consts)), used_consts, used_inputs
+
+
+def move_invars_to_front(closed: ClosedJaxpr, to_front: Sequence[bool]) -> ClosedJaxpr:
+    """Reorder inputs: the flagged ones first."""
+    jaxpr = closed.jaxpr
+    front = [v for v, f in zip(jaxpr.invars, to_front) if f]
+    rest = [v for v, f in zip(jaxpr.invars, to_front) if not f]
+    return ClosedJaxpr(jaxpr.replace(invars=front + rest), closed.consts)
+
+
+def move_outvars_to_back(closed: ClosedJaxpr, to_back: Sequence[bool]) -> ClosedJaxpr:
+    """Reorder outputs: the flagged ones last."""
+    jaxpr = closed.jaxpr
+    back = [v for v, f in zip(jaxpr.outvars, to_back) if f]
+    rest = [v for v, f in zip(jaxpr.outvars, to_back) if not f]
+    return ClosedJaxpr(jaxpr.replace(outvars=rest + back), closed.consts)
+
+

@@ -1,0 +1,197 @@
+"""Rule tables: what each interpreter does with each primitive, and `define_primitive`, which fills them.
+
+Absence is spelled out: `Unsupported("reason")` is a rule whose reason is the user's error message.
+Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters import jvp_forms
+
+
+class Unsupported:
+    """A rule that does not exist, with the reason users read."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class FullJvp:
+    """A jvp rule `fn(primals, tangents, **params) -> (outs list, tangent outs list)`.
+
+    Tangents in and out may be `ad.Zero`.
+    """
+
+    def __init__(self, fn: Callable[..., tuple[list[Any], list[Any]]]) -> None:
+        self.fn = fn
+
+
+class _Marker:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+# jvp=LINEAR: linear in all operands jointly; the primitive is applied to the tangents.
+LINEAR = _Marker("LINEAR")
+# jvp=ZERO_TANGENT: piecewise constant; tangents are zero.
+ZERO_TANGENT = _Marker("ZERO_TANGENT")
+
+
+class PerPrimitive:
+    """A rule that needs to know its primitive: `make(primitive) -> rule`, called by define_rules."""
+
+    def __init__(self, make: Callable[[Primitive], Any]) -> None:
+        self.make = make
+
+    def __call__(self, primitive: Primitive) -> Any:
+        return self.make(primitive)
+
+
+class RuleTable:
+    """Rules of one interpreter by primitive."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._rules: dict[Primitive, Any] = {}
+
+    def __setitem__(self, primitive: Primitive, rule: Any) -> None:
+        self._rules[primitive] = rule(primitive) if type(rule) is PerPrimitive else rule
+
+    def __getitem__(self, primitive: Primitive) -> Any:
+        """The rule; NotImplementedError with the reason if there is none."""
+        rule = self._rules.get(primitive)
+        if rule is None:
+            raise NotImplementedError(f"no {self.name} rule is defined for primitive {primitive}")
+        if type(rule) is Unsupported:
+            raise NotImplementedError(
+                f"{self.name} of primitive {primitive} is not supported: {rule.reason}"
+            )
+        return rule
+
+    def get(self, primitive: Primitive) -> Any:
+        """The rule (possibly `Unsupported`) or None."""
+        return self._rules.get(primitive)
+
+    def __contains__(self, primitive: Primitive) -> bool:
+        return primitive in self._rules
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self._rules)
+
+
+jvp_rules = RuleTable("differentiation (jvp)")
+transpose_rules = RuleTable("transposition (reverse-mode differentiation)")
+batching_rules = RuleTable("batching (vmap)")
+lowering_rules = RuleTable("lowering")
+# Primitives with jaxprs inside; others have default behaviour.
+partial_eval_rules = RuleTable("partial evaluation")
+dce_rules = RuleTable("dead-code elimination")
+partial_eval_jaxpr_rules = RuleTable("partial evaluation of equations")
+# Collectives: `rule(axis_name, axis_size, args, dims, **params) -> (outs, out dims)`, called when a
+# parameter `axis_name`/`axes` names the axis that vmap maps.
+collective_batching_rules = RuleTable("batching of collectives")
+
+all_primitives: dict[str, Primitive] = {}
+
+JvpSpec = Any
+
+
+def define_rules(
+    primitive: Primitive,
+    *,
+    abstract_eval: Callable[..., Any],
+    jvp: JvpSpec,
+    transpose: Any,
+    batching: Any,
+    lowering: Any,
+    partial_eval: Any = None,
+    dce: Any = None,
+    effects: Callable[..., frozenset] | None = None,
+    impl: Callable[..., list[Any]] | None = None,
+    partial_eval_jaxpr: Any = None,
+    collective_batching: Any = None,
+) -> Primitive:
+    """Give a declared primitive (core.structural) its rules; the keywords are those of
+    `define_primitive`."""
+    all_primitives[primitive.name] = primitive
+    primitive._abstract_eval = abstract_eval
+    primitive.effects_of = effects
+    primitive.impl = impl
+    jvp_rules[primitive] = _expand_jvp(primitive, jvp)
+    transpose_rules[primitive] = transpose
+    batching_rules[primitive] = batching
+    lowering_rules[primitive] = lowering
+    if partial_eval is not None:
+        partial_eval_rules[primitive] = partial_eval
+    if partial_eval_jaxpr is not None:
+        partial_eval_jaxpr_rules[primitive] = partial_eval_jaxpr
+    if dce is not None:
+        dce_rules[primitive] = dce
+    if collective_batching is not None:
+        collective_batching_rules[primitive] = collective_batching
+    return primitive
+
+
+def define_primitive(
+    name: str,
+    *,
+    abstract_eval: Callable[..., Any],
+    jvp: JvpSpec,
+    transpose: Any,
+    batching: Any,
+    lowering: Any,
+    partial_eval: Any = None,
+    dce: Any = None,
+    effects: Callable[..., frozenset] | None = None,
+    impl: Callable[..., list[Any]] | None = None,
+    partial_eval_jaxpr: Any = None,
+    collective_batching: Any = None,
+) -> Primitive:
+    """Make a primitive with all its rules; every keyword without a default must be decided.
+
+    Args:
+      abstract_eval: `(*avals, **params) -> aval or list of avals`.
+      jvp: one rule (unary primitives) or a tuple with one per operand,
+        `rule(g, ans, *primals, **params) -> tangent` (None: no tangent comes from that operand);
+        or LINEAR, ZERO_TANGENT, FullJvp(fn), Unsupported(reason).
+      transpose: `(cts, *args, **params) -> list of cotangents (None for non-linear operands)`; linear
+        operands arrive as `ad.UndefinedPrimal`, cotangents may be `ad.Zero`.
+      batching: `(axis_size, args, dims, **params) -> (outs, out dims)`.
+      lowering: `(ctx, *operands, **params) -> instruction or list`.
+      partial_eval: for primitives with jaxprs, see `interpreters/partial_eval.py`.
+      dce: `(used_outputs, eqn) -> (used_inputs, new eqn or None)`.
+      effects: `(*avals, **params) -> frozenset`.
+      impl: runs it eagerly in Python instead of compiling.
+      partial_eval_jaxpr: `(unknown_in, inst_in, eqn) -> ...`, see `interpreters/partial_eval.py`.
+    """
+    return define_rules(
+        Primitive(name),
+        abstract_eval=abstract_eval,
+        jvp=jvp,
+        transpose=transpose,
+        batching=batching,
+        lowering=lowering,
+        partial_eval=partial_eval,
+        dce=dce,
+        effects=effects,
+        impl=impl,
+        partial_eval_jaxpr=partial_eval_jaxpr,
+        collective_batching=collective_batching,
+    )
+
+
+def _expand_jvp(primitive: Primitive, spec: JvpSpec) -> Any:
+    if isinstance(spec, (Unsupported, FullJvp)):
+        return spec if isinstance(spec, Unsupported) else spec.fn
+    if spec is LINEAR:
+        return jvp_forms.linear_jvp(primitive)
+    if spec is ZERO_TANGENT:
+        return jvp_forms.zero_jvp(primitive)
+    return jvp_forms.operandwise_jvp(primitive, spec)

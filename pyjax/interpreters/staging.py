@@ -1,0 +1,260 @@
+"""Tracing a Python function to a jaxpr: every primitive becomes an equation.
+
+The staging trace is on the path of every compilation: at most 15 us an equation. Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax.core.avals import abstractify
+from pyjax.core.check_jaxpr import check_jaxpr
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.effects import Effects, no_effects
+from pyjax.core.errors import TracerLeakError
+from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import current_frame, summarize
+from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_trace, state
+
+FlatFun = Callable[..., Sequence[Any]]
+_SCALARS = (bool, int, float, complex)
+
+
+class JaxprTracer(Tracer):
+    """A value in the program that is being written."""
+
+    __slots__ = ("atom", "source")
+
+    def __init__(self, trace: StagingTrace, aval: Any, atom: Any, source: Any = None) -> None:
+        self._trace = trace
+        self.aval = aval
+        self.atom = atom
+        self.source = source
+
+    def origin(self) -> str:
+        trace = self._trace
+        where = summarize(self.source)
+        made = f"\n  created at {where}" if where else ""
+        depends = trace.depends_on(self)
+        on = f"; the value depends on argument{'s' if len(depends) > 1 else ''} " if depends else ""
+        return f"{trace.origin()}{on}{', '.join(depends)}{made}"
+
+    def __repr__(self) -> str:
+        kind = "JitTracer" if self._trace.debug_info.traced_for == "jit" else "JaxprTracer"
+        return f"{kind}<{self.aval.str_short()}>"
+
+
+class StagingTrace(Trace):
+    """Records equations. `parent` is not used: nothing runs."""
+
+    def __init__(self, debug_info: DebugInfo = UNKNOWN) -> None:
+        self.debug_info = debug_info
+        self.eqns: list[JaxprEqn] = []
+        self.invars: list[Var] = []
+        self.constants: dict[int, tuple[Var, Any]] = {}  # by id; the value is kept alive here
+        self.effects: Effects = no_effects
+        self.closed = False
+        self.tracers: list[Any] | None = [] if options.check_tracer_leaks.value else None
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def new_argument(self, aval: Any) -> JaxprTracer:
+        var = Var(aval)
+        self.invars.append(var)
+        return self._tracer(aval, var)
+
+    def _tracer(self, aval: Any, atom: Any, source: Any = None) -> JaxprTracer:
+        tracer = JaxprTracer(self, aval, atom, source)
+        if self.tracers is not None:
+            self.tracers.append(weakref.ref(tracer))
+        return tracer
+
+    def to_atom(self, x: Any) -> Any:
+        """Variable or literal for a value used by an equation here."""
+        if isinstance(x, JaxprTracer) and x._trace is self:
+            return x.atom
+        if isinstance(x, _SCALARS) or isinstance(x, np.generic):
+            return Literal(literal_value(x), abstractify(x))
+        known = self.constants.get(id(x))
+        if known is not None:
+            return known[0]
+        if isinstance(x, Tracer):
+            check_alive(x)
+        aval = abstractify(x)
+        if aval.shape == () and isinstance(x, np.ndarray) and x.dtype.fields is None:
+            return Literal(literal_value(x[()]), aval)
+        var = Var(aval)
+        self.constants[id(x)] = (var, x)
+        return var
+
+    # -- equations --------------------------------------------------------------------------------
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        if self.closed:
+            raise RuntimeError("internal error: a finished trace was entered")
+        atoms = []
+        for x in args:
+            if type(x) is JaxprTracer and x._trace is self:
+                atoms.append(x.atom)
+            else:
+                atoms.append(self.to_atom(x))
+        avals = [a.aval for a in atoms]
+        out_avals = primitive.abstract_eval(*avals, **params)
+        effects = no_effects
+        if primitive.effects_of is not None:
+            effects = primitive.effects_of(*avals, **params)
+        return self.emit(primitive, atoms, out_avals, params, effects)
+
+    def emit(
+        self,
+        primitive: Primitive,
+        atoms: list[Any],
+        out_avals: Sequence[Any],
+        params: dict[str, Any],
+        effects: Effects = no_effects,
+    ) -> list[Any]:
+        """Append an equation; tracers for its outputs."""
+        source = current_frame()
+        outvars = [Var(a) for a in out_avals]
+        self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
+        if effects:
+            self.effects = self.effects | effects
+        return [self._tracer(v.aval, v, source) for v in outvars]
+
+    def process_custom_jvp_call(
+        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        return params["stage"](self, fun, jvp, args, params)
+
+    def process_custom_vjp_call(
+        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+    ) -> list[Any]:
+        return params["stage"](self, fun, fwd, bwd, args, params)
+
+    # -- the result -------------------------------------------------------------------------------
+
+    def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """(jaxpr, constants) with these outputs."""
+        outvars = [self.to_atom(x) for x in outs]
+        pairs = list(self.constants.values())
+        constvars = [v for v, _ in pairs]
+        eqns = self.eqns
+        used: set[Any] = {v for v in outvars if type(v) is Var}
+        for eqn in eqns:
+            used.update(a for a in eqn.invars if type(a) is Var)
+        for eqn in eqns:
+            if any(v not in used for v in eqn.outvars):
+                eqn.outvars = [v if v in used else DropVar(v.aval) for v in eqn.outvars]
+        jaxpr = Jaxpr(constvars, self.invars, outvars, eqns, self.effects, self.debug_info)
+        return jaxpr, [value for _, value in pairs]
+
+    def origin(self) -> str:
+        return self.debug_info.describe()
+
+    def depends_on(self, tracer: JaxprTracer) -> tuple[str, ...]:
+        """Names of the arguments a value was computed from."""
+        names = self.debug_info.names()
+        producers = {v: e for e in self.eqns for v in e.outvars}
+        seen: set[Any] = set()
+        stack = [tracer.atom]
+        while stack:
+            atom = stack.pop()
+            if type(atom) is Literal or atom in seen:
+                continue
+            seen.add(atom)
+            if atom in producers:
+                stack.extend(producers[atom].invars)
+        return tuple(n for n, v in zip(names, self.invars) if v in seen)
+
+
+def literal_value(x: Any) -> Any:
+    """A scalar in the form literals hold: Python scalars stay, NumPy scalars are canonical."""
+    if isinstance(x, np.generic):
+        dtype = abstractify(x).dtype
+        return x if x.dtype == dtype else x.astype(dtype)
+    return x
+
+
+def check_alive(x: Tracer) -> None:
+    """Raise UnexpectedTracerError when a tracer's transformation is over."""
+    trace: Any = x._trace
+    while trace is not None:
+        if getattr(trace, "closed", False):
+            raise escaped_tracer_error(x)
+        trace = trace.parent
+
+
+def trace_to_jaxpr(
+    fun: FlatFun, in_avals: Sequence[Any], *, debug: DebugInfo = UNKNOWN
+) -> tuple[ClosedJaxpr, list[Any]]:
+    """Trace `fun(*flat tracers) -> flat list` on abstract values.
+
+    Returns:
+      The closed jaxpr and its output avals. Constants are values the function closed over; they may be
+      tracers of an enclosing transformation.
+    Raises:
+      UnexpectedTracerError: the function uses a leaked tracer.
+      TracerLeakError: with `check_tracer_leaks`, a tracer survives.
+    """
+    if options.no_tracing.value:
+        raise RuntimeError(
+            f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is set"
+        )
+    trace = StagingTrace(debug)
+    with set_current_trace(trace):
+        tracers = [trace.new_argument(a) for a in in_avals]
+        outs = fun(*tracers)
+        jaxpr, consts = trace.to_jaxpr(outs)
+    trace.closed = True
+    closed = ClosedJaxpr(jaxpr, consts)
+    if trace.tracers is not None:
+        survivors = trace.tracers
+        trace.tracers = None
+        trace.constants = {}
+        del tracers, outs
+        check_leaks(survivors, trace)
+    if options.enable_checks.value:
+        check_jaxpr(jaxpr)
+    return closed, closed.out_avals
+
+
+def check_leaks(survivors: list[Any], trace: Trace) -> None:
+    """Raise TracerLeakError if a tracer is still referenced from outside."""
+    alive = [r() for r in survivors if r() is not None]
+    if alive:
+        gc.collect()  # cycles do not count as leaks
+        del alive
+        alive = [r() for r in survivors if r() is not None]
+    if not alive:
+        return
+    leaked = alive[0]
+    holders = [_describe_holder(h) for h in gc.get_referrers(leaked) if h is not alive]
+    raise TracerLeakError(
+        f"Leaked trace {trace.origin()}. Leaked tracer(s): {', '.join(map(repr, alive[:5]))}.",
+        where=summarize(getattr(leaked, "source", None)),
+        why="A tracer is still referenced after its function returned"
+        + (f", by {', '.join(holders[:4])}." if holders else "."),
+        fix="Do not store traced values in globals, attributes or enclosing scopes; return them.",
+    )
+
+
+def _describe_holder(holder: Any) -> str:
+    if isinstance(holder, dict):
+        return f"a dict with keys {list(holder)[:4]}"
+    if hasattr(holder, "f_code"):
+        return f"a frame of {holder.f_code.co_name}"
+    return f"a {type(holder).__name__}"
+
+
+def current_staging_trace() -> StagingTrace | None:
+    """The current trace if it records equations."""
+    return state.trace if isinstance(state.trace, StagingTrace) else None

@@ -1,0 +1,60 @@
+"""Symbolic zeros and undefined primals: the values ad passes around that are not arrays.
+
+Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyjax.core.avals import abstractify
+from pyjax.core.structural import zeros_like_aval
+
+
+class Zero:
+    """A tangent or cotangent known to be zero; `aval` is that of the (co)tangent."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    @staticmethod
+    def from_primal_value(value: Any) -> Zero:
+        return Zero(abstractify(value).to_tangent_aval())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    def instantiate(self) -> Any:
+        return zeros_like_aval(self.aval)
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval.str_short()})"
+
+
+class UndefinedPrimal:
+    """Stands for a linear operand in a transpose rule."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"UndefinedPrimal({self.aval})"
+
+
+def is_undefined_primal(x: Any) -> bool:
+    """Whether an operand of a transpose rule is linear."""
+    return type(x) is UndefinedPrimal
+
+
+def instantiate_zeros(x: Any) -> Any:
+    """Zero becomes an array of zeros; other values stay."""
+    return zeros_like_aval(x.aval) if type(x) is Zero else x

@@ -1,0 +1,171 @@
+"""Arrays from nothing: iota, full, full_like, empty, and triangular and diagonal masks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray
+from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
+from pyjax.lax.arithmetic import add
+from pyjax.lax.common import (
+    NUMBER,
+    Array,
+    ArrayLike,
+    aval_of,
+    canonical_dtype,
+    canonical_shape,
+    fail,
+)
+from pyjax.lax.compare import eq, ge
+from pyjax.lax.convert import convert, convert_element_type
+from pyjax.lax.nary import expand_to
+
+# -- iota ------------------------------------------------------------------------------------------
+
+
+def _iota_aval(
+    *, dtype: np.dtype, shape: tuple[int, ...], dimension: int, sharding: Any
+) -> list[ShapedArray]:
+    if dtype not in NUMBER:
+        fail(
+            TypeError,
+            f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
+            "complexfloating.",
+        )
+    if not 0 <= dimension < len(shape):
+        fail(
+            ValueError,
+            f"iota dimension must be between 0 and len(shape), got dimension={dimension} for shape {shape}.",
+        )
+    return [ShapedArray(shape, dtype)]
+
+
+def _no_operands(*args: Any, **params: Any) -> Any:
+    raise AssertionError("a primitive without operands is never batched or transposed")
+
+
+iota_p = define_primitive(
+    "iota",
+    abstract_eval=_iota_aval,
+    jvp=ZERO_TANGENT,
+    transpose=Unsupported("iota has no operands"),
+    batching=_no_operands,
+    lowering=lambda ctx, *, dtype, shape, dimension, sharding: ctx.builder.iota(
+        ctx.shapes_out[0], dimension
+    ),
+)
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """0, 1, ..., size - 1 as a vector of `dtype`."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(
+    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
+) -> Array:
+    """An array of `shape` whose elements are their own index along `dimension`.
+
+    Raises:
+      TypeError: a negative size, or a bool dtype.   ValueError: `dimension` is out of range.
+    """
+    return iota_p.bind1(
+        dtype=np.dtype(canonical_dtype(dtype)),
+        shape=canonical_shape(shape, "iota shape"),
+        dimension=operator.index(dimension),
+        sharding=out_sharding,
+    )
+
+
+# -- full ------------------------------------------------------------------------------------------
+
+
+def full(
+    shape: Sequence[int], fill_value: ArrayLike, dtype: Any = None, *, sharding: Any = None
+) -> Array:
+    """An array filled with a scalar.
+
+    Args:
+      shape: sizes.  fill_value: scalar.  dtype: default is that of fill_value (weak for Python scalars).
+    Raises:
+      TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
+    """
+    target = canonical_shape(shape, "full shape")
+    aval = aval_of(fill_value)
+    if aval.shape:
+        fail(
+            TypeError,
+            f"full must be called with scalar fill_value, got fill_value.shape {aval.shape}.",
+            fix="use lax.broadcast_in_dim, or jnp.full, which broadcasts.",
+        )
+    weak = dtype is None and aval.weak_type
+    wanted = aval.dtype if dtype is None else canonical_dtype(dtype)
+    if not hasattr(fill_value, "aval") and not dtypes.is_extended(wanted) and not weak:
+        fill_value = np.asarray(fill_value).astype(wanted)
+    elif aval.dtype != wanted:
+        fill_value = convert(fill_value, wanted, weak)
+    return expand_to(fill_value, target, ())
+
+
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Any = None, sharding: Any = None
+) -> Array:
+    """An array filled with a scalar, with x's shape and dtype unless given."""
+    aval = aval_of(x)
+    target = aval.shape if shape is None else canonical_shape(shape)
+    weak = dtype is None and aval.weak_type
+    if dtypes.is_extended(aval.dtype) and dtype is None:
+        fail(TypeError, f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.")
+    result = full(target, fill_value, aval.dtype if dtype is None else dtype)
+    return convert(result, None, True) if weak else result
+
+
+def zeros_like_array(x: ArrayLike) -> Array:
+    """Zeros of x's shape and dtype."""
+    return full_like(x, 0)
+
+
+# -- empty -----------------------------------------------------------------------------------------
+
+empty_p = define_primitive(
+    "empty",
+    abstract_eval=lambda *, shape, dtype, out_sharding: [ShapedArray(shape, dtype)],
+    jvp=ZERO_TANGENT,
+    transpose=Unsupported("empty has no operands"),
+    batching=_no_operands,
+    lowering=lambda ctx, *, shape, dtype, out_sharding: ctx.builder.full(ctx.shapes_out[0], 0),
+)
+
+
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Array:
+    """An array whose values are not specified (zeros at present)."""
+    return empty_p.bind1(
+        shape=canonical_shape(shape), dtype=canonical_dtype(dtype), out_sharding=out_sharding
+    )
+
+
+# -- masks -----------------------------------------------------------------------------------------
+
+
+def _offset_rows(shape: tuple[int, int], offset: int, dtype: Any) -> tuple[Array, Array]:
+    rows = add(broadcasted_iota(dtype, shape, 0), np.asarray(offset, dtype))
+    return rows, broadcasted_iota(dtype, shape, 1)
+
+
+def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Array:
+    """Ones on a diagonal of a matrix; offset > 0 is above the main one."""
+    n, m = canonical_shape(shape)
+    rows, columns = _offset_rows((n, m), operator.index(offset), np.int32)
+    return convert_element_type(eq(rows, columns), dtype)
+
+
+def tri(dtype: Any, shape: Sequence[int], offset: int = 0) -> Array:
+    """Ones on and below a diagonal of a matrix."""
+    n, m = canonical_shape(shape)
+    rows, columns = _offset_rows((n, m), operator.index(offset), np.int32)
+    return convert_element_type(ge(rows, columns), dtype)

@@ -1,0 +1,203 @@
+"""Running reductions along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp.
+
+They lower to a reduce-window as long as the axis, which the compiler runs as one pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters import ad
+from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported
+from pyjax.lax.arithmetic import abs as abs_
+from pyjax.lax.arithmetic import add, div, max, min, mul, neg, sub
+from pyjax.lax.associative_scan import associative_scan
+from pyjax.lax.common import (
+    ANY,
+    FLOATING,
+    NUMBER,
+    Array,
+    ArrayLike,
+    DtypeClass,
+    aval_of,
+    check_dtype,
+    fail,
+)
+from pyjax.lax.compare import eq, full_value, select
+from pyjax.lax.elementwise import exp, is_finite, log1p
+from pyjax.lax.nary import define
+from pyjax.lax.reduce import identity_of, reducer_of
+from xla_backend.hlo.attributes import WindowAttributes, WindowDimension
+from xla_backend.hlo.opcode import Opcode
+
+
+def _cumulative_aval(name: str, accepts: DtypeClass) -> Callable[..., list[ShapedArray]]:
+    def rule(x: ShapedArray, *, axis: int, reverse: bool) -> list[ShapedArray]:
+        check_dtype(name, x, accepts)
+        if not 0 <= axis < len(x.shape):
+            fail(
+                ValueError,
+                f"axis {axis} is out of bounds for array of shape {x.shape}",
+                fix="lax cumulative functions count axes from 0.",
+            )
+        return [x]
+
+    return rule
+
+
+def _logaddexp(x: Array, y: Array) -> Array:
+    """log(exp(x) + exp(y)) without overflow."""
+    high = max(x, y)
+    difference = sub(x, y)
+    soft = add(high, log1p(exp(neg(abs_(difference)))))
+    # Equal infinities, and nan, have no difference to work with.
+    return select(is_finite(difference), soft, select(eq(x, y), x, add(x, y)))
+
+
+def _cumulative_lowering(opcode: Opcode | None) -> Callable[..., Any]:
+    def rule(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+        size = x.shape.dimensions[axis]
+        if x.shape.num_elements == 0:
+            return x
+        aval = ctx.avals_in[0]
+        window = [WindowDimension(1)] * x.shape.rank
+        padding = {"padding_high": size - 1} if reverse else {"padding_low": size - 1}
+        window[axis] = WindowDimension(size, **padding)
+        if opcode is None:
+            scalar = ShapedArray((), aval.dtype)
+            reducer = ctx.computation_of(_logaddexp, scalar, scalar)
+            init = np.asarray(-math.inf).astype(aval.dtype)
+        else:
+            reducer = reducer_of(ctx, opcode, aval)
+            init = identity_of(opcode, aval.dtype)
+        return ctx.builder.add(
+            Opcode.REDUCE_WINDOW,
+            (x, ctx.builder.constant(init)),
+            WindowAttributes(tuple(window)),
+            (reducer,),
+            shape=ctx.shapes_out[0],
+        )
+
+    return rule
+
+
+# How the tangent of a pair is made from the pair's values, result and tangents.
+_Combine = Callable[[Array, Array, Array, Array, Array], Array]
+
+
+def _share(x: Array, ans: Array, other: Array) -> Array:
+    one = full_value(ans, 1)
+    return div(
+        select(eq(x, ans), one, full_value(ans, 0)), select(eq(other, ans), full_value(ans, 2), one)
+    )
+
+
+def _product_tangent(x: Array, y: Array, ans: Array, dx: Array, dy: Array) -> Array:
+    return add(mul(dx, y), mul(x, dy))
+
+
+def _extremum_tangent(x: Array, y: Array, ans: Array, dx: Array, dy: Array) -> Array:
+    return add(mul(dx, _share(x, ans, y)), mul(dy, _share(y, ans, x)))
+
+
+def _logsumexp_tangent(x: Array, y: Array, ans: Array, dx: Array, dy: Array) -> Array:
+    def weight(v: Array) -> Array:
+        # exp(-inf - -inf): nothing has been added yet, so nothing flows.
+        return exp(select(is_finite(ans), sub(v, ans), full_value(ans, -np.inf)))
+
+    return add(mul(dx, weight(x)), mul(dy, weight(y)))
+
+
+def _scan_jvp(primitive: Callable[[], Primitive], operation: Any, tangent: _Combine) -> FullJvp:
+    """Scan (value, tangent) pairs with the operation's own product rule."""
+
+    def combine(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+        (x, dx), (y, dy) = a, b
+        ans = operation(x, y)
+        return ans, tangent(x, y, ans, dx, dy)
+
+    def rule(
+        primals: Sequence[Array], tangents: Sequence[Any], *, axis: int, reverse: bool
+    ) -> tuple[list[Any], list[Any]]:
+        (x,), (t,) = primals, tangents
+        out = primitive().bind1(x, axis=axis, reverse=reverse)
+        if type(t) is ad.Zero:
+            return [out], [ad.Zero(aval_of(out).to_tangent_aval())]
+        _, dout = associative_scan(combine, (x, t), reverse=reverse, axis=axis)
+        return [out], [dout]
+
+    return FullJvp(rule)
+
+
+def _cumsum_transpose(cts: Sequence[Any], x: Any, *, axis: int, reverse: bool) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    return [cumsum_p.bind1(ct, axis=axis, reverse=not reverse)]
+
+
+def _define_cumulative(
+    name: str, opcode: Opcode | None, accepts: DtypeClass, jvp: Any, transpose: Any = None
+) -> Primitive:
+    def batching(axis_size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
+        (x,), (d,) = args, dims
+        return primitive.bind(x, axis=axis + (axis >= d), reverse=reverse), [d]
+
+    primitive = define(
+        name,
+        abstract_eval=_cumulative_aval(name, accepts),
+        jvp=jvp,
+        transpose=transpose or Unsupported(f"{name} is not linear"),
+        batching=batching,
+        lowering=_cumulative_lowering(opcode),
+    )
+    return primitive
+
+
+cumsum_p = _define_cumulative("cumsum", Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose)
+cumprod_p = _define_cumulative(
+    "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent)
+)
+cummax_p = _define_cumulative(
+    "cummax", Opcode.MAXIMUM, ANY, _scan_jvp(lambda: cummax_p, max, _extremum_tangent)
+)
+cummin_p = _define_cumulative(
+    "cummin", Opcode.MINIMUM, ANY, _scan_jvp(lambda: cummin_p, min, _extremum_tangent)
+)
+cumlogsumexp_p = _define_cumulative(
+    "cumlogsumexp",
+    None,
+    FLOATING,
+    _scan_jvp(lambda: cumlogsumexp_p, _logaddexp, _logsumexp_tangent),
+)
+
+
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running sum along `axis`, from the end if `reverse`. ValueError if axis is out of range."""
+    return cumsum_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
+
+
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running product along `axis`, from the end if `reverse`."""
+    return cumprod_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
+
+
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running maximum along `axis`; nan from the first nan on."""
+    return cummax_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
+
+
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running minimum along `axis`; nan from the first nan on."""
+    return cummin_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
+
+
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Logarithm of the running sum of exponentials along `axis`, without overflow."""
+    return cumlogsumexp_p.bind1(operand, axis=int(axis), reverse=bool(reverse))

@@ -1,0 +1,328 @@
+"""Contractions: dot_general and what is written with it (dot, batch_matmul)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.avals import ShapedArray
+from pyjax.interpreters import ad
+from pyjax.interpreters.batching import not_mapped
+from pyjax.interpreters.rules import define_primitive
+from pyjax.lax.common import (
+    ANY,
+    Array,
+    ArrayLike,
+    aval_of,
+    canonical_dtype,
+    check_dtype,
+    fail,
+    is_complex,
+    is_inexact,
+    shape_of,
+)
+from pyjax.lax.convert import convert_element_type
+from pyjax.lax.dot_types import (
+    DotAlgorithmPreset,
+    Precision,
+    PrecisionLike,
+    canonical_dot_dimensions,
+    canonicalize_precision,
+)
+from pyjax.lax.shape import transpose
+from xla_backend.hlo.attributes import ComparisonDirection, DotAttributes
+from xla_backend.hlo.attributes import Precision as HloPrecision
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+
+_Dims = tuple[int, ...]
+
+
+def remaining(ndim: int, *used: Sequence[int]) -> _Dims:
+    """The dimensions in none of the groups, ascending."""
+    taken = {d for group in used for d in group}
+    return tuple(d for d in range(ndim) if d not in taken)
+
+
+def _check_dims(side: str, role: str, dims: _Dims, ndim: int) -> None:
+    if len(set(dims)) != len(dims) or any(not 0 <= d < ndim for d in dims):
+        fail(
+            TypeError,
+            f"dot_general requires {side} {role} dimensions to be distinct and nonnegative and less than "
+            f"the number of axes of the {side} value, got {role} dimensions {dims} for {side} of rank {ndim}.",
+        )
+
+
+def _dot_general_aval(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> list[ShapedArray]:
+    check_dtype("dot_general", lhs, ANY, 0)
+    check_dtype("dot_general", rhs, ANY, 1)
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    for role, left, right in (
+        ("contracting", lhs_contract, rhs_contract),
+        ("batch", lhs_batch, rhs_batch),
+    ):
+        _check_dims("lhs", role, left, len(lhs.shape))
+        _check_dims("rhs", role, right, len(rhs.shape))
+        left_sizes = tuple(lhs.shape[d] for d in left)
+        right_sizes = tuple(rhs.shape[d] for d in right)
+        if left_sizes != right_sizes:
+            fail(
+                TypeError,
+                f"dot_general requires {role} dimensions to have the same shape, got {left_sizes} and "
+                f"{right_sizes}.",
+                f"the operands are {lhs.str_short()} and {rhs.str_short()}, dimension numbers "
+                f"{dimension_numbers}.",
+                "transpose an operand, or contract other dimensions.",
+            )
+    for side, contract, batch in (("lhs", lhs_contract, lhs_batch), ("rhs", rhs_contract, rhs_batch)):
+        if set(contract) & set(batch):
+            fail(TypeError, f"dot_general requires {side} batch and contracting dimensions to be disjoint.")
+    shape = tuple(lhs.shape[d] for d in lhs_batch)
+    shape += tuple(lhs.shape[d] for d in remaining(len(lhs.shape), lhs_contract, lhs_batch))
+    shape += tuple(rhs.shape[d] for d in remaining(len(rhs.shape), rhs_contract, rhs_batch))
+    dtype = lhs.dtype
+    if preferred_element_type is not None:
+        _check_preferred(lhs.dtype, preferred_element_type)
+        dtype = preferred_element_type
+    elif lhs.dtype != rhs.dtype:
+        accumulates = getattr(precision, "accumulation_dtype", lambda: None)()
+        if accumulates is None:
+            fail(
+                TypeError,
+                f"lax.dot_general requires arguments to have the same dtypes, got {lhs.dtype}, {rhs.dtype}.",
+                "lax functions do not promote.",
+                "convert an operand, or give preferred_element_type; jnp.matmul promotes.",
+            )
+        dtype = np.dtype(accumulates)
+    return [ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)]
+
+
+def _check_preferred(dtype: np.dtype, preferred: np.dtype) -> None:
+    if is_inexact(dtype) and not is_inexact(preferred):
+        fail(
+            TypeError,
+            f"Input type is incompatible with `preferred_element_type`. The compatible combinations of "
+            f"(input_type, preferred_element_type) are integral to any, floating to floating or complex, "
+            f"complex to complex; got {dtype}, {preferred}.",
+        )
+    if is_complex(dtype) and not is_complex(preferred):
+        fail(TypeError, f"`preferred_element_type` of a complex product must be complex, got {preferred}.")
+
+
+def _argsort(values: Sequence[int]) -> _Dims:
+    return tuple(sorted(range(len(values)), key=values.__getitem__))
+
+
+def _transpose_one(
+    ct: Array, other: Array, aval: ShapedArray, dims: Any, precision: Any, is_rhs: bool
+) -> Array:
+    """Cotangent of one operand: contract `ct` with the other operand over the other's free dimensions."""
+    (contract, other_contract), (batch, other_batch) = dims
+    if is_rhs:
+        contract, other_contract, batch, other_batch = other_contract, contract, other_batch, batch
+    kept = remaining(len(aval.shape), contract, batch)
+    other_kept = remaining(len(shape_of(other)), other_contract, other_batch)
+    n_batch = len(batch)
+    first, second = (other_kept, kept) if is_rhs else (kept, other_kept)
+    ct_first = tuple(range(n_batch, n_batch + len(first)))
+    ct_second = tuple(range(n_batch + len(first), n_batch + len(first) + len(second)))
+    ct_other = ct_first if is_rhs else ct_second
+    numbers = ((ct_other, other_kept), (tuple(range(n_batch)), other_batch))
+    if isinstance(precision, tuple) and is_rhs:
+        precision = precision[::-1]
+    product = dot_general(ct, other, numbers, precision, aval.dtype)
+    # The product's dimensions are batch, kept, then contracted ones in the other operand's order.
+    contracted = tuple(contract[i] for i in _argsort(other_contract))
+    return transpose(product, _argsort((*batch, *kept, *contracted)))
+
+
+def _dot_general_transpose(
+    cts: Sequence[Any],
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> list[Any]:
+    (ct,) = cts
+    to_lhs = ad.is_undefined_primal(lhs)
+    aval = lhs.aval if to_lhs else rhs.aval
+    if type(ct) is ad.Zero:
+        result: Any = ad.Zero(aval)
+    else:
+        other = rhs if to_lhs else lhs
+        result = _transpose_one(ct, other, aval, dimension_numbers, precision, not to_lhs)
+        result = convert_element_type(result, aval.dtype)
+    return [result, None] if to_lhs else [None, result]
+
+
+def _dot_general_batching(axis_size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+    (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+
+    def shifted(group: _Dims, dim: int) -> _Dims:
+        return tuple(d + (d >= dim) for d in group)
+
+    if lhs_dim is not not_mapped:
+        lhs_contract, lhs_batch = shifted(lhs_contract, lhs_dim), shifted(lhs_batch, lhs_dim)
+    if rhs_dim is not not_mapped:
+        rhs_contract, rhs_batch = shifted(rhs_contract, rhs_dim), shifted(rhs_batch, rhs_dim)
+    if lhs_dim is not not_mapped and rhs_dim is not not_mapped:
+        lhs_batch, rhs_batch = (lhs_dim, *lhs_batch), (rhs_dim, *rhs_batch)
+        out_dim = 0
+    elif lhs_dim is not not_mapped:
+        free = remaining(len(shape_of(lhs)), lhs_contract, lhs_batch)
+        out_dim = len(lhs_batch) + free.index(lhs_dim)
+    else:
+        lhs_free = remaining(len(shape_of(lhs)), lhs_contract, lhs_batch)
+        rhs_free = remaining(len(shape_of(rhs)), rhs_contract, rhs_batch)
+        out_dim = len(lhs_batch) + len(lhs_free) + rhs_free.index(rhs_dim)
+    numbers = ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params), [out_dim]
+
+
+_HLO_PRECISION = {
+    Precision.DEFAULT: HloPrecision.DEFAULT,
+    Precision.HIGH: HloPrecision.HIGH,
+    Precision.HIGHEST: HloPrecision.HIGHEST,
+}
+
+
+def _dot_general_lowering(
+    ctx: Any,
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> Any:
+    builder, out = ctx.builder, ctx.shapes_out[0]
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    is_bool = out.element_type is PrimitiveType.PRED
+    target = PrimitiveType.S32 if is_bool else out.element_type
+    if lhs.shape.element_type is not rhs.shape.element_type or target.is_integral:
+        lhs, rhs = builder.convert(lhs, target), builder.convert(rhs, target)
+    algorithm = None
+    if isinstance(precision, DotAlgorithmPreset):
+        algorithm = f"dot_{precision.name.lower()}"
+    pair = tuple(_HLO_PRECISION[p] for p in precision) if isinstance(precision, tuple) else ()
+    if all(p is HloPrecision.DEFAULT for p in pair):
+        pair = ()
+    attributes = DotAttributes(lhs_contract, rhs_contract, lhs_batch, rhs_batch, pair, algorithm)
+    result = builder.add(Opcode.DOT, (lhs, rhs), attributes, shape=out.with_type(target))
+    if is_bool:
+        return builder.compare(result, builder.full(result.shape, 0), ComparisonDirection.NE)
+    return result
+
+
+def _dot_general_jvp_lhs(g: Array, ans: Array, lhs: Array, rhs: Array, **params: Any) -> Array:
+    return dot_general_p.bind1(g, rhs, **params)
+
+
+def _dot_general_jvp_rhs(g: Array, ans: Array, lhs: Array, rhs: Array, **params: Any) -> Array:
+    return dot_general_p.bind1(lhs, g, **params)
+
+
+dot_general_p = define_primitive(
+    "dot_general",
+    abstract_eval=_dot_general_aval,
+    jvp=(_dot_general_jvp_lhs, _dot_general_jvp_rhs),
+    transpose=_dot_general_transpose,
+    batching=_dot_general_batching,
+    lowering=_dot_general_lowering,
+)
+
+
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Sum of products over contracting dimensions, separately for each index of the batch dimensions.
+
+    Args:
+      lhs, rhs: arrays of one dtype.
+      dimension_numbers: ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)).
+      precision: see `Precision`; None takes the option default_matmul_precision.
+      preferred_element_type: dtype of sums and result; default is the operands'.
+    Returns:
+      Array with the batch dimensions first, then lhs's, then rhs's remaining dimensions.
+    Raises:
+      TypeError: sizes, dtypes or dimension numbers do not fit (both operands are printed).
+    """
+    preferred = None
+    if preferred_element_type is not None:
+        preferred = np.dtype(canonical_dtype(preferred_element_type))
+    return dot_general_p.bind1(
+        lhs,
+        rhs,
+        dimension_numbers=canonical_dot_dimensions("dot_general", dimension_numbers),
+        precision=canonicalize_precision(precision),
+        preferred_element_type=preferred,
+        out_sharding=out_sharding,
+    )
+
+
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Vector-vector, matrix-vector or matrix-matrix product; with `dimension_numbers`, as dot_general.
+
+    Raises:
+      ValueError: ranks above 2 without dimension_numbers.   TypeError: sizes or dtypes differ.
+    """
+    if dimension_numbers is None:
+        left, right = aval_of(lhs), aval_of(rhs)
+        fits = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]
+        if not fits:
+            fail(
+                ValueError,
+                "jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched "
+                "matrix-matrix, matrix-vector, or vector-vector products; got "
+                f"lhs_shape={left.shape} rhs_shape={right.shape}",
+                fix="the last dimension of lhs and the first of rhs must have one size; see lax.dot_general.",
+            )
+        dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
+    return dot_general(
+        lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding
+    )
+
+
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
+    """Matrix products over equal leading dimensions: [..., n, k] by [..., k, m].
+
+    Raises:
+      ValueError: ranks differ, or are below 2.
+    """
+    left, right = aval_of(lhs), aval_of(rhs)
+    if left.ndim != right.ndim:
+        fail(ValueError, f"Arguments to batch_matmul must have same ndims, got {left.ndim}, {right.ndim}")
+    if left.ndim < 2:
+        fail(ValueError, f"Arguments to batch_matmul must be at least 2D, got {left.ndim}, {right.ndim}")
+    batch = tuple(range(left.ndim - 2))
+    return dot_general(lhs, rhs, (((left.ndim - 1,), (right.ndim - 2,)), (batch, batch)), precision)
+

@@ -1,0 +1,361 @@
+"""Sorting and selecting the largest: sort, sort_key_val, top_k, approx_max_k, approx_min_k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.avals import ShapedArray
+from pyjax.interpreters import ad
+from pyjax.interpreters.batching import bdim_at_front, move_bdim
+from pyjax.interpreters.rules import FullJvp, Unsupported
+from pyjax.lax.arithmetic import imag, real
+from pyjax.lax.bitwise import bitwise_and, bitwise_or
+from pyjax.lax.common import (
+    ORDERED,
+    Array,
+    ArrayLike,
+    aval_of,
+    canonical_axis,
+    check_dtype,
+    fail,
+    is_complex,
+    is_floating,
+    scalar_like,
+    shape_of,
+)
+from pyjax.lax.compare import eq, eq_to_p, lt_to_p, ne, select
+from pyjax.lax.creation import broadcasted_iota
+from pyjax.lax.gather import gather
+from pyjax.lax.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.nary import define
+from pyjax.lax.shape import expand_dims
+from xla_backend.hlo.attributes import SliceAttributes, SortAttributes
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+
+
+def take_along(x: Array, indices: Array, dimension: int) -> Array:
+    """x gathered along one dimension by integer indices of the same rank, known to be in range."""
+    others = tuple(d for d in range(len(shape_of(x))) if d != dimension)
+    numbers = GatherDimensionNumbers(
+        offset_dims=(),
+        collapsed_slice_dims=(dimension,),
+        start_index_map=(dimension,),
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+    )
+    return gather(
+        x,
+        expand_dims(indices, (len(shape_of(x)),)),
+        numbers,
+        (1,) * len(shape_of(x)),
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+
+
+# -- sort ------------------------------------------------------------------------------------------
+
+
+def _canonical_float(x: Array) -> Array:
+    """One zero and one nan, so that the total order has -0 == 0 and every nan last."""
+    x = select(eq(x, scalar_like(0, x)), scalar_like(0, x), x)
+    return select(ne(x, x), scalar_like(np.nan, x), x)
+
+
+def _comparable(x: Array) -> list[Array]:
+    """Keys of one operand, most significant first, for the total order."""
+    dtype = aval_of(x).dtype
+    if is_complex(dtype):
+        return [_canonical_float(real(x)), _canonical_float(imag(x))]
+    return [_canonical_float(x)] if is_floating(dtype) else [x]
+
+
+def _comparator(num_keys: int) -> Any:
+    """(a0, b0, a1, b1, ...) -> does the tuple a sort before the tuple b, comparing the first keys."""
+
+    def less(*operands: Array) -> Array:
+        left = [k for x in operands[0 : 2 * num_keys : 2] for k in _comparable(x)]
+        right = [k for x in operands[1 : 2 * num_keys : 2] for k in _comparable(x)]
+        result = lt_to_p.bind1(left[-1], right[-1])
+        for a, b in zip(left[-2::-1], right[-2::-1]):
+            same = bitwise_and(eq_to_p.bind1(a, b), result)
+            result = bitwise_or(lt_to_p.bind1(a, b), same)
+        return result
+
+    return less
+
+
+def _greater(*operands: Array) -> Array:
+    (a,), (b,) = _comparable(operands[0]), _comparable(operands[1])
+    return lt_to_p.bind1(b, a)
+
+
+def _sort_aval(
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
+) -> list[ShapedArray]:
+    if any(a.shape != avals[0].shape for a in avals):
+        fail(
+            TypeError,
+            f"Arguments to sort must have equal shapes, got: {' '.join(str(a.shape) for a in avals)}",
+        )
+    return list(avals)
+
+
+def _hlo_sort(ctx: Any, operands: Sequence[Any], avals: Any, dimension: int, stable: bool, less: Any) -> list:
+    builder = ctx.builder
+    scalars = [ShapedArray((), a.dtype) for a in avals for _ in range(2)]
+    shapes = [x.shape for x in operands]
+    out = shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
+    result = builder.add(
+        Opcode.SORT,
+        operands,
+        SortAttributes(dimension, stable),
+        (ctx.computation_of(less, *scalars),),
+        shape=out,
+    )
+    if len(shapes) == 1:
+        return [result]
+    return [builder.get_tuple_element(result, i) for i in range(len(shapes))]
+
+
+def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
+    return _hlo_sort(ctx, operands, ctx.avals_in, dimension, is_stable, _comparator(num_keys))
+
+
+def _sort_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], *, dimension: int, is_stable: bool, num_keys: int
+) -> tuple[list[Any], list[Any]]:
+    shape = shape_of(primals[0])
+    order = broadcasted_iota(np.int32, shape, dimension)
+    *outs, order = sort_p.bind(
+        *primals, order, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+    )
+    return outs, [t if type(t) is ad.Zero else take_along(t, order, dimension) for t in tangents]
+
+
+def _sort_batching(
+    axis_size: int, args: Any, dims: Any, *, dimension: int, is_stable: bool, num_keys: int
+) -> Any:
+    if len(set(dims)) == 1:
+        d = dims[0]
+        outs = sort_p.bind(
+            *args, dimension=dimension + (dimension >= d), is_stable=is_stable, num_keys=num_keys
+        )
+        return outs, [d] * len(outs)
+    moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
+    outs = sort_p.bind(*moved, dimension=dimension + 1, is_stable=is_stable, num_keys=num_keys)
+    return outs, [0] * len(outs)
+
+
+sort_p = define(
+    "sort",
+    abstract_eval=_sort_aval,
+    jvp=FullJvp(_sort_jvp),
+    transpose=Unsupported("sort is not linear"),
+    batching=_sort_batching,
+    lowering=_sort_lowering,
+)
+
+
+def sort(
+    operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Any:
+    """Sort along a dimension, ascending.
+
+    Args:
+      operand: an array, or arrays of one shape that are all permuted alike.
+      num_keys: how many of them are compared, the first being most significant.
+    Returns:
+      The sorted array, or a tuple of them. -0 equals 0, nan comes last, complex numbers are ordered by
+      real part, then imaginary part.
+    Raises:
+      TypeError: shapes differ.   ValueError: dimension or num_keys is out of range, or no operand.
+    """
+    many = isinstance(operand, (tuple, list))
+    operands = tuple(operand) if many else (operand,)
+    if not operands:
+        fail(TypeError, "Sort requires at least one operand")
+    if not 1 <= num_keys <= len(operands):
+        fail(ValueError, f"num_keys={num_keys} must be between 1 and len(operand)={len(operands)}")
+    axis = canonical_axis("sort", dimension, len(shape_of(operands[0])))
+    outs = sort_p.bind(*operands, dimension=axis, is_stable=bool(is_stable), num_keys=int(num_keys))
+    return tuple(outs) if many else outs[0]
+
+
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Sort `keys` along a dimension and permute `values` alike."""
+    first, second = sort((keys, values), dimension, is_stable, num_keys=1)
+    return first, second
+
+
+# -- top_k -----------------------------------------------------------------------------------------
+
+
+def _top_k_shape(x: ShapedArray, k: int, axis: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], k, *x.shape[axis + 1 :])
+
+
+def _top_k_aval(x: ShapedArray, *, k: int, axis: int) -> list[ShapedArray]:
+    check_dtype("top_k", x, ORDERED)
+    if k < 0:
+        fail(ValueError, f"k argument to top_k must be nonnegative, got {k}")
+    if x.shape[axis] < k:
+        fail(
+            ValueError,
+            f"k argument to top_k must be no larger than size along axis; got k={k} with "
+            f"shape={list(x.shape)} and axis={axis}",
+        )
+    shape = _top_k_shape(x, k, axis)
+    return [ShapedArray(shape, x.dtype), ShapedArray(shape, np.dtype(np.int32))]
+
+
+def _largest_lowering(ctx: Any, x: Any, axis: int, less: Any) -> list[Any]:
+    """Sort with an index, and keep the first k."""
+    builder = ctx.builder
+    index_shape = x.shape.with_type(ctx.shapes_out[1].element_type)
+    indices = builder.iota(index_shape, axis)
+    avals = [ctx.avals_in[0], ctx.avals_out[1]]
+    ordered = _hlo_sort(ctx, (x, indices), avals, axis, True, less)
+    limits = ctx.shapes_out[0].dimensions
+    attributes = SliceAttributes((0,) * len(limits), limits, (1,) * len(limits))
+    return [
+        builder.add(Opcode.SLICE, (v,), attributes, shape=s) for v, s in zip(ordered, ctx.shapes_out)
+    ]
+
+
+def _top_k_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], *, k: int, axis: int
+) -> tuple[list[Any], list[Any]]:
+    values, indices = top_k_p.bind(*primals, k=k, axis=axis)
+    (t,) = tangents
+    no_index_tangent = ad.Zero(aval_of(indices).to_tangent_aval())
+    if type(t) is ad.Zero:
+        return [values, indices], [ad.Zero(aval_of(values).to_tangent_aval()), no_index_tangent]
+    return [values, indices], [take_along(t, indices, axis), no_index_tangent]
+
+
+top_k_p = define(
+    "top_k",
+    abstract_eval=_top_k_aval,
+    jvp=FullJvp(_top_k_jvp),
+    transpose=Unsupported("top_k is not linear"),
+    batching=lambda axis_size, args, dims, *, k, axis: (
+        top_k_p.bind(move_bdim(args[0], dims[0], 0), k=k, axis=axis + 1),
+        [0, 0],
+    ),
+    lowering=lambda ctx, x, *, k, axis: _largest_lowering(ctx, x, axis, _greater),
+)
+
+
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+    """The k largest elements along `axis`, largest first, and their indices (int32).
+
+    Equal elements come in order of index; nan counts as largest.
+
+    Raises:
+      ValueError: k is negative or exceeds the axis.   TypeError: complex operand.
+    """
+    ndim = len(shape_of(operand))
+    if ndim == 0:
+        fail(TypeError, "top_k operand must have >= 1 dimension, got a scalar.")
+    values, indices = top_k_p.bind(operand, k=int(k), axis=canonical_axis("top_k", axis, ndim))
+    return values, indices
+
+
+# -- approx_top_k ----------------------------------------------------------------------------------
+
+
+def _approx_aval(x: ShapedArray, *, k: int, reduction_dimension: int, **params: Any) -> list[ShapedArray]:
+    axis = reduction_dimension % len(x.shape)
+    return _top_k_aval(x, k=k, axis=axis)
+
+
+def _approx_lowering(ctx: Any, x: Any, *, reduction_dimension: int, is_max_k: bool, **params: Any) -> Any:
+    axis = reduction_dimension % x.shape.rank
+    return _largest_lowering(ctx, x, axis, _greater if is_max_k else _comparator(1))
+
+
+def _approx_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    values, indices = approx_top_k_p.bind(*primals, **params)
+    (t,) = tangents
+    no_index_tangent = ad.Zero(aval_of(indices).to_tangent_aval())
+    if type(t) is ad.Zero:
+        return [values, indices], [ad.Zero(aval_of(values).to_tangent_aval()), no_index_tangent]
+    axis = params["reduction_dimension"] % len(shape_of(t))
+    return [values, indices], [take_along(t, indices, axis), no_index_tangent]
+
+
+def _approx_batching(axis_size: int, args: Any, dims: Any, *, reduction_dimension: int, **params: Any) -> Any:
+    x = move_bdim(args[0], dims[0], 0)
+    axis = reduction_dimension % (len(shape_of(x)) - 1) + 1
+    return approx_top_k_p.bind(x, reduction_dimension=axis, **params), [0, 0]
+
+
+approx_top_k_p = define(
+    "approx_top_k",
+    abstract_eval=_approx_aval,
+    jvp=FullJvp(_approx_jvp),
+    transpose=Unsupported("approx_top_k is not linear"),
+    batching=_approx_batching,
+    lowering=_approx_lowering,
+)
+
+
+def _approx(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int,
+    recall_target: float,
+    reduction_input_size_override: int,
+    aggregate_to_topk: bool,
+    is_max_k: bool,
+) -> tuple[Array, Array]:
+    check_dtype("approx_max_k" if is_max_k else "approx_min_k", aval_of(operand), ORDERED)
+    if not 0 < recall_target <= 1:
+        fail(ValueError, f"recall_target must be in (0, 1], got {recall_target}.")
+    canonical_axis("approx_max_k", reduction_dimension, len(shape_of(operand)))
+    values, indices = approx_top_k_p.bind(
+        operand,
+        k=int(k),
+        reduction_dimension=int(reduction_dimension),
+        recall_target=float(recall_target),
+        is_max_k=is_max_k,
+        reduction_input_size_override=int(reduction_input_size_override),
+        aggregate_to_topk=bool(aggregate_to_topk),
+    )
+    return values, indices
+
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """The k largest along a dimension, and their indices. Exact here: `recall_target` is always met."""
+    return _approx(
+        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True
+    )
+
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always met."""
+    return _approx(
+        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False
+    )

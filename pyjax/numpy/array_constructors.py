@@ -1,0 +1,319 @@
+"""Making arrays out of Python and NumPy data: array, asarray, copy, frombuffer, from_dlpack...
+
+Nested sequences may mix Python scalars, NumPy values, Arrays and Tracers.  Concrete data goes
+through NumPy in one piece; only a sequence that holds Arrays or Tracers is stacked with lax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.array import Array
+from pyjax.core import dtypes
+from pyjax.core.tree_util import tree_leaves
+from pyjax.dispatch import device_put
+from pyjax.numpy import util
+
+__all__ = [
+    "array", "asarray", "astype", "copy", "from_dlpack", "frombuffer", "fromfile",
+    "fromfunction", "fromiter", "fromstring",
+]
+
+
+def array(
+    object: Any, dtype: Any = None, *args: Any, copy: bool | None = True, order: str | None = "K",
+    ndmin: int = 0, device: Any = None, out_sharding: Any = None,
+) -> Array:
+    """An Array with the contents of `object`.
+
+    Args:
+      object: scalar, array, buffer, or nested sequence of equal-length sequences of these.
+      dtype: dtype of the result; default: that of the data, Python scalars giving the default
+        int, float or complex dtype (weakly typed if `object` is a bare Python scalar).
+      copy: True makes a new buffer; None copies only where needed; False raises if it must.
+      ndmin: leading axes of size one are added up to this rank.
+      device: device or sharding to place the result on.
+    Raises:
+      TypeError: an element has no numeric array type.  ValueError: a ragged sequence.
+      OverflowError: a Python int does not fit the dtype.
+    >>> array([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    if args:
+        raise TypeError("jnp.array takes `object` and `dtype` by position; name the others.")
+    if order not in ("K", "C", None):
+        raise NotImplementedError(
+            f"jnp.array(order={order!r}) is not supported: arrays have no strides. Only 'K' or 'C'."
+        )
+    explicit = dtype is not None
+    dtype = util.check_user_dtype(dtype, "array")
+    object = _resolve_protocols(object, dtype)
+    if util.is_array(object):
+        out = object if dtype is None else util.convert(object, dtype)
+        if copy and out is object:
+            out = _copied(object)
+    elif isinstance(object, util.PYTHON_SCALARS) and not isinstance(object, np.generic):
+        out = _from_scalar(object, dtype, explicit)
+    elif isinstance(object, (list, tuple)):
+        out = _from_sequence(object, dtype)
+    else:
+        out = _from_numpy(_to_numpy(object), dtype)
+    if copy is False and out is not object:
+        raise ValueError("jnp.array(..., copy=False): this input cannot be used without a copy.")
+    if ndmin > np.ndim(out):
+        out = lax.broadcast(out, (1,) * (ndmin - np.ndim(out)))
+    placement = device if device is not None else out_sharding
+    return out if placement is None else device_put(out, placement)
+
+
+def asarray(
+    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
+    device: Any = None, out_sharding: Any = None,
+) -> Array:
+    """`a` as an Array, without a copy if it is one of that dtype already (see `array`).
+
+    >>> asarray(1.5).dtype
+    dtype('float32')
+    """
+    if type(a) is Array and dtype is None and not copy and device is None and out_sharding is None:
+        return a
+    if copy is not None:
+        copy = bool(copy)
+    needs_array = copy is False and not util.is_array(a)
+    if needs_array and not isinstance(a, np.ndarray):
+        raise ValueError(f"jnp.asarray(..., copy=False): {type(a).__name__} input needs a copy.")
+    return array(a, dtype=dtype, copy=None if needs_array else copy, order=order, device=device,
+                 out_sharding=out_sharding)
+
+
+def _resolve_protocols(object: Any, dtype: Any) -> Any:
+    if isinstance(object, (list, tuple, np.ndarray, np.generic)):
+        return object
+    if isinstance(object, util.PYTHON_SCALARS) or util.is_array(object):
+        return object
+    converted = util.to_jax(object)
+    if converted is not object:
+        return converted
+    if hasattr(object, "__array__"):
+        return np.asarray(object)
+    return object
+
+
+def _from_scalar(value: Any, dtype: Any, explicit: bool) -> Array:
+    if dtype is None:
+        kind, weak = dtypes.result_type(value, return_weak_type_flag=True)
+        return util.convert(value, kind, weak)
+    if isinstance(dtype, np.dtype):
+        return util.convert(_checked_literal(value, dtype), dtype)
+    return util.convert(value, dtype)
+
+
+def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
+    if isinstance(value, complex) and dtype.kind not in "cb":
+        raise TypeError(f"cannot convert the complex {value!r} to {dtype}; use its real part.")
+    if isinstance(value, float) and dtype.kind in "iu":
+        value = int(value) if np.isfinite(value) else 0
+    return np.asarray(value, dtype=dtype)
+
+
+def _from_numpy(value: np.ndarray, dtype: Any) -> Array:
+    if dtype is None:
+        dtype = dtypes.canonicalize_dtype(value.dtype)
+    if isinstance(dtype, np.dtype) and value.dtype != dtype:
+        with np.errstate(all="ignore"):
+            value = (value.real if value.dtype.kind == "c" and dtype.kind not in "cb"
+                     else value).astype(dtype)
+        return Array.from_numpy(value)
+    if value.dtype == dtype:
+        return Array.from_numpy(np.array(value, order="C"))
+    return util.convert(value, dtype)
+
+
+def _to_numpy(object: Any) -> np.ndarray:
+    if not isinstance(object, (np.ndarray, np.generic)):
+        if object is None:
+            raise TypeError("jnp.array: None is not a valid value for an array.")
+        try:
+            object = np.asarray(memoryview(object))
+        except TypeError:
+            raise TypeError(
+                f"Unexpected input type for array: {type(object).__name__}.\n"
+                "  Expected a number, an array, or a nested sequence of them; give the class a "
+                "__jax_array__ or __array__ method, or convert it first."
+            ) from None
+    value = np.asarray(object)
+    if not util._is_numeric(value.dtype):
+        raise TypeError(
+            f"jnp.array: values of NumPy dtype {value.dtype} are not numeric.\n"
+            "  Strings, objects and dates have no compiled form; encode them as numbers first."
+        )
+    return value
+
+
+def _from_sequence(sequence: Any, dtype: Any) -> Array:
+    leaves = tree_leaves(sequence, is_leaf=_is_leaf)
+    if not any(util.is_array(x) or hasattr(x, "__jax_array__") for x in leaves):
+        return _from_concrete_sequence(sequence, leaves, dtype)
+    if dtype is None:
+        dtype = dtypes.result_type(*map(_leaf_value, leaves))
+    return _stack(sequence, dtype)
+
+
+def _is_leaf(x: Any) -> bool:
+    return x is None or not isinstance(x, (list, tuple))
+
+
+def _leaf_value(x: Any) -> Any:
+    x = _resolve_protocols(x, None)
+    if x is None or isinstance(x, (str, bytes)) or not util.is_arraylike(x):
+        raise TypeError(f"jnp.array: an element of type {type(x).__name__} is not numeric.")
+    return x
+
+
+def _from_concrete_sequence(sequence: Any, leaves: list[Any], dtype: Any) -> Array:
+    if dtype is None:
+        # Python scalars are promoted among themselves before the default dtype is chosen.
+        kinds = {type(x): x for x in leaves}
+        if kinds and all(k in util.PYTHON_SCALARS for k in kinds):
+            dtype = dtypes.canonicalize_dtype(dtypes.result_type(*kinds.values()))
+        elif leaves:
+            dtype = dtypes.canonicalize_dtype(dtypes.result_type(*map(_leaf_value, leaves)))
+        else:
+            dtype = dtypes.canonicalize_dtype(np.float64)
+    try:
+        value = np.array(sequence)
+    except ValueError as error:
+        raise ValueError(
+            f"jnp.array: the nested sequence is ragged: {error}\n"
+            "  All sequences of one level must have the same length; pad them first."
+        ) from None
+    except OverflowError as error:
+        raise OverflowError(f"jnp.array: {error}") from None
+    if value.dtype.kind == "O" and any(isinstance(x, int) for x in leaves):
+        raise OverflowError("jnp.array: Python int too large to convert to an array dtype.")
+    value = _to_numpy(value)
+    if value.dtype.kind in "iu" and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        _check_fits(value, leaves, dtype)
+    return _from_numpy(value, dtype)
+
+
+def _check_fits(value: np.ndarray, leaves: list[Any], dtype: np.dtype) -> None:
+    if not value.size or not any(type(x) is int for x in leaves):
+        return
+    info = np.iinfo(dtype)
+    for bound in (value.min(), value.max()):
+        if not info.min <= int(bound) <= info.max:
+            raise OverflowError(f"Python int {int(bound)} too large to convert to {dtype}")
+
+
+def _stack(sequence: Any, dtype: Any) -> Any:
+    if _is_leaf(sequence):
+        return util.convert(_leaf_value(sequence), dtype)
+    if not sequence:
+        return util.convert(np.zeros((0,), np.float32), dtype)
+    if len(sequence) > 1 and all(type(x) in util.PYTHON_SCALARS for x in sequence):
+        return util.convert(np.array(sequence), dtype)
+    parts = [_stack(item, dtype) for item in sequence]
+    shape = np.shape(parts[0])
+    if any(np.shape(p) != shape for p in parts):
+        shapes = ", ".join(str(np.shape(p)) for p in parts)
+        raise ValueError(
+            f"jnp.array: the elements of a sequence differ in shape: {shapes}.\n"
+            "  All must be equal; use jnp.broadcast_arrays, jnp.concatenate or jnp.pad first."
+        )
+    return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
+
+
+def _copied(x: Any) -> Any:
+    if type(x) is Array:
+        return Array.from_numpy(np.array(x)) if not x.aval.weak_type else x
+    return x  # a traced value is immutable: there is nothing a copy could protect
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
+    """`x` with its elements converted to `dtype`.
+
+    Complex to real drops the imaginary part (with a warning); to bool compares with zero;
+    float to int truncates towards zero and saturates.
+    >>> astype(array([1.7, -1.7]), int).tolist()
+    [1, -1]
+    """
+    x = util.ensure_arraylike("astype", x)
+    if dtype is None:
+        dtype = dtypes.canonicalize_dtype(np.float64)
+    dtype = util.check_user_dtype(dtype, "astype")
+    if dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(
+        dtype, np.complexfloating
+    ):
+        x = lax.ne(x, np.zeros((), x.dtype)) if dtype == np.bool_ else lax.real(x)
+    out = util.convert(x, dtype)
+    if copy and out is x:
+        out = _copied(x)
+    return out if device is None else device_put(out, device)
+
+
+def copy(a: Any, order: str | None = None) -> Array:
+    """A copy of `a` in a buffer of its own."""
+    util.check_arraylike("copy", a)
+    return array(a, copy=True, order=order)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+    """1-d Array from an object with the buffer protocol, read as `dtype` from byte `offset`."""
+    return asarray(np.frombuffer(buffer=buffer, dtype=np.dtype(dtype), count=count, offset=offset))
+
+
+def fromfile(*args: Any, **kwargs: Any) -> Array:
+    """Not provided: reading a file is a side effect.  Use `jnp.asarray(np.fromfile(...))`."""
+    raise NotImplementedError(
+        "jnp.fromfile is not provided: I/O cannot be traced. Use jnp.asarray(np.fromfile(...))."
+    )
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Array:
+    """Not provided: iterators have state.  Use `jnp.asarray(np.fromiter(...))`."""
+    raise NotImplementedError(
+        "jnp.fromiter is not provided: iterators cannot be traced. "
+        "Use jnp.asarray(np.fromiter(...))."
+    )
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+    """1-d Array of the numbers in `string`, separated by `sep`.
+
+    >>> fromstring("1 2 3", dtype=int, sep=" ").tolist()
+    [1, 2, 3]
+    """
+    return asarray(np.fromstring(string, dtype=np.dtype(dtype), count=count, sep=sep))
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """`function` of the coordinate arrays of a grid of `shape` (one traced call per grid).
+
+    >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int).tolist()
+    [[0, 1], [1, 2]]
+    """
+    shape = util.canonicalize_shape(shape, "shape")
+    dtype = dtypes.canonicalize_dtype(dtype)
+    grids = [lax.broadcasted_iota(dtype, shape, axis) for axis in range(len(shape))]
+    return function(*grids, **kwargs)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """Array sharing the memory of an object with `__dlpack__` where possible.
+
+    Args:
+      x: an array of another library on the CPU (NumPy, PyTorch...).
+      device: where to place the result.  copy: True forces a copy, False forbids one.
+    """
+    if util.is_array(x):
+        return x if copy is not True else _copied(x)
+    value = np.from_dlpack(x)
+    out = Array.from_numpy(np.array(value) if copy else value)
+    return out if device is None else device_put(out, device)

@@ -1,0 +1,108 @@
+"""Running sums and products: cumsum, cumprod, their nan versions, cumulative_sum, cumulative_prod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.reductions import promote_integer_dtype
+from pyjax.numpy.selection import select_where
+from pyjax.numpy.ufuncs import is_inexact
+
+__all__ = [
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum",
+]
+
+
+def _cumulative(
+    name: str, op: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any,
+    fill_nan: int | None = None, promote_integers: bool = False,
+) -> Any:
+    util.reject_out(name, out)
+    a = util.ensure_arraylike(name, a)
+    dtype = util.check_user_dtype(dtype, name)
+    if axis is None:
+        a = lax.reshape(a, (a.size,)) if a.ndim != 1 else a
+        axis = 0
+    axis = util.canonicalize_axis(axis, a.ndim)
+    if fill_nan is not None and is_inexact(a):
+        a = select_where(lax.ne(a, a), np.asarray(fill_nan).astype(a.dtype), a)
+    if dtype is None:
+        dtype = a.dtype
+        if dtype == np.bool_ or promote_integers:
+            dtype = promote_integer_dtype(dtype)
+    return op(util.convert(a, dtype), axis)
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """Running sum along `axis` (of the flattened array by default).
+
+    >>> cumsum(np.array([1, 2, 3])).tolist()
+    [1, 3, 6]
+    """
+    return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """Running product along `axis` (of the flattened array by default)."""
+    return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumsum` with nans counted as zero."""
+    return _cumulative("nancumsum", lax.cumsum, a, axis, dtype, out, fill_nan=0)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    """`cumprod` with nans counted as one."""
+    return _cumulative("nancumprod", lax.cumprod, a, axis, dtype, out, fill_nan=1)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """Running sum along `axis` (array API); small integers are promoted.
+
+    With `include_initial` the result starts with zero and is one longer.
+    """
+    return _array_api("cumulative_sum", lax.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """Running product along `axis` (array API); with `include_initial` it starts with one."""
+    return _array_api("cumulative_prod", lax.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _array_api(
+    name: str, op: Callable[..., Any], initial: int, x: Any, axis: Any, dtype: Any, include: bool
+) -> Any:
+    x = util.ensure_arraylike(name, x)
+    if x.ndim == 0:
+        raise ValueError(
+            f"The input must be non-scalar to take {name}; received a scalar of dtype {x.dtype}."
+        )
+    if axis is None:
+        if x.ndim > 1:
+            raise ValueError(
+                f"The input array has rank {x.ndim}, however axis was not set to an explicit "
+                "value. The axis argument is only optional for one-dimensional arrays."
+            )
+        axis = 0
+    axis = util.canonicalize_axis(axis, x.ndim)
+    out = _cumulative(name, op, x, axis, dtype, None, promote_integers=True)
+    if not include:
+        return out
+    first = [1 if i == axis else n for i, n in enumerate(out.shape)]
+    return lax.concatenate([lax.full(tuple(first), initial, out.dtype), out], axis)
+
+
+def canonical_int() -> np.dtype:
+    """The default integer dtype: int32, or int64 with x64 on."""
+    return dtypes.canonicalize_dtype(np.int64)

@@ -1,0 +1,299 @@
+"""Functional updates: x.at[index].set(v), .add, .multiply, .divide, .power, .min, .max, .apply, .get.
+
+An update returns a new array; inside jit the compiler updates in place when the old one is dead.
+Integer indices out of bounds are dropped unless `mode` says otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.arithmetic import divide, power
+from pyjax.numpy.index_plan import Indexed, IndexPlan, analyse, layout
+from pyjax.numpy.indexing import _in_bounds, read, wrapped
+from pyjax.numpy.indexing_basic import parse_mode
+
+Combine = Callable[[Any, Any], Any]
+
+
+class _IndexUpdateHelper:
+    """`x.at`: index it to choose what to update."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> IndexUpdateRef:
+        return IndexUpdateRef(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"_IndexUpdateHelper({self.array!r})"
+
+
+class IndexUpdateRef:
+    """`x.at[index]`: the chosen elements, waiting for an update.
+
+    All methods return a new array and share these keywords:
+      mode: indices out of bounds: 'drop' or 'fill' (the default: ignored), 'clip', 'wrap',
+        'promise_in_bounds' (undefined if broken).
+      indices_are_sorted, unique_indices: promises that make the update cheaper.
+      wrap_negative_indices: False treats negative indices as out of bounds.
+    With repeated indices, `add`, `multiply`, `min` and `max` apply every update; `set` keeps one
+    of them.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"IndexUpdateRef({self.array!r}, {self.index!r})"
+
+    def get(
+        self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        fill_value: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        """`x[index]` with a choice for indices out of bounds: mode='fill' gives `fill_value`
+        (default nan, or the extreme integer), 'clip' the nearest element."""
+        return read(
+            self.array, self.index, mode=mode, fill_value=fill_value,
+            unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+
+    def set(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with the chosen elements replaced by `values` (broadcast to them)."""
+        return update(self.array, self.index, values, "set", indices_are_sorted, unique_indices,
+                      mode, wrap_negative_indices)
+
+    def apply(
+        self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False,
+        unique_indices: bool = False, mode: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with `func` applied to each chosen element (once per repeated index)."""
+        return _apply(self.array, self.index, func, indices_are_sorted, unique_indices, mode,
+                      wrap_negative_indices)
+
+    def power(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with the chosen elements raised to the power `values`."""
+        chosen = read(self.array, self.index, mode=mode,
+                      wrap_negative_indices=wrap_negative_indices)
+        return update(self.array, self.index, power(chosen, values), "set", indices_are_sorted,
+                      unique_indices, mode, wrap_negative_indices)
+
+    def divide(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array divided by `values` at the chosen elements."""
+        divisor = update(lax.full_like(self.array, 1), self.index, values, "multiply",
+                         indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return divide(self.array, divisor)
+
+
+def _method(name: str, kind: str, doc: str) -> Callable[..., Any]:
+    def method(
+        self: Any, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:
+        return update(self.array, self.index, values, kind, indices_are_sorted, unique_indices,
+                      mode, wrap_negative_indices)
+
+    method.__name__ = name
+    method.__qualname__ = f"IndexUpdateRef.{name}"
+    method.__doc__ = doc
+    return method
+
+
+for _name, _kind, _doc in (
+    ("add", "add", "The array with `values` added to the chosen elements."),
+    ("subtract", "subtract", "The array with `values` subtracted from the chosen elements."),
+    ("multiply", "multiply", "The array with the chosen elements multiplied by `values`."),
+    ("mul", "multiply", "Same as `multiply`."),
+    ("min", "min", "The array with the chosen elements replaced by min(element, value)."),
+    ("max", "max", "The array with the chosen elements replaced by max(element, value)."),
+):
+    setattr(IndexUpdateRef, _name, _method(_name, _kind, _doc))
+
+
+_SCATTER: dict[str, tuple[Callable[..., Any], Combine]] = {
+    # kind: (scatter, the same on whole arrays)
+    "set": (lax.scatter, lambda x, v: v),
+    "add": (lax.scatter_add, lax.add),
+    "subtract": (lax.scatter_sub, lax.sub),
+    "multiply": (lax.scatter_mul, lax.mul),
+    "min": (lax.scatter_min, lax.min),
+    "max": (lax.scatter_max, lax.max),
+}
+_ON_BOOL = {"add": lax.bitwise_or, "multiply": lax.bitwise_and}
+
+
+def update(
+    x: Any, index: Any, values: Any, kind: str, indices_are_sorted: bool = False,
+    unique_indices: bool = False, mode: Any = None, wrap_negative_indices: bool = True,
+) -> Any:
+    """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
+    util.check_arraylike(f"at[].{kind}", x, values)
+    x = util.as_array(x)
+    mask = _pure_mask(index, x)
+    if mask is not None and np.ndim(values) == 0:
+        return _update_masked(x, mask, values, kind)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
+    parsed = parse_mode(mode)
+    if parsed == "wrap":
+        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    if all(isinstance(a, np.ndarray) for a in arrays) and plan.array_shape is None:
+        indices_are_sorted = unique_indices = True
+    if parsed is None:
+        parsed = lax.GatherScatterMode.FILL_OR_DROP
+    dtype, weak = x.dtype, dtypes.is_weakly_typed(x)
+    _warn_if_lossy(values, x)
+    if kind == "set":
+        values = util.convert(values, dtype)
+    else:
+        x, values = util.promote_dtypes(x, values)
+        x, values = util.as_array(x), util.as_array(values)
+    out = _scatter(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
+    return util.convert(out, dtype, weak)
+
+
+def _pure_mask(index: Any, x: Any) -> Any:
+    """A single boolean array of the shape of `x`'s first axes: an update by select."""
+    if isinstance(index, tuple):
+        if len(index) != 1:
+            return None
+        (index,) = index
+    if not (util.is_array(index) or isinstance(index, np.ndarray)) or index.dtype != np.bool_:
+        return None
+    if index.ndim == 0 or index.shape != x.shape[: index.ndim]:
+        return None
+    return util.as_array(index)
+
+
+def _update_masked(x: Any, mask: Any, values: Any, kind: str) -> Any:
+    """x.at[mask].op(scalar) works with a traced mask: its shape does not matter."""
+    _warn_if_lossy(values, x)
+    mask = lax.broadcast_in_dim(mask, x.shape, tuple(range(mask.ndim)))
+    if kind == "set":
+        new = lax.broadcast(util.convert(values, x.dtype), x.shape)
+        return lax.select(mask, new, util.convert(x, x.dtype))
+    wide, values = util.promote_dtypes(x, values)
+    new = _combine(kind, wide)(wide, lax.broadcast(util.as_array(values), x.shape))
+    new = util.convert(new, x.dtype)
+    return lax.select(mask, new, util.convert(x, x.dtype))
+
+
+def _combine(kind: str, x: Any) -> Combine:
+    return _ON_BOOL.get(kind, _SCATTER[kind][1]) if x.dtype == np.bool_ else _SCATTER[kind][1]
+
+
+def _warn_if_lossy(values: Any, x: Any) -> None:
+    if dtypes.safe_to_cast(values, x):
+        return
+    warnings.warn(
+        f"scatter inputs have incompatible types: cannot safely cast value from "
+        f"dtype={dtypes.dtype(values)} to dtype={x.dtype} with "
+        "jax_numpy_dtype_promotion=standard. In future releases this will result in an error. "
+        "Convert the values explicitly: .set(v.astype(x.dtype)).",
+        FutureWarning, stacklevel=4,
+    )
+
+
+@partial(jit, static_argnames=("plan", "kind", "mode", "are_sorted", "unique"), inline=True)
+def _scatter(
+    x: Any, arrays: tuple[Any, ...], values: Any, plan: IndexPlan, kind: str, mode: Any,
+    are_sorted: bool, unique: bool,
+) -> Any:
+    shape = plan.result_shape
+    _check_broadcastable(values.shape, shape)
+    if 0 in shape or x.size == 0:
+        return x
+    original = x.shape
+    made, indices = layout(plan, arrays)
+    values = _fit(values, shape)
+    if made.new_axes:
+        values = lax.reshape(values, made.core_shape)
+    if made.reversed:
+        values = lax.rev(values, made.reversed)
+    x = lax.reshape(x, plan.operand_shape) if original != plan.operand_shape else x
+    if not made.mapped:
+        out = _combine(kind, x)(x, values)
+    else:
+        numbers = lax.ScatterDimensionNumbers(made.windows, made.collapsed, made.mapped)
+        out = _SCATTER[kind][0](
+            x, indices, values, numbers, indices_are_sorted=are_sorted, unique_indices=unique,
+            mode=mode,
+        )
+    return lax.reshape(out, original) if original != plan.operand_shape else out
+
+
+def _check_broadcastable(have: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    extra = max(len(have) - len(shape), 0)
+    tail = zip(have[::-1], shape[::-1], strict=False)
+    if any(n != 1 for n in have[:extra]) or not all(n in (1, m) for n, m in tail):
+        util.fail(
+            ValueError,
+            f"Incompatible shapes for broadcasting: {have} and requested shape {shape}.",
+            f"x[index] has shape {shape}; the values of an update must broadcast to it.",
+            "reshape the values, or check the index.",
+        )
+
+
+def _fit(values: Any, shape: tuple[int, ...]) -> Any:
+    extra = max(values.ndim - len(shape), 0)
+    if extra:
+        values = lax.reshape(values, values.shape[extra:])
+    return util.broadcast_array(values, shape)
+
+
+def _apply(
+    x: Any, index: Any, func: Callable[[Any], Any], are_sorted: bool, unique: bool, mode: Any,
+    wrap_negative_indices: bool,
+) -> Any:
+    x = util.ensure_arraylike("at[].apply", x)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
+    parsed = parse_mode(mode)
+    if parsed == "wrap":
+        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    made, indices = layout(plan, arrays)
+    if not made.mapped:
+        return util.convert(func(x), x.dtype)
+    if 0 in plan.result_shape:
+        return x
+    view = lax.reshape(x, plan.operand_shape)
+    numbers = lax.ScatterDimensionNumbers(made.windows, made.collapsed, made.mapped)
+
+    def scalar(element: Any) -> Any:
+        return util.convert(func(element), x.dtype)
+
+    out = lax.scatter_apply(
+        view, util.as_array(indices), scalar, numbers, update_shape=made.core_shape,
+        indices_are_sorted=are_sorted, unique_indices=unique,
+        mode=parsed or lax.GatherScatterMode.FILL_OR_DROP,
+    )
+    return lax.reshape(out, x.shape)
+
+
+def static_indices_in_bounds(plan: IndexPlan, arrays: tuple[Any, ...]) -> bool:
+    """Whether all integer indices are static and inside the array."""
+    has_index = [e for e in plan.elements if isinstance(e, Indexed)]
+    known = all(isinstance(arrays[e.position], np.ndarray) for e in has_index)
+    return known and _in_bounds(plan, arrays)

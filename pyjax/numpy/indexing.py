@@ -1,0 +1,210 @@
+"""Reading arrays with the indexing language: x[index] and x.at[index].get(...).
+
+Static slices and integers become slices; everything else one gather.  Out of bounds: integers are
+clamped (mode None, 'promise_in_bounds', 'clip'), filled ('fill', 'drop') or wrapped ('wrap').
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.array import Array
+from pyjax.core.trace import trace_state
+from pyjax.numpy import util
+from pyjax.numpy.index_plan import (
+    Indexed,
+    IndexPlan,
+    NewAxis,
+    Strided,
+    Window,
+    analyse,
+    layout,
+)
+from pyjax.numpy.indexing_basic import parse_mode
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]` for an Array or Tracer."""
+    if type(index) is int and type(x) is Array and not trace_state.tracing:
+        shape = x.aval.shape
+        if shape and shape[0]:
+            return _row(x, _clamped(index, shape[0]))
+    return read(x, index)
+
+
+def _clamped(i: int, size: int) -> np.int32:
+    """A static integer index counted from the end if negative, and clamped into bounds."""
+    if i < 0:
+        i += size
+    return np.int32(0 if i < 0 else size - 1 if i >= size else i)
+
+
+@jit
+def _row(x: Any, i: Any) -> Any:
+    # The index is an operand, so that reading another row does not compile again.
+    return lax.squeeze(lax.dynamic_slice_in_dim(x, i, 1, 0, allow_negative_indices=False), (0,))
+
+
+def read(
+    x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, unique_indices: bool = False,
+    indices_are_sorted: bool = False, wrap_negative_indices: bool = True,
+) -> Any:
+    """`x[index]` with the behaviour of integer indices out of bounds chosen by `mode`."""
+    x = util.as_array(x)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
+    parsed = parse_mode(mode)
+    if fill_value is not None and parsed is None:
+        parsed = lax.GatherScatterMode.FILL_OR_DROP
+    static = plan.array_shape is None and all(isinstance(a, (np.ndarray, np.generic)) for a in arrays)
+    if static and (parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+                              lax.GatherScatterMode.CLIP) or _in_bounds(plan, arrays)):
+        return _read_static(x, plan, arrays)
+    if parsed == "wrap":
+        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    if plan.array_shape is None and not any(isinstance(e, Strided) for e in plan.elements) and (
+            parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)):
+        return _read_dynamic(x, plan, arrays)
+    parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS if parsed is None else parsed
+    return _gather(x, arrays, fill_value, plan, parsed, unique_indices, indices_are_sorted)
+
+
+def _in_bounds(plan: IndexPlan, arrays: tuple[Any, ...]) -> bool:
+    """Whether static indices are known to be within the operand."""
+    return all(
+        np.all((arrays[e.position] >= 0) & (arrays[e.position] < plan.operand_shape[e.dim]))
+        for e in plan.elements if isinstance(e, Indexed)
+    )
+
+
+def wrapped(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Index arrays modulo the sizes of their axes."""
+    out = list(arrays)
+    for e in plan.elements:
+        if isinstance(e, Indexed):
+            value, size = out[e.position], max(plan.operand_shape[e.dim], 1)
+            if isinstance(value, np.ndarray):
+                out[e.position] = value % np.asarray(size, value.dtype)
+            else:
+                limit = lax.full_like(value, size)
+                rest = lax.rem(value, limit)
+                out[e.position] = lax.select(rest < 0, rest + limit, rest)
+    return tuple(out)
+
+
+def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
+    starts, limits, strides = [], [], []
+    squeezed, reversed_axes, whole = [], [], True
+    for e in plan.elements:
+        if isinstance(e, NewAxis):
+            continue
+        size = plan.operand_shape[e.dim]
+        if isinstance(e, Window):
+            starts.append(e.start)
+            limits.append(e.start + e.size)
+            strides.append(1)
+            if e.reverse:
+                reversed_axes.append(e.dim)
+        elif isinstance(e, Strided):
+            first = e.start if e.step > 0 else e.start + e.step * (e.size - 1)
+            starts.append(first)
+            limits.append(first + abs(e.step) * (e.size - 1) + 1)
+            strides.append(abs(e.step))
+            if e.step < 0:
+                reversed_axes.append(e.dim)
+        else:
+            if size == 0:
+                raise IndexError(
+                    f"index is out of bounds for axis {e.dim} with size 0 (shape "
+                    f"{plan.operand_shape})"
+                )
+            i = int(_clamped(int(arrays[e.position]), size)) if arrays[e.position] >= 0 else 0
+            starts.append(i)
+            limits.append(i + 1)
+            strides.append(1)
+            squeezed.append(e.dim)
+        whole = whole and strides[-1] == 1 and starts[-1] == 0 and limits[-1] == size
+    new_axes = _new_axes(plan)
+    eager = type(x) is Array and not trace_state.tracing
+    if eager and not whole and not reversed_axes and not new_axes and max(strides) == 1:
+        sizes = tuple(b - a for a, b in zip(starts, limits, strict=True))
+        return _window(x, np.asarray(starts, np.int32), sizes, tuple(squeezed))
+    if not whole:
+        steps = None if all(s == 1 for s in strides) else strides
+        x = lax.slice(x, starts, limits, steps)
+    if reversed_axes:
+        x = lax.rev(x, tuple(reversed_axes))
+    if squeezed:
+        x = lax.squeeze(x, tuple(squeezed))
+    return lax.expand_dims(x, new_axes) if new_axes else x
+
+
+@partial(jit, static_argnames=("sizes", "squeezed"))
+def _window(x: Any, starts: Any, sizes: tuple[int, ...], squeezed: tuple[int, ...]) -> Any:
+    # Starts are operands, so that sliding a window over an array does not compile again.
+    places = [lax.squeeze(lax.slice_in_dim(starts, i, i + 1), (0,)) for i in range(x.ndim)]
+    return lax.squeeze(
+        lax.dynamic_slice(x, places, sizes, allow_negative_indices=False), squeezed
+    )
+
+
+def _new_axes(plan: IndexPlan) -> tuple[int, ...]:
+    kept = [e for e in plan.elements if not isinstance(e, Indexed)]
+    return tuple(i for i, e in enumerate(kept) if isinstance(e, NewAxis))
+
+
+def _read_dynamic(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
+    """Scalar integer indices, some of them traced, and contiguous slices: one dynamic_slice."""
+    starts: list[Any] = [0] * len(plan.operand_shape)
+    sizes = list(plan.operand_shape)
+    squeezed, reversed_axes = [], []
+    for e in plan.elements:
+        if isinstance(e, Window):
+            starts[e.dim], sizes[e.dim] = np.int32(e.start), e.size
+            if e.reverse:
+                reversed_axes.append(e.dim)
+        elif isinstance(e, Indexed):
+            value = arrays[e.position]
+            starts[e.dim] = value[()] if isinstance(value, np.ndarray) else value
+            sizes[e.dim] = 1
+            squeezed.append(e.dim)
+    dtype = next(a.dtype for a in arrays if not isinstance(a, np.ndarray))
+    starts = [np.asarray(s, dtype) if isinstance(s, (int, np.generic)) else s for s in starts]
+    out = lax.dynamic_slice(x, starts, sizes, allow_negative_indices=False)
+    if reversed_axes:
+        out = lax.rev(out, tuple(reversed_axes))
+    out = lax.squeeze(out, tuple(squeezed))
+    new_axes = _new_axes(plan)
+    return lax.expand_dims(out, new_axes) if new_axes else out
+
+
+@partial(jit, static_argnames=("plan", "mode", "unique", "are_sorted"), inline=True)
+def _gather(
+    x: Any, arrays: tuple[Any, ...], fill_value: Any, plan: IndexPlan, mode: Any, unique: bool,
+    are_sorted: bool,
+) -> Any:
+    result_shape = plan.result_shape
+    if 0 in result_shape:
+        return lax.full(result_shape, 0, x.dtype)
+    made, indices = layout(plan, arrays)
+    x = lax.reshape(x, plan.operand_shape) if x.shape != plan.operand_shape else x
+    if made.mapped:
+        numbers = lax.GatherDimensionNumbers(made.windows, made.collapsed, made.mapped)
+        fill = None
+        if fill_value is not None and mode is lax.GatherScatterMode.FILL_OR_DROP:
+            fill = _static_fill(fill_value, x.dtype)
+        x = lax.gather(
+            x, indices, numbers, made.sizes, unique_indices=unique,
+            indices_are_sorted=are_sorted, mode=mode, fill_value=fill,
+        )
+    if made.reversed:
+        x = lax.rev(x, made.reversed)
+    return lax.expand_dims(x, made.new_axes) if made.new_axes else x
+
+
+def _static_fill(fill_value: Any, dtype: Any) -> Any:
+    return fill_value

@@ -1,0 +1,159 @@
+"""The gathers that the other files of pyjax.numpy need: rows along one axis, elements along one.
+
+The indexing language (`x[...]`) is in indexing.py; this file is below it, so that searching and
+sorting can use it without a cycle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.selection import select_where
+
+MODES = "fill, clip, wrap, drop, promise_in_bounds (or None)"
+
+
+def index_dtype(shape: tuple[int, ...]) -> np.dtype:
+    """int32 unless an axis is too long for it."""
+    return np.dtype(np.int64) if max(shape, default=0) >= 2**31 else np.dtype(np.int32)
+
+
+def as_index_array(index: Any, shape: tuple[int, ...]) -> Any:
+    """Integer array at the dtype used for gathers, without wrapping large unsigned values."""
+    target = index_dtype(shape)
+    if isinstance(index, np.ndarray):
+        limits = np.iinfo(target)
+        return np.clip(index, limits.min, limits.max).astype(target)
+    if index.dtype == target:
+        return index
+    if np.dtype(index.dtype).itemsize > target.itemsize or index.dtype == np.dtype(np.uint32):
+        top = np.asarray(np.iinfo(target).max, index.dtype)
+        index = lax.min(index, lax.full_like(index, top))
+        if dtypes.issubdtype(index.dtype, np.signedinteger):
+            index = lax.max(index, lax.full_like(index, np.iinfo(target).min))
+    return util.convert(index, target)
+
+
+def wrap_negative(index: Any, size: int) -> Any:
+    """Count negative indices from the end."""
+    if isinstance(index, np.ndarray):
+        return np.where(index < 0, index + np.asarray(size, index.dtype), index)
+    if dtypes.issubdtype(index.dtype, np.unsignedinteger):
+        return index
+    below = lax.lt(index, np.zeros((), index.dtype))
+    shifted = lax.add(index, np.asarray(size, index.dtype))
+    return lax.select(below, shifted, index)
+
+
+def parse_mode(mode: Any) -> Any:
+    """A gather/scatter mode given by name; 'wrap' is handled before and stays a string."""
+    if mode is None or isinstance(mode, lax.GatherScatterMode):
+        return mode
+    table = {
+        "fill": lax.GatherScatterMode.FILL_OR_DROP,
+        "drop": lax.GatherScatterMode.FILL_OR_DROP,
+        "clip": lax.GatherScatterMode.CLIP,
+        "promise_in_bounds": lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+        "wrap": "wrap",
+    }
+    if mode not in table:
+        raise ValueError(f"Unknown index mode {mode!r}; expected one of {MODES}.")
+    return table[mode]
+
+
+def default_fill(dtype: Any) -> Any:
+    """What out-of-bounds gathers give by default: nan, the smallest int, the largest unsigned."""
+    if dtypes.issubdtype(dtype, np.inexact):
+        return np.nan
+    if dtypes.issubdtype(dtype, np.signedinteger):
+        return dtypes.iinfo(dtype).min
+    if dtypes.issubdtype(dtype, np.unsignedinteger):
+        return dtypes.iinfo(dtype).max
+    return True
+
+
+def take_rows(
+    a: Any, indices: Any, axis: int, *, mode: Any = None, fill_value: Any = None,
+    unique_indices: bool = False, indices_are_sorted: bool = False,
+) -> Any:
+    """a[..., indices, ...] along `axis`: index array axes replace it.
+
+    Indices must be nonnegative.  Without mode and fill_value they are promised in bounds.
+    """
+    a, indices = util.as_array(a), util.as_array(indices)
+    if fill_value is not None:
+        mode = lax.GatherScatterMode.FILL_OR_DROP
+    if mode is None:
+        mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    batch = indices.ndim
+    offset = (*range(axis), *range(axis + batch, a.ndim - 1 + batch))
+    sizes = tuple(1 if i == axis else n for i, n in enumerate(a.shape))
+    if a.shape[axis] == 0 and indices.size:
+        if mode is not lax.GatherScatterMode.FILL_OR_DROP:
+            raise IndexError(f"cannot take from axis {axis} of size 0 (shape {a.shape}).")
+        shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1:])
+        fill = default_fill(a.dtype) if fill_value is None else fill_value
+        return lax.full(shape, np.asarray(fill).astype(a.dtype), a.dtype)
+    return lax.gather(
+        a, lax.expand_dims(as_index_array(indices, a.shape), (batch,)),
+        lax.GatherDimensionNumbers(offset, (axis,), (axis,)), sizes,
+        unique_indices=unique_indices, indices_are_sorted=indices_are_sorted, mode=mode,
+        fill_value=fill_value,
+    )
+
+
+def gather_along(a: Any, indices: Any, axis: int, *, mode: Any = None, fill_value: Any = None) -> Any:
+    """out[i, j, k] = a[i, indices[i, j, k], k]: elements along `axis`; other axes equal or one.
+
+    Axes where one of the two has size one are broadcast.
+    """
+    a, indices = util.as_array(a), util.as_array(indices)
+    index_shape, operand_batch, index_batch, sizes, offset, squeezed = [], [], [], [], [], []
+    for i in range(a.ndim):
+        if i == axis:
+            sizes.append(1)
+            index_shape.append(indices.shape[i])
+        elif indices.shape[i] == 1 and a.shape[i] != 1:
+            sizes.append(a.shape[i])  # the same indices for this whole axis: a window
+            offset.append(i)
+            squeezed.append(i)
+        elif a.shape[i] == 1:
+            sizes.append(1)
+            index_shape.append(indices.shape[i])
+        else:
+            operand_batch.append(i)
+            index_batch.append(len(index_shape))
+            sizes.append(1)
+            index_shape.append(indices.shape[i])
+    collapsed = tuple(i for i in range(a.ndim) if i not in offset and i not in operand_batch)
+    starts = as_index_array(indices, a.shape)
+    if squeezed:
+        starts = lax.squeeze(starts, tuple(squeezed))
+    # Axes of size one of `a` are collapsed at their only index, zero.
+    columns = [
+        lax.expand_dims(starts if i == axis else lax.full_like(starts, 0), (starts.ndim,))
+        for i in collapsed
+    ]
+    start_indices = columns[0] if len(columns) == 1 else lax.concatenate(columns, starts.ndim)
+    return lax.gather(
+        a, start_indices,
+        lax.GatherDimensionNumbers(
+            tuple(offset), collapsed, collapsed, tuple(operand_batch), tuple(index_batch)
+        ),
+        tuple(sizes), mode=mode or lax.GatherScatterMode.PROMISE_IN_BOUNDS, fill_value=fill_value,
+    )
+
+
+def normalized(index: Any, size: int, mode: Any) -> tuple[Any, Any]:
+    """Index array with negatives counted from the end, or wrapped; and the mode that remains."""
+    if mode == "wrap":
+        limit = np.asarray(size, index.dtype)
+        index = lax.rem(index, lax.full_like(index, limit))
+        index = select_where(lax.lt(index, lax.full_like(index, 0)), lax.add(index, limit), index)
+        return index, lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return wrap_negative(index, size), mode

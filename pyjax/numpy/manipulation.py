@@ -1,0 +1,488 @@
+"""Rearranging arrays: reshape, transpose, axes, flips, rolls, repeats, broadcasting, size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.core.trace import Tracer
+from pyjax.numpy import util
+from pyjax.numpy.array_constructors import array
+from pyjax.numpy.indexing_basic import take_rows
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
+    "ndim", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90",
+    "shape", "size", "squeeze", "swapaxes", "tile", "transpose", "trim_zeros",
+]
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """Shape of an array or nested sequence."""
+    return np.shape(_measured(a))
+
+
+def ndim(a: Any) -> int:
+    """Number of axes."""
+    return np.ndim(_measured(a))
+
+
+def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
+    """Number of elements, or of elements along `axis`."""
+    dims = np.shape(_measured(a))
+    if axis is None:
+        return util.size_of(dims)
+    return util.size_of([dims[i] for i in util.canonicalize_axes(axis, len(dims))])
+
+
+def _measured(a: Any) -> Any:
+    return array(a) if isinstance(a, (list, tuple)) else util.to_jax(a)
+
+
+def reshape(
+    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
+) -> Any:
+    """`a` with another shape and the same elements in the same order.
+
+    Args:
+      shape: int or sequence of ints; one may be -1 and is computed.
+      order: 'C' reads and writes rows first, 'F' columns first.
+    Raises:
+      TypeError: the sizes differ.  ValueError: more than one -1.
+    >>> reshape(np.arange(6), (2, -1)).shape
+    (2, 3)
+    """
+    util.check_arraylike("reshape", a)
+    if copy is False:
+        raise NotImplementedError("jnp.reshape(copy=False) is not supported: arrays have no views.")
+    return reshape_array(a, shape, order)
+
+
+def reshape_array(a: Any, shape: Any, order: str = "C") -> Any:
+    """`reshape` after its checks; also the method."""
+    a = util.as_array(a)
+    new = _infer_shape(a, shape)
+    if order == "C":
+        return a if a.shape == new else lax.reshape(a, new)
+    if order == "F":
+        flipped = lax.transpose(a, range(a.ndim)[::-1])
+        return lax.transpose(lax.reshape(flipped, new[::-1]), range(len(new))[::-1])
+    if order == "A":
+        raise NotImplementedError("np.reshape order=A is not implemented.")
+    raise ValueError(f"Unexpected value for 'order' argument: {order}.")
+
+
+def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):
+        new = shape
+    else:
+        new = _canonical_with_unknown(a, shape)
+    if util.size_of(new) != a.size:
+        raise TypeError(f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+                        f"{tuple(new)} (size {util.size_of(new)})")
+    return new
+
+
+def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
+    items = [shape] if np.ndim(shape) == 0 and not isinstance(shape, (list, tuple)) else list(shape)
+    for n in items:
+        if isinstance(n, Tracer):
+            util.canonicalize_shape(tuple(items))  # raises the error for traced sizes
+    new = [util.static_int(n, "shape") for n in items]
+    if any(n < -1 for n in new):
+        raise ValueError(f"shape entries must be nonnegative or -1, got {tuple(new)}.")
+    if new.count(-1) > 1:
+        raise ValueError(f"jnp.reshape: only one size may be -1, got {tuple(new)}.")
+    if -1 in new:
+        known = util.size_of([n for n in new if n != -1])
+        if known == 0 or a.size % known:
+            raise TypeError(f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+                            f"{tuple(new)}: {known} does not divide {a.size}")
+        new[new.index(-1)] = a.size // known
+    return tuple(new)
+
+
+def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+    """`a` as one axis."""
+    util.check_arraylike("ravel", a)
+    if order == "K":
+        raise NotImplementedError("Ravel not implemented for order='K'; arrays have no strides.")
+    return reshape_array(a, (np.size(a),), order)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """`a` repeated or cut to fill `new_shape`, in row order."""
+    util.check_arraylike("resize", a)
+    new = util.canonicalize_shape(new_shape, "new_shape")
+    flat = ravel(a)
+    count = util.size_of(new)
+    if flat.size == 0:
+        return lax.full(new, 0, flat.dtype)
+    times = -(-count // flat.size)
+    flat = lax.concatenate([flat] * times, 0) if times > 1 else flat
+    return lax.reshape(lax.slice_in_dim(flat, 0, count), new)
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """`a` with its axes permuted (reversed by default): axis i of the result is axes[i] of `a`.
+
+    >>> transpose(np.ones((2, 3))).shape
+    (3, 2)
+    """
+    a = util.ensure_arraylike("transpose", a)
+    if axes is None:
+        order = tuple(range(a.ndim))[::-1]
+    else:
+        order = util.canonicalize_axes(axes, a.ndim, "axes")
+        if len(order) != a.ndim:
+            raise ValueError(f"axes {tuple(axes)} must name each axis of shape {a.shape} once.")
+    return lax.transpose(a, order) if order != tuple(range(a.ndim)) else a
+
+
+def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Any:
+    """Same as `transpose` with axes."""
+    util.check_arraylike("permute_dims", a)
+    return transpose(a, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """`x` with its last two axes exchanged."""
+    x = util.ensure_arraylike("matrix_transpose", x)
+    if x.ndim < 2:
+        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got {x.ndim=}")
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """`a` with two axes exchanged."""
+    a = util.ensure_arraylike("swapaxes", a)
+    order = list(range(a.ndim))
+    i, j = util.canonicalize_axis(axis1, a.ndim), util.canonicalize_axis(axis2, a.ndim)
+    order[i], order[j] = order[j], order[i]
+    return lax.transpose(a, order) if i != j else a
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """`a` with axes moved from `source` to `destination`; the others keep their order."""
+    a = util.ensure_arraylike("moveaxis", a)
+    source = util.canonicalize_axes(source, a.ndim, "source")
+    destination = util.canonicalize_axes(destination, a.ndim, "destination")
+    if len(source) != len(destination):
+        raise ValueError(
+            f"Inconsistent number of elements: {len(source)} vs {len(destination)}"
+        )
+    order = [i for i in range(a.ndim) if i not in source]
+    for target, origin in sorted(zip(destination, source, strict=True)):
+        order.insert(target, origin)
+    return lax.transpose(a, order) if order != list(range(a.ndim)) else a
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """`a` with `axis` moved before the axis `start` (prefer `moveaxis`)."""
+    a = util.ensure_arraylike("rollaxis", a)
+    axis = util.canonicalize_axis(axis, a.ndim)
+    start = util.static_int(start, "start")
+    if not -a.ndim <= start <= a.ndim:
+        raise ValueError(f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
+    start = start + a.ndim if start < 0 else start
+    return moveaxis(a, axis, start - 1 if start > axis else start)
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """`a` with axes of size one inserted so that they are at `axis` in the result."""
+    a = util.ensure_arraylike("expand_dims", a)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return lax.expand_dims(a, util.canonicalize_axes(tuple(axes), a.ndim + len(axes)))
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """`a` without its axes of size one, or without those in `axis` (which must have size one)."""
+    a = util.ensure_arraylike("squeeze", a)
+    if axis is None:
+        axes: tuple[int, ...] = tuple(i for i, n in enumerate(a.shape) if n == 1)
+    else:
+        axes = util.canonicalize_axes(axis, a.ndim)
+        for i in axes:
+            if a.shape[i] != 1:
+                raise ValueError(
+                    "cannot select an axis to squeeze out which has size not equal to one, "
+                    f"got shape={a.shape} and dimensions={axes}"
+                )
+    return lax.squeeze(a, axes) if axes else a
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Arrays with scalars turned into one-element arrays (one array, or a list of several)."""
+    return _at_least("atleast_1d", arys, lambda x: lax.reshape(x, (1,)) if x.ndim < 1 else x)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Arrays with leading axes added up to rank two."""
+    def widen(x: Any) -> Any:
+        return x if x.ndim >= 2 else lax.reshape(x, (1, x.size))
+    return _at_least("atleast_2d", arys, widen)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Arrays with axes added up to rank three: (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1)."""
+    def widen(x: Any) -> Any:
+        if x.ndim >= 3:
+            return x
+        new = (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1)
+        return lax.reshape(x, new)
+    return _at_least("atleast_3d", arys, widen)
+
+
+def _at_least(name: str, arys: tuple[Any, ...], widen: Any) -> Any:
+    if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
+        arys = (array(arys[0]),)
+    util.check_arraylike(name, *arys)
+    out = [widen(util.as_array(x)) for x in arys]
+    return out[0] if len(out) == 1 else out
+
+
+# ---------------------------------------------------------------------------------------------
+# Broadcasting
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that arrays of these shapes broadcast to.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    if not shapes:
+        return ()
+    return util.broadcast_shapes(
+        "broadcast_shapes", [util.canonicalize_shape(s) for s in shapes])
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """The arrays broadcast to their common shape."""
+    util.check_arraylike("broadcast_arrays", *args)
+    if not args:
+        return []
+    target = util.broadcast_shapes("broadcast_arrays", [np.shape(a) for a in args])
+    return [util.broadcast_array(util.as_array(a), target) for a in args]
+
+
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+    """`array` broadcast to `shape` (axes aligned at the right)."""
+    util.check_arraylike("broadcast_to", array)
+    x = util.as_array(array)
+    target = util.canonicalize_shape(shape)
+    compatible = x.ndim <= len(target) and all(
+        n in (1, m) for n, m in zip(x.shape[::-1], target[::-1], strict=False)
+    )
+    if not compatible:
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {x.shape} and requested shape {target}."
+        )
+    return util.broadcast_array(x, target)
+
+
+# ---------------------------------------------------------------------------------------------
+# Order
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """`m` reversed along `axis` (all axes by default)."""
+    m = util.ensure_arraylike("flip", m)
+    axes = util.canonicalize_axes(axis, m.ndim)
+    return lax.rev(m, axes) if axes else m
+
+
+def fliplr(m: Any) -> Any:
+    """`m` reversed along axis 1."""
+    m = util.ensure_arraylike("fliplr", m)
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Any:
+    """`m` reversed along axis 0."""
+    m = util.ensure_arraylike("flipud", m)
+    return flip(m, 0)
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """`m` turned by `k` right angles in the plane of `axes`, from the first towards the second."""
+    m = util.ensure_arraylike("rot90", m)
+    if np.shape(axes) != (2,):
+        raise ValueError("The 'axes' argument to jnp.rot90 must name two axes.")
+    first, second = (util.canonicalize_axis(a, m.ndim) for a in axes)
+    if first == second:
+        raise ValueError("Axes must be different for jnp.rot90")
+    turns = util.static_int(k, "k") % 4
+    if turns == 2:
+        return flip(m, (first, second))
+    if turns == 1:
+        return swapaxes(flip(m, second), first, second)
+    return flip(swapaxes(m, first, second), second) if turns == 3 else m
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """`a` with elements moved `shift` places along `axis`, wrapping around.
+
+    `shift` and `axis` broadcast together; `shift` may be traced.  Without `axis` the array is
+    rolled as if flat.
+    >>> roll(np.arange(4), 1).tolist()
+    [3, 0, 1, 2]
+    """
+    a = util.ensure_arraylike("roll", a)
+    if axis is None:
+        return lax.reshape(roll(ravel(a), shift, 0), a.shape)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(util.canonicalize_axis(i, a.ndim) for i in axes)
+    shift_value = shift if isinstance(shift, Tracer) else (
+        array(shift) if isinstance(shift, (tuple, list)) and any(
+            isinstance(s, Tracer) for s in shift) else np.asarray(shift))
+    if np.ndim(shift_value) > 1:
+        raise ValueError(f"'shift' must be a scalar or 1-d, got shape {np.shape(shift_value)}.")
+    if np.ndim(shift_value) == 1 and len(axes) not in (1, shift_value.shape[0]):
+        raise ValueError(f"'shift' and 'axis' must broadcast: {np.shape(shift_value)}, {axes}.")
+    count = max(len(axes), *np.shape(shift_value), 1) if np.ndim(shift_value) else len(axes)
+    axes = axes * (count // len(axes)) if axes else axes
+    if isinstance(shift_value, np.ndarray):
+        shifts = [int(s) for s in np.broadcast_to(shift_value, (len(axes),))]
+        for amount, i in zip(shifts, axes, strict=True):
+            a = _roll_static(a, amount, i)
+        return a
+    shifts = util.broadcast_array(util.as_array(shift_value), (len(axes),))
+    return _roll_traced(a, shifts, axes)
+
+
+def _roll_static(a: Any, amount: int, axis: int) -> Any:
+    n = a.shape[axis]
+    cut = n - amount % n if n else 0
+    if n == 0 or cut == n:
+        return a
+    return lax.concatenate(
+        [lax.slice_in_dim(a, cut, n, axis=axis), lax.slice_in_dim(a, 0, cut, axis=axis)], axis
+    )
+
+
+@partial(jit, static_argnames=("axes",))
+def _roll_traced(a: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
+    for position, axis in enumerate(axes):
+        n = a.shape[axis]
+        if n == 0:
+            return a
+        size = np.asarray(n, shifts.dtype)
+        amount = lax.rem(lax.rem(shifts[position], size) + size, size)
+        doubled = lax.concatenate([a, a], axis)
+        a = lax.dynamic_slice_in_dim(doubled, size - amount, n, axis)
+    return a
+
+
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """`a` with each element along `axis` repeated (flattened first by default).
+
+    Args:
+      repeats: a count, or one per element.
+      total_repeat_length: length of the result, needed when `repeats` is traced; the last
+        element fills up, or the result is cut.
+    >>> repeat(np.array([1, 2]), np.array([2, 1])).tolist()
+    [1, 1, 2]
+    """
+    a = util.ensure_arraylike("repeat", a)
+    util.check_arraylike("repeat", repeats)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = util.canonicalize_axis(axis, a.ndim)
+    counts = util.concrete_or_none(repeats)
+    if counts is None and total_repeat_length is None:
+        raise util.concretization_error(
+            repeats,
+            "When jit-compiling jnp.repeat with traced repeats the result's shape depends on "
+            "values. Pass total_repeat_length=n, or make repeats static.",
+        )
+    n = a.shape[axis]
+    if total_repeat_length is None and counts.size == 1:
+        times = int(counts.reshape(()))
+        if times < 0:
+            raise ValueError(f"repeats must not be negative, got {times}.")
+        shape = (*a.shape[: axis + 1], times, *a.shape[axis + 1:])
+        kept = tuple(i for i in range(a.ndim + 1) if i != axis + 1)
+        wide = lax.broadcast_in_dim(a, shape, kept)
+        return lax.reshape(wide, (*a.shape[:axis], n * times, *a.shape[axis + 1:]))
+    if np.ndim(repeats) > 1 or np.size(repeats) not in (1, n):
+        raise ValueError(
+            f"repeats must be a scalar or have length {n} (axis {axis} of {a.shape}), got shape "
+            f"{np.shape(repeats)}."
+        )
+    if total_repeat_length is None:
+        if (counts < 0).any():
+            raise ValueError("repeats must not be negative.")
+        places = np.repeat(np.arange(n), np.broadcast_to(counts, (n,)))
+        return take_rows(a, places.astype(np.int32), axis)
+    total = util.static_int(total_repeat_length, "total_repeat_length")
+    counts = util.broadcast_array(util.convert(repeats, np.dtype(np.int32)), (n,))
+    return _repeat_traced(a, counts, axis, total)
+
+
+@partial(jit, static_argnames=("axis", "total"))
+def _repeat_traced(a: Any, counts: Any, axis: int, total: int) -> Any:
+    # Output place p holds the element whose run of repeats covers p: the number of runs that
+    # ended at or before p.
+    n = a.shape[axis]
+    if n == 0 or total == 0:
+        shape = (*a.shape[:axis], total, *a.shape[axis + 1:])
+        return lax.full(shape, 0, a.dtype)
+    ends = lax.cumsum(counts, 0)
+    marks = lax.scatter_add(
+        lax.full((total,), 0, np.dtype(np.int32)), lax.expand_dims(ends, (1,)),
+        lax.full((n,), 1, np.dtype(np.int32)), lax.ScatterDimensionNumbers((), (0,), (0,)),
+        mode=lax.GatherScatterMode.FILL_OR_DROP,
+    )
+    places = lax.cumsum(marks, 0)
+    places = lax.min(places, lax.full_like(places, n - 1))
+    return take_rows(a, places, axis)
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """`A` repeated as a block `reps` times along each axis.
+
+    >>> tile(np.array([1, 2]), 2).tolist()
+    [1, 2, 1, 2]
+    """
+    a = util.ensure_arraylike("tile", A)
+    counts = (reps,) if np.ndim(reps) == 0 else tuple(reps)
+    counts = util.canonicalize_shape(counts, "reps")
+    rank = max(len(counts), a.ndim)
+    counts = (1,) * (rank - len(counts)) + counts
+    dims = (1,) * (rank - a.ndim) + a.shape
+    interleaved = tuple(n for pair in zip(counts, dims, strict=True) for n in pair)
+    kept = tuple(2 * i + 1 for i in range(rank - a.ndim, rank))
+    wide = lax.broadcast_in_dim(a, interleaved, kept)
+    return lax.reshape(wide, tuple(c * n for c, n in zip(counts, dims, strict=True)))
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """`filt` without leading ('f') and trailing ('b') zeros; the values must be concrete."""
+    x = array(filt) if isinstance(filt, (list, tuple)) else util.ensure_arraylike("trim_zeros", filt)
+    values = util.concrete_or_none(x)
+    if values is None:
+        raise util.concretization_error(
+            x, "jnp.trim_zeros: the result's shape depends on values, so it cannot be traced."
+        )
+    axes = util.canonicalize_axes(axis, x.ndim)
+    starts, stops = [0] * x.ndim, list(x.shape)
+    for i in axes:
+        nonzero = np.flatnonzero((values != 0).any(axis=tuple(j for j in range(x.ndim) if j != i)))
+        if nonzero.size == 0:
+            starts[i], stops[i] = 0, 0
+            continue
+        if "f" in trim.lower():
+            starts[i] = int(nonzero[0])
+        if "b" in trim.lower():
+            stops[i] = int(nonzero[-1]) + 1
+    return lax.slice(x, starts, stops)

@@ -1,0 +1,144 @@
+"""Reductions that leave nans out: nansum, nanmax, nanmean, nanvar, nanargmax and relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.numpy import reductions, util
+from pyjax.numpy.searching import argmax, argmin
+from pyjax.numpy.selection import select_where
+from pyjax.numpy.ufuncs import is_complex, is_inexact
+
+__all__ = [
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
+]
+
+
+def _not_nan(a: Any) -> Any:
+    return lax.eq(a, a)
+
+
+def _filled(a: Any, value: Any) -> Any:
+    return select_where(_not_nan(a), a, np.asarray(value).astype(a.dtype))
+
+
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None,
+) -> Any:
+    """Sum over axes with nans counted as zero (arguments as for `sum`)."""
+    util.reject_out("nansum", out)
+    a = util.ensure_arraylike("nansum", a)
+    a = _filled(a, 0) if is_inexact(a) else a
+    return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None,
+) -> Any:
+    """Product over axes with nans counted as one (arguments as for `prod`)."""
+    util.reject_out("nanprod", out)
+    a = util.ensure_arraylike("nanprod", a)
+    a = _filled(a, 1) if is_inexact(a) else a
+    return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
+
+
+def _nan_extreme(
+    name: str, reduce: Any, fill: float, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    a = util.ensure_arraylike(name, a)
+    if not is_inexact(a):
+        return reduce(a, axis, None, keepdims, initial, where)
+    fill_value = complex(fill, fill) if is_complex(a) else fill
+    out = reduce(_filled(a, fill_value), axis, None, keepdims, initial, where)
+    only_nans = reductions.all(lax.ne(a, a), axis, None, keepdims, where=where)
+    if initial is not None:
+        return out
+    return select_where(only_nans, np.asarray(np.nan).astype(a.dtype), out)
+
+
+def nanmax(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Largest element over axes that is not nan; nan if all are."""
+    util.reject_out("nanmax", out)
+    return _nan_extreme("nanmax", reductions.max, -np.inf, a, axis, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Smallest element over axes that is not nan; nan if all are."""
+    util.reject_out("nanmin", out)
+    return _nan_extreme("nanmin", reductions.min, np.inf, a, axis, keepdims, initial, where)
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """Mean over axes of the elements that are not nan; nan if there are none.
+
+    >>> nanmean(np.array([1.0, np.nan, 3.0])).item()
+    2.0
+    """
+    util.reject_out("nanmean", out)
+    a = util.ensure_arraylike("nanmean", a)
+    if not is_inexact(a):
+        return reductions.mean(a, axis, dtype, None, keepdims, where=where)
+    mask = _not_nan(a)
+    if where is not None:
+        mask = lax.bitwise_and(*util.promote_args("nanmean", mask, util.as_array(where)))
+    return reductions.mean(a, axis, dtype, None, keepdims, where=mask)
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    keepdims: bool = False, where: Any = None, mean: Any = None,
+) -> Any:
+    """Variance over axes of the elements that are not nan."""
+    util.reject_out("nanvar", out)
+    a = util.ensure_arraylike("nanvar", a)
+    mask = _not_nan(a) if is_inexact(a) else None
+    if where is not None:
+        where = util.as_array(where)
+        mask = where if mask is None else lax.bitwise_and(
+            *util.promote_args("nanvar", mask, where))
+    return reductions.var(a, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    keepdims: bool = False, where: Any = None, mean: Any = None,
+) -> Any:
+    """Standard deviation over axes of the elements that are not nan."""
+    util.reject_out("nanstd", out)
+    return lax.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
+
+
+def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Index of the largest element that is not nan; -1 if all are."""
+    util.reject_out("nanargmax", out)
+    return _nan_arg("nanargmax", argmax, -np.inf, a, axis, bool(keepdims))
+
+
+def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+    """Index of the smallest element that is not nan; -1 if all are."""
+    util.reject_out("nanargmin", out)
+    return _nan_arg("nanargmin", argmin, np.inf, a, axis, bool(keepdims))
+
+
+def _nan_arg(name: str, search: Any, fill: float, a: Any, axis: Any, keepdims: bool) -> Any:
+    a = util.ensure_arraylike(name, a)
+    if not dtypes.issubdtype(a.dtype, np.inexact):
+        return search(a, axis, keepdims=keepdims)
+    out = search(_filled(a, fill), axis, keepdims=keepdims)
+    only_nans = reductions.all(lax.ne(a, a), axis, None, keepdims)
+    return select_where(only_nans, np.asarray(-1, out.dtype), out)

@@ -1,0 +1,415 @@
+"""Reductions: sum, prod, max, min, all, any, mean, var, std, ptp, count_nonzero, average.
+
+All of them go through `_reduce`, driven by a row of `_Kind`: how the dtype is chosen, the
+identity, and the lax reduction.  Functions that ignore nans live in nan_reductions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.selection import select_where
+from pyjax.numpy.ufuncs import is_complex, is_inexact
+
+__all__ = [
+    "all", "amax", "amin", "any", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp",
+    "std", "sum", "var",
+]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How one reduction treats dtypes; `identity(dtype)` fills places excluded by where=."""
+
+    name: str
+    op: Callable[..., Any]
+    combine: Callable[..., Any]
+    identity: Callable[[Any], Any]
+    boolean: bool = False  # operate on and return booleans
+    promote: bool = False  # small integers and booleans become the default integer
+    wide: bool = False  # compute half floats in float32
+    needs_elements: bool = False  # an empty reduction is an error without initial=
+
+
+def _lowest(dtype: Any) -> Any:
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return np.asarray(complex(-np.inf, -np.inf)).astype(dtype)
+    if dtypes.issubdtype(dtype, np.floating):
+        return -np.inf if dtypes.finfo(dtype).max < np.inf and _has_inf(dtype) else dtypes.finfo(dtype).min
+    return False if dtype == np.bool_ else dtypes.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        return np.asarray(complex(np.inf, np.inf)).astype(dtype)
+    if dtypes.issubdtype(dtype, np.floating):
+        return np.inf if _has_inf(dtype) else dtypes.finfo(dtype).max
+    return True if dtype == np.bool_ else dtypes.iinfo(dtype).max
+
+
+def _has_inf(dtype: Any) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.isinf(np.asarray(np.inf).astype(dtype).astype(np.float32)))
+
+
+_SUM = _Kind("sum", lax.reduce_sum, lax.add, lambda d: 0, promote=True, wide=True)
+_PROD = _Kind("prod", lax.reduce_prod, lax.mul, lambda d: 1, promote=True, wide=True)
+_MAX = _Kind("max", lax.reduce_max, lax.max, _lowest, needs_elements=True)
+_MIN = _Kind("min", lax.reduce_min, lax.min, _highest, needs_elements=True)
+_ALL = _Kind("all", lax.reduce_and, lax.bitwise_and, lambda d: True, boolean=True)
+_ANY = _Kind("any", lax.reduce_or, lax.bitwise_or, lambda d: False, boolean=True)
+
+
+def promote_integer_dtype(dtype: Any) -> Any:
+    """The dtype of a sum of this dtype: booleans and small integers become the default one."""
+    if dtype == np.bool_:
+        return dtypes.canonicalize_dtype(np.int64)
+    for default in (np.uint64, np.int64):
+        kind = np.unsignedinteger if default is np.uint64 else np.signedinteger
+        if dtypes.issubdtype(dtype, kind):
+            default = dtypes.canonicalize_dtype(default)
+            return default if np.dtype(default).itemsize > np.dtype(dtype).itemsize else dtype
+    return dtype
+
+
+def _computation_dtype(kind: _Kind, dtype: Any) -> Any:
+    if kind.boolean:
+        return np.dtype(np.bool_)
+    if kind.wide and dtypes.issubdtype(dtype, np.floating) and dtype.itemsize <= 2:
+        return np.dtype(np.float32)
+    return dtype
+
+
+def _reduce(
+    kind: _Kind, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any,
+    promote_integers: bool = True,
+) -> Any:
+    util.reject_out(kind.name, out)
+    util.check_arraylike(kind.name, a)
+    dtype = util.check_user_dtype(dtype, kind.name)
+    a = util.as_array(a)
+    axes = util.canonicalize_axes(axis, a.ndim)
+    if dtype is not None:
+        result = dtype
+    elif kind.boolean:
+        result = np.dtype(np.bool_)
+    else:
+        result = promote_integer_dtype(a.dtype) if kind.promote and promote_integers else a.dtype
+    if kind.needs_elements and initial is None:
+        _check_not_empty(kind, a, axes)
+        if where is not None:
+            raise ValueError(
+                f"reduction operation {kind.name} does not have an identity, so to use a where "
+                "mask one has to specify 'initial'."
+            )
+    compute = _computation_dtype(kind, result)
+    if kind.boolean and a.dtype != np.bool_:
+        a = lax.ne(a, np.zeros((), a.dtype))
+    elif a.dtype != compute or dtypes.is_weakly_typed(a):
+        if is_complex(a) and not dtypes.issubdtype(compute, np.complexfloating):
+            a = lax.real(a)
+        a = util.convert(a, compute)
+    if where is not None:
+        fill = np.asarray(kind.identity(compute)).astype(compute)
+        a = select_where(where, a, fill)
+        axes = util.canonicalize_axes(axis, a.ndim)
+    shape = a.shape
+    if axes:
+        a = kind.op(a, axes)
+    if initial is not None:
+        util.check_arraylike(kind.name, initial)
+        if np.ndim(initial) != 0:
+            raise ValueError(f"initial value must be a scalar, got shape {np.shape(initial)}.")
+        a = kind.combine(*util.promote_shapes(kind.name, util.convert(initial, compute), a))
+    if keepdims:
+        a = lax.reshape(a, tuple(1 if i in axes else n for i, n in enumerate(shape)))
+    return util.convert(a, result)
+
+
+def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
+    empty = [axis for axis in axes if a.shape[axis] == 0]
+    if empty:
+        raise ValueError(
+            f"zero-size array to reduction operation {kind.name} which has no identity: shape "
+            f"{a.shape}, axis {empty[0]} is empty. Pass initial=."
+        )
+
+
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None, promote_integers: bool = True,
+) -> Any:
+    """Sum over axes.
+
+    Args:
+      a: array.  axis: axis or axes to sum over; default all.
+      dtype: dtype to sum and return in; default that of `a`, with booleans and small integers
+        promoted to the default integer unless `promote_integers` is False.  Half floats are
+        summed in float32 and rounded once.
+      keepdims: leave the summed axes with size one.
+      initial: scalar added to the result.  where: boolean mask of the elements to include.
+    >>> sum(np.array([[1, 2], [3, 4]]), axis=0).tolist()
+    [4, 6]
+    """
+    return _reduce(_SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    initial: Any = None, where: Any = None, promote_integers: bool = True,
+) -> Any:
+    """Product over axes; arguments as for `sum`.
+
+    >>> prod(np.array([2, 3, 4])).item()
+    24
+    """
+    return _reduce(_PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def max(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Largest element over axes; nan if any is nan.  `where` needs `initial`.
+
+    >>> max(np.array([3, 1, 2])).item()
+    3
+    """
+    return _reduce(_MAX, a, axis, None, out, keepdims, initial, where)
+
+
+def min(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Smallest element over axes; nan if any is nan.  `where` needs `initial`."""
+    return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
+
+
+def amax(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Same as `max`."""
+    return max(a, axis, out, keepdims, initial, where)
+
+
+def amin(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """Same as `min`."""
+    return min(a, axis, out, keepdims, initial, where)
+
+
+def all(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether all elements over axes are true (nonzero); True for none."""
+    return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
+
+
+def any(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether an element over axes is true (nonzero); False for none."""
+    return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """Largest minus smallest element over axes."""
+    util.reject_out("ptp", out)
+    a = util.ensure_arraylike("ptp", a)
+    return lax.sub(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Number of nonzero elements over axes, as the default integer."""
+    a = util.ensure_arraylike("count_nonzero", a)
+    mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
+    return sum(mask, axis, dtypes.canonicalize_dtype(np.int64), None, keepdims)
+
+
+# ---------------------------------------------------------------------------------------------
+# Means and spreads
+
+
+def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Any:
+    """Number of elements reduced: an int, or an array if a mask excludes some."""
+    count = util.size_of([a.shape[axis] for axis in axes])
+    if where is None:
+        return count
+    mask = util.broadcast_array(util.as_array(where), a.shape)
+    return sum(mask, axes, dtypes.canonicalize_dtype(np.int64), None, True)
+
+
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
+    where: Any = None,
+) -> Any:
+    """Arithmetic mean over axes, in floating point; nan for none.
+
+    Half floats are averaged in float32.
+    >>> mean(np.array([1, 2, 6])).item()
+    3.0
+    """
+    util.reject_out("mean", out)
+    util.check_arraylike("mean", a)
+    dtype = util.check_user_dtype(dtype, "mean")
+    return _mean(util.as_array(a), _static_axes(axis), dtype, bool(keepdims), where)
+
+
+def _static_axes(axis: Any) -> Any:
+    return tuple(axis) if isinstance(axis, (list, np.ndarray)) and np.ndim(axis) else axis
+
+
+@partial(jit, static_argnames=("axis", "dtype", "keepdims"), inline=True)
+def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
+    axes = util.canonicalize_axes(axis, a.ndim)
+    result = dtypes.to_inexact_dtype(a.dtype) if dtype is None else dtype
+    compute = _computation_dtype(_SUM, result)
+    count = element_count(a, axes, where)
+    total = sum(a, axes, compute, None, keepdims, where=where)
+    if where is not None:
+        count = lax.reshape(util.convert(count, compute), total.shape)
+    else:
+        count = lax.full_like(total, count)
+    return util.convert(lax.div(total, util.convert(count, total.dtype)), result)
+
+
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+) -> Any:
+    """Variance over axes: the mean squared distance from the mean.
+
+    Args:
+      ddof, correction: the divisor is the count minus this (give one of them).
+      mean: the mean if known, with the reduced axes kept.
+    Returns:
+      Real array, also for complex input; nan where the divisor is not positive.
+    >>> var(np.array([1.0, 3.0])).item()
+    1.0
+    """
+    util.reject_out("var", out)
+    util.check_arraylike("var", a)
+    dtype = util.check_user_dtype(dtype, "var")
+    if correction is None:
+        correction = ddof
+    elif not (isinstance(ddof, int) and ddof == 0):
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return _var(util.as_array(a), _static_axes(axis), dtype, correction, bool(keepdims), where, mean)
+
+
+@partial(jit, static_argnames=("axis", "dtype", "keepdims"))
+def _var(
+    a: Any, axis: Any, dtype: Any, correction: Any, keepdims: bool, where: Any, center: Any
+) -> Any:
+    compute, result = _var_dtypes(a.dtype, dtype)
+    axes = util.canonicalize_axes(axis, a.ndim)
+    a = util.convert(a, compute)
+    if center is None:
+        center = _mean(a, axes, compute, True, where)
+    centered = lax.sub(*util.promote_args("var", a, util.convert(center, compute)))
+    centered = lax.real(lax.mul(centered, lax.conj(centered))) if is_complex(a) else lax.square(
+        centered
+    )
+    real = centered.dtype
+    count = util.convert(element_count(a, axes, where), real)
+    divisor = lax.sub(*util.promote_args("var", count, util.convert(correction, real)))
+    total = sum(centered, axes, None, None, keepdims, where=where)
+    divisor = lax.reshape(divisor, total.shape) if np.ndim(divisor) else lax.broadcast(
+        divisor, total.shape
+    )
+    out = select_where(lax.gt(divisor, lax.full_like(divisor, 0)), lax.div(total, divisor), np.nan)
+    return util.convert(out, result)
+
+
+def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
+    """(dtype to compute in, dtype of the result)."""
+    if dtype is not None:
+        if not dtypes.issubdtype(dtype, np.complexfloating) and dtypes.issubdtype(
+            a_dtype, np.complexfloating
+        ):
+            raise ValueError(
+                "jax.numpy.var does not yet support real dtype parameters when computing the "
+                "variance of an array of complex values. The semantics of numpy.var seem unclear "
+                "in this case: pass a complex dtype, or none."
+            )
+        compute = dtypes.to_inexact_dtype(dtypes.result_type(a_dtype, dtype))
+        result = dtype
+    else:
+        compute = dtypes.to_inexact_dtype(a_dtype)
+        result = np.zeros((), compute).real.dtype if dtypes.issubdtype(
+            compute, np.complexfloating) else compute
+    return _computation_dtype(_SUM, compute), result
+
+
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+) -> Any:
+    """Standard deviation over axes: the square root of `var` (same arguments)."""
+    util.reject_out("std", out)
+    util.check_arraylike("std", a)
+    dtype = util.check_user_dtype(dtype, "std")
+    if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtype}")
+    return lax.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean,
+                        correction=correction))
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """Mean over axes weighted by `weights` (of the shape of `a`, or 1-d along one axis).
+
+    With `returned`, a pair of the average and the sum of the weights.
+    >>> average(np.array([1.0, 3.0]), weights=np.array([3.0, 1.0])).item()
+    1.5
+    """
+    a = util.ensure_arraylike("average", a)
+    if weights is None:
+        out = mean(a, axis, keepdims=keepdims)
+        if not returned:
+            return out
+        axes = util.canonicalize_axes(axis, a.ndim)
+        return out, lax.full_like(out, util.size_of([a.shape[i] for i in axes]))
+    util.check_arraylike("average", a, weights)
+    a, weights = util.promote_dtypes_inexact(a, util.as_array(weights))
+    if np.shape(weights) != a.shape:
+        weights = _align_weights(weights, a, axis)
+    total_weight = sum(weights, axis, None, None, keepdims)
+    out = lax.div(*util.promote_args(
+        "average", sum(lax.mul(a, weights), axis, None, None, keepdims), total_weight))
+    return (out, util.broadcast_array(total_weight, out.shape)) if returned else out
+
+
+def _align_weights(weights: Any, a: Any, axis: Any) -> Any:
+    if axis is None:
+        raise ValueError("Axis must be specified when shapes of a and weights differ.")
+    axes = util.canonicalize_axes(axis, a.ndim)
+    expected = tuple(a.shape[i] for i in axes)
+    if np.shape(weights) != expected:
+        raise ValueError(
+            f"Shape of weights must be consistent with shape of a along specified axis: weights "
+            f"have shape {np.shape(weights)}, expected {expected}."
+        )
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    weights = lax.transpose(weights, order)
+    return lax.broadcast_in_dim(weights, a.shape, tuple(sorted(axes)))
+
+
+def check_inexact(name: str, x: Any) -> None:
+    """Raise TypeError unless `x` is floating or complex."""
+    if not is_inexact(x):
+        raise TypeError(f"jnp.{name} requires a floating dtype, got {x.dtype}.")

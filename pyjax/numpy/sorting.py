@@ -1,0 +1,130 @@
+"""Sorting: sort, argsort, lexsort, partition, median-free helpers for order statistics."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.ufuncs import is_complex
+
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
+
+
+def _check_kind(name: str, kind: Any, order: Any) -> None:
+    if order is not None:
+        raise NotImplementedError(f"jnp.{name}: 'order' is for structured arrays; use lexsort.")
+    if kind is not None:
+        util.warnings.warn(
+            f"The 'kind' argument to {name} has no effect; use 'stable' instead.", stacklevel=3
+        )
+
+
+def _axis_or_flat(x: Any, axis: Any) -> tuple[Any, int]:
+    if axis is None:
+        return lax.reshape(x, (x.size,)), 0
+    return x, util.canonicalize_axis(axis, x.ndim)
+
+
+def sort(
+    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """`a` sorted along `axis` (flattened first if None); nans last.
+
+    Complex numbers are ordered by real, then imaginary part.
+    >>> sort(np.array([3, 1, 2])).tolist()
+    [1, 2, 3]
+    """
+    x = util.ensure_arraylike("sort", a)
+    _check_kind("sort", kind, order)
+    x, dim = _axis_or_flat(x, axis)
+    out = lax.sort(x, dimension=dim, is_stable=bool(stable))
+    return lax.rev(out, (dim,)) if descending else out
+
+
+def argsort(
+    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
+    descending: bool = False, dtype: Any = None,
+) -> Any:
+    """Indices that sort `a` along `axis`; equal elements keep their order.
+
+    >>> argsort(np.array([3, 1, 2])).tolist()
+    [1, 2, 0]
+    """
+    x = util.ensure_arraylike("argsort", a)
+    _check_kind("argsort", kind, order)
+    x, dim = _axis_or_flat(x, axis)
+    size = x.shape[dim]
+    index_type = util.check_user_dtype(dtype, "argsort")
+    if index_type is None:
+        wide = size >= 2**31
+        index_type = dtypes.canonicalize_dtype(np.int64) if wide else np.dtype(np.int32)
+        index_type = dtypes.canonicalize_dtype(np.int64)
+    places = lax.broadcasted_iota(index_type, x.shape, dim)
+    if descending:
+        # Reversed before and after, so that equal elements keep their order here too.
+        x, places = lax.rev(x, (dim,)), lax.rev(places, (dim,))
+    _, out = lax.sort((x, places), dimension=dim, is_stable=bool(stable), num_keys=1)
+    return lax.rev(out, (dim,)) if descending else out
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """Indices that sort by several keys, the *last* key first.
+
+    Args:
+      keys: sequence of arrays of one shape, or an array whose rows are the keys.
+    >>> lexsort((np.array([2, 1, 1]), np.array([0, 1, 0]))).tolist()
+    [2, 0, 1]
+    """
+    keys = tuple(keys)
+    if not keys:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    util.check_arraylike("lexsort", *keys)
+    arrays = [util.as_array(k) for k in keys]
+    if len({k.shape for k in arrays}) > 1:
+        raise ValueError(f"all keys need to be the same shape, got {[k.shape for k in arrays]}")
+    if arrays[0].ndim == 0:
+        return lax.full((), 0, dtypes.canonicalize_dtype(np.int64))
+    dim = util.canonicalize_axis(axis, arrays[0].ndim)
+    places = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), arrays[0].shape, dim)
+    operands = (*arrays[::-1], places)
+    return lax.sort(operands, dimension=dim, num_keys=len(arrays))[-1]
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """`a` with its kth smallest along `axis` in place, no larger ones before, no smaller after."""
+    a = util.ensure_arraylike("partition", a)
+    kth, axis = _check_partition("partition", a, kth, axis)
+    return lax.sort(a, dimension=axis)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """Indices that would partition `a` around its kth smallest element (see `partition`)."""
+    a = util.ensure_arraylike("argpartition", a)
+    kth, axis = _check_partition("argpartition", a, kth, axis)
+    return argsort(a, axis)
+
+
+def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:
+    if is_complex(a):
+        raise NotImplementedError(f"jnp.{name} for complex dtype is not implemented; use jnp.sort.")
+    axis = util.canonicalize_axis(axis, a.ndim)
+    return util.canonicalize_axis(kth, a.shape[axis], "kth"), axis
+
+
+def sort_complex(a: Any) -> Any:
+    """`a` sorted along its last axis, as a complex array."""
+    a = util.ensure_arraylike("sort_complex", a)
+    return sort(util.convert(a, dtypes.to_complex_dtype(a.dtype)), axis=0 if a.ndim == 1 else -1)
+
+
+@partial(jit, static_argnames=("axis",))
+def ordered(x: Any, axis: int) -> Any:
+    """`x` sorted along `axis`, compiled once per shape: the start of order statistics."""
+    return lax.sort(x, dimension=axis)

@@ -1,0 +1,383 @@
+"""Argument checks, type promotion and broadcasting shared by the files of pyjax.numpy.
+
+Every public function starts with one of these: `check_arraylike` names the function and the
+position of a bad argument, `promote_args*` bring operands to a common dtype and shape by the
+promotion lattice of `core.dtypes`.  Layer: numpy (compositions of lax, no primitives).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pyjax import lax
+from pyjax._config import options
+from pyjax.array import Array
+from pyjax.core import dtypes
+from pyjax.core import source_info
+from pyjax.core.errors import ConcretizationTypeError, four_parts
+from pyjax.core.trace import Tracer
+from pyjax.lax.convert import convert as _convert_weak
+
+PYTHON_SCALARS = (bool, int, float, complex)
+_NUMPY_VALUES = (np.ndarray, np.generic)
+
+# ---------------------------------------------------------------------------------------------
+# Checking
+
+
+def is_array(x: Any) -> bool:
+    """Whether `x` is a pyjax array: a concrete Array or a Tracer."""
+    return type(x) is Array or isinstance(x, (Tracer, Array))
+
+
+def is_arraylike(x: Any) -> bool:
+    """Whether numpy functions take `x`: arrays, NumPy values, Python scalars, `__jax_array__`."""
+    return (
+        type(x) is Array
+        or isinstance(x, PYTHON_SCALARS)
+        or isinstance(x, _NUMPY_VALUES)
+        or is_array(x)
+        or hasattr(x, "__jax_array__")
+        or hasattr(x, "__pyjax_array__")
+    )
+
+
+def check_arraylike(name: str, *args: Any, none_ok: bool = False) -> None:
+    """Raise TypeError, naming the function and the position, unless every argument is an array."""
+    for position, arg in enumerate(args):
+        if type(arg) is Array or (none_ok and arg is None) or is_arraylike(arg):
+            continue
+        _fail_not_arraylike(name, arg, position)
+    for arg in args:
+        if isinstance(arg, _NUMPY_VALUES) and not _is_numeric(arg.dtype):
+            raise TypeError(
+                f"{name} requires numeric arrays, got a NumPy value of dtype {arg.dtype}.\n"
+                "  Strings, objects and dates have no compiled form; encode them as numbers first."
+            )
+
+
+def _is_numeric(dtype: np.dtype) -> bool:
+    return dtype.kind in "biufcV" and (dtype.kind != "V" or dtypes.issubdtype(dtype, np.number))
+
+
+def _fail_not_arraylike(name: str, arg: Any, position: int) -> NoReturn:
+    kind = type(arg).__name__
+    what = f"{name} requires ndarray or scalar arguments, got {kind} at position {position}."
+    if isinstance(arg, (list, tuple)):
+        why = f"{kind}s are not converted implicitly: that is slow for traced elements."
+        fail(TypeError, what, why, "wrap it: jnp.array(...).")
+    if arg is None:
+        fail(TypeError, what, "None is not an array.", "leave the argument out or pass an array.")
+    why = f"{kind} has neither a __jax_array__ method nor a NumPy dtype."
+    fail(TypeError, what, why, "convert it with jnp.asarray(...), or flatten containers first.")
+
+
+def fail(kind: type[Exception], what: str, why: str = "", fix: str = "") -> NoReturn:
+    """Raise `kind` with the four parts: what, the user's line, why, what to write instead."""
+    raise kind(four_parts(what, source_info.user_frame(), why, f"Fix: {fix}" if fix else None))
+
+
+def to_jax(x: Any) -> Any:
+    """Replace an object that has `__jax_array__` by its array; anything else is returned as is."""
+    if type(x) is Array or isinstance(x, PYTHON_SCALARS) or isinstance(x, _NUMPY_VALUES):
+        return x
+    if is_array(x):
+        return x
+    convert_to_array = getattr(x, "__jax_array__", None) or getattr(x, "__pyjax_array__", None)
+    return x if convert_to_array is None else convert_to_array()
+
+
+def ensure_arraylike(name: str, *args: Any) -> Any:
+    """Check the arguments and return them as arrays (one array, or a tuple of several)."""
+    check_arraylike(name, *args)
+    arrays = tuple(as_array(a) for a in args)
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def as_array(x: Any) -> Any:
+    """`x` as an Array or Tracer; keeps dtype and weak type (canonicalized)."""
+    if type(x) is Array or is_array(x):
+        return x
+    x = to_jax(x)
+    if is_array(x):
+        return x
+    dtype, weak = dtypes.result_type(x, return_weak_type_flag=True)
+    return convert(x, dtype, weak)
+
+
+def reject_out(name: str, out: Any) -> None:
+    """Arrays are immutable, so `out=` cannot be honoured: say so."""
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to jnp.{name} is not supported: arrays are immutable.\n"
+            "  Use the returned array; inside jit the buffer is reused, and "
+            "jit(..., donate_argnums=...) reuses the input's."
+        )
+
+
+def check_user_dtype(dtype: Any, name: str) -> Any:
+    """Canonical dtype for a user's `dtype=`; warns when x64 is off and it is truncated."""
+    if dtype is None:
+        return None
+    return dtypes.check_and_canonicalize_user_dtype(dtype, name)
+
+
+# ---------------------------------------------------------------------------------------------
+# Conversion and promotion
+
+
+def convert(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """`x` as an array of `dtype`, with the weak-type flag as given."""
+    if is_array(x) and x.dtype == dtype and dtypes.is_weakly_typed(x) == weak_type:
+        return x
+    return _convert_weak(x, dtype, weak_type)
+
+
+def _convert_operand(x: Any, dtype: Any, weak_type: bool) -> Any:
+    """Like `convert`, but a Python scalar that meets strong types becomes a NumPy scalar.
+
+    A NumPy scalar is a literal of the jaxpr and costs no device transfer.
+    """
+    if not weak_type and type(x) in PYTHON_SCALARS and isinstance(dtype, np.dtype):
+        return scalar_literal(x, dtype)
+    return convert(x, dtype, weak_type)
+
+
+def scalar_literal(x: Any, dtype: np.dtype) -> Any:
+    """A Python scalar as a NumPy scalar of `dtype`.
+
+    An int must fit the default integer (else OverflowError) and then wraps into a smaller one.
+    """
+    if type(x) is not int:
+        return np.asarray(x).astype(dtype)[()]
+    if dtype.kind in "iu" and dtype.itemsize >= 4 or dtype.kind not in "iub":
+        return np.asarray(x, dtype=dtype)[()]
+    return np.asarray(x, dtype=dtypes.canonicalize_dtype(np.int64)).astype(dtype)[()]
+
+
+def promote_dtypes(*args: Any) -> tuple[Any, ...]:
+    """Arguments converted to their common dtype by the promotion lattice."""
+    if len(args) < 2:
+        return tuple(as_array(a) for a in args)
+    args = tuple(to_jax(a) for a in args)
+    dtype, weak = dtypes.result_type(*args, return_weak_type_flag=True)
+    return tuple(_convert_operand(x, dtype, weak) for x in args)
+
+
+def promote_dtypes_inexact(*args: Any) -> tuple[Any, ...]:
+    """As `promote_dtypes`, then integers and booleans to the matching floating dtype."""
+    args = tuple(to_jax(a) for a in args)
+    dtype, weak = dtypes.result_type(*args, return_weak_type_flag=True)
+    inexact = dtypes.to_inexact_dtype(dtype)
+    return tuple(_convert_operand(x, inexact, weak) for x in args)
+
+
+def promote_dtypes_numeric(*args: Any) -> tuple[Any, ...]:
+    """As `promote_dtypes`, then booleans to the default integer."""
+    args = tuple(to_jax(a) for a in args)
+    dtype, weak = dtypes.result_type(*args, return_weak_type_flag=True)
+    numeric = dtypes.canonicalize_dtype(dtypes.to_numeric_dtype(dtype))
+    return tuple(_convert_operand(x, numeric, weak) for x in args)
+
+
+def promote_shapes(name: str, *args: Any) -> tuple[Any, ...]:
+    """Arguments brought to one rank, scalars excepted; lax broadcasts axes of size one.
+
+    Obeys the option `numpy_rank_promotion` (allow | warn | raise).
+    """
+    if len(args) < 2:
+        return args
+    shapes = [np.shape(a) for a in args]
+    ranks = {len(s) for s in shapes if s}
+    if len(ranks) < 2:
+        return args  # lax stretches scalars and axes of size one
+    _check_rank_promotion(name, shapes)
+    rank = len(broadcast_shapes(name, shapes))
+    return tuple(_to_rank(a, s, rank) for a, s in zip(args, shapes, strict=True))
+
+
+def _to_rank(x: Any, shape: tuple[int, ...], rank: int) -> Any:
+    if not shape or len(shape) == rank:
+        return x
+    missing = rank - len(shape)
+    axes = tuple(range(missing, rank))
+    return lax.broadcast_in_dim(as_array(x), (1,) * missing + shape, axes)
+
+
+def _check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    mode = options.numpy_rank_promotion.value
+    if mode == "allow":
+        return
+    text = ", ".join(map(str, shapes))
+    message = (
+        f"Operands could not be broadcast together for {name} on shapes {text}: their ranks "
+        f"differ and the config option jax_numpy_rank_promotion={mode!r}.\n"
+        "  Give the smaller operand its missing axes explicitly, e.g. x[None, :], or set the "
+        "option to 'allow'."
+    )
+    if mode == "raise":
+        raise ValueError(message)
+    warnings.warn(message, stacklevel=5)
+
+
+def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Broadcast of the shapes; ValueError naming the function and all shapes otherwise."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size == 1 or size == result[axis]:
+                continue
+            if result[axis] != 1:
+                text = ", ".join(map(str, shapes))
+                same_rank = len({len(s) for s in shapes if s}) < 2
+                raise (TypeError if same_rank else ValueError)(
+                    f"{name} got incompatible shapes for broadcasting: {text}.\n"
+                    f"  Axis {axis} of the result would be both {result[axis]} and {size}; sizes "
+                    "must be equal or one of them 1 (axes are aligned at the right)."
+                )
+            result[axis] = size
+    return tuple(result)
+
+
+def broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` broadcast to `shape` by NumPy's rule (axes aligned at the right)."""
+    have = np.shape(x)
+    if have == shape:
+        return x
+    offset = len(shape) - len(have)
+    axes = range(offset, len(shape))
+    return lax.broadcast_in_dim(as_array(x), shape, tuple(axes))
+
+
+def _same_aval(args: tuple[Any, ...]) -> bool:
+    """Whether all arguments are arrays of one aval: then there is nothing to promote."""
+    first = args[0]
+    if not (type(first) is Array or isinstance(first, Tracer)):
+        return False
+    aval = first.aval
+    for x in args[1:]:
+        if not (type(x) is Array or isinstance(x, Tracer)) or x.aval is not aval:
+            return False
+    return True
+
+
+def promote_args(name: str, *args: Any) -> tuple[Any, ...]:
+    """Arguments at their common dtype and rank, ready for an n-ary lax function."""
+    if _same_aval(args):
+        return args
+    check_arraylike(name, *args)
+    return promote_shapes(name, *promote_dtypes(*args))
+
+
+def promote_args_numeric(name: str, *args: Any) -> tuple[Any, ...]:
+    """`promote_args`, and booleans become integers."""
+    if _same_aval(args) and args[0].dtype != np.bool_:
+        return args
+    check_arraylike(name, *args)
+    return promote_shapes(name, *promote_dtypes_numeric(*args))
+
+
+def promote_args_inexact(name: str, *args: Any) -> tuple[Any, ...]:
+    """`promote_args`, and integers and booleans become floating point."""
+    if _same_aval(args) and dtypes.issubdtype(args[0].dtype, np.inexact):
+        return args
+    check_arraylike(name, *args)
+    return promote_shapes(name, *promote_dtypes_inexact(*args))
+
+
+# ---------------------------------------------------------------------------------------------
+# Static arguments
+
+
+def canonicalize_axis(axis: Any, ndim: int, name: str = "axis") -> int:
+    """A possibly negative axis as 0 <= axis < ndim; ValueError if out of bounds."""
+    axis = static_int(axis, name)
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+    return axis + ndim if axis < 0 else axis
+
+
+def canonicalize_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """An axis or a sequence of them as a tuple of distinct axes; None means all of them."""
+    if axes is None:
+        return tuple(range(ndim))
+    items: Iterable[Any] = axes if isinstance(axes, (tuple, list)) else _axis_items(axes)
+    result = tuple(canonicalize_axis(a, ndim, name) for a in items)
+    if len(set(result)) != len(result):
+        raise ValueError(f"duplicate value in '{name}': {axes}")
+    return result
+
+
+def _axis_items(axes: Any) -> Iterable[Any]:
+    if isinstance(axes, np.ndarray) and axes.ndim == 1:
+        return axes.tolist()
+    return (axes,)
+
+
+def static_int(value: Any, name: str) -> int:
+    """`value` as a Python int; a traced or non-integer value raises with the argument's name."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        if isinstance(value, Tracer):
+            raise
+        raise TypeError(
+            f"{name} must be an integer, got {value!r} of type {type(value).__name__}."
+        ) from error
+
+
+def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
+    """A shape given as an int or a sequence of ints, as a tuple; sizes must not be negative."""
+    if isinstance(shape, (int, np.integer)) or (hasattr(shape, "ndim") and shape.ndim == 0):
+        shape = (shape,)
+    if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
+        raise TypeError(f"{name} must be an int or a sequence of ints, got {shape!r}.")
+    result = []
+    for size in shape:
+        try:
+            result.append(operator.index(size))
+        except TypeError as error:
+            raise TypeError(
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.\n"
+                "  If a size depends on a traced value, make that argument static: "
+                "jit(f, static_argnums=...)."
+            ) from error
+        if result[-1] < 0:
+            raise ValueError(f"{name} must have no negative sizes, got {tuple(shape)}.")
+    return tuple(result)
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """Number of elements of an array of `shape`."""
+    return math.prod(shape)
+
+
+def named(name: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator for table-made functions: gives the name users see, and the documentation."""
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        fn.__name__ = fn.__qualname__ = name
+        fn.__module__ = "pyjax.numpy"
+        fn.__doc__ = doc
+        return fn
+
+    return decorate
+
+
+def concrete_or_none(x: Any) -> np.ndarray | None:
+    """The value of `x` as a NumPy array, or None if it is traced."""
+    if isinstance(x, Tracer):
+        return None
+    return np.asarray(x)
+
+
+def concretization_error(x: Any, explanation: str) -> Exception:
+    """The error for a value that must be known while tracing; `explanation` says why, and what to do."""
+    return ConcretizationTypeError(x, explanation)

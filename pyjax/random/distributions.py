@@ -1,0 +1,531 @@
+"""Further distributions, built from the basic ones by inversion, transformation or rejection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.api.vmap import vmap
+from pyjax.core import dtypes
+from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
+from pyjax.random.keys import fold_in, scalar_key, split
+from pyjax.random.sampling import (
+    Shape,
+    as_shape,
+    exponential,
+    float_dtype,
+    normal,
+    rademacher,
+    result_shape,
+    uniform,
+)
+
+Array = Any
+
+
+def _prepared(
+    name: str, key: Any, shape: Shape | None, dtype: Any, *params: Any
+) -> tuple[Array, Shape, np.dtype, list[Array]]:
+    """Checked key, shape and dtype, and the parameters converted and broadcast to the shape."""
+    kind = float_dtype(name, dtype)
+    target = result_shape(name, shape, *params)
+    full = [jnp.broadcast_to(lax.convert_element_type(p, kind), target) for p in params]
+    return scalar_key(name, key), target, kind, full
+
+
+def _positive_uniform(key: Array, shape: Shape, kind: np.dtype) -> Array:
+    """Uniform in (0, 1): safe under a logarithm."""
+    return uniform(key, shape, kind, minval=dtypes.finfo(kind).tiny)
+
+
+def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Laplace with density exp(-|x|)/2."""
+    scalar, target, kind, _ = _prepared("laplace", key, as_shape("laplace", shape), dtype)
+    low = np.nextafter(np.array(-1.0, kind), np.array(0.0, kind), dtype=kind)
+    u = uniform(scalar, target, kind, minval=low, maxval=1.0)
+    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u)))) * np.array(-1, kind)
+
+
+def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Standard logistic: logit of a uniform value."""
+    scalar, target, kind, _ = _prepared("logistic", key, as_shape("logistic", shape), dtype)
+    u = uniform(scalar, target, kind, minval=dtypes.finfo(kind).eps, maxval=1.0)
+    return lax.log(u / (1 - u))
+
+
+def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Standard Cauchy: tan(π(u - 1/2))."""
+    scalar, target, kind, _ = _prepared("cauchy", key, as_shape("cauchy", shape), dtype)
+    u = uniform(scalar, target, kind, minval=dtypes.finfo(kind).eps, maxval=1.0)
+    return lax.tan(np.array(math.pi, kind) * (u - np.array(0.5, kind)))
+
+
+def pareto(
+    key: Any, b: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Pareto with density b / x**(b+1) for x ≥ 1."""
+    scalar, target, kind, (b,) = _prepared("pareto", key, shape, dtype, b)
+    return lax.exp(exponential(scalar, target, kind) / b)
+
+
+def rayleigh(
+    key: Any, scale: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Rayleigh: scale · sqrt(-2 log u)."""
+    scalar, target, kind, (scale,) = _prepared("rayleigh", key, shape, dtype, scale)
+    return scale * lax.sqrt(-2 * lax.log(_positive_uniform(scalar, target, kind)))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Shape = (), dtype: Any = None
+) -> Array:
+    """Weibull: scale · (-log(1-u))**(1/concentration)."""
+    target = result_shape("weibull_min", as_shape("weibull_min", shape), scale, concentration)
+    scalar, target, kind, (scale, concentration) = _prepared(
+        "weibull_min", key, target, dtype, scale, concentration
+    )
+    return scale * lax.pow(exponential(scalar, target, kind), 1 / concentration)
+
+
+def maxwell(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Maxwell: length of a standard normal vector in three dimensions."""
+    scalar, target, kind, _ = _prepared("maxwell", key, as_shape("maxwell", shape), dtype)
+    return jnp.linalg.norm(normal(scalar, (*target, 3), kind), axis=-1)
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Shape = (), dtype: Any = None
+) -> Array:
+    """Maxwell with random sign, scaled and shifted."""
+    joint = np.broadcast_shapes(np.shape(loc), np.shape(scale))
+    scalar, target, kind, _ = _prepared(
+        "double_sided_maxwell", key, as_shape("double_sided_maxwell", shape) + joint, dtype
+    )
+    first, second = split(scalar)
+    sign = rademacher(second, target, kind)
+    return maxwell(first, target, kind) * sign * jnp.asarray(scale, kind) + jnp.asarray(loc, kind)
+
+
+def lognormal(
+    key: Any,
+    sigma: Any = 1.0,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """exp(sigma · normal)."""
+    scalar, target, kind, (sigma,) = _prepared("lognormal", key, shape, dtype, sigma)
+    return lax.exp(normal(scalar, target, kind) * sigma)
+
+
+def geometric(
+    key: Any, p: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Number of trials up to the first success, from 1; integers."""
+    integer = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
+    if not dtypes.issubdtype(integer, np.integer):
+        raise ValueError(f"geometric makes integers, got dtype {integer}")
+    (p,) = promote_dtypes_inexact(jnp.asarray(p))
+    target = result_shape("geometric", shape, p)
+    u = _positive_uniform(scalar_key("geometric", key), target, p.dtype)
+    return (lax.floor(lax.log(u) / lax.log1p(-jnp.broadcast_to(p, target))) + 1).astype(integer)
+
+
+def triangular(
+    key: Any,
+    left: Any,
+    mode: Any,
+    right: Any,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Triangular on [left, right] with its peak at mode."""
+    scalar, target, kind, (left, mode, right) = _prepared(
+        "triangular", key, shape, dtype, left, mode, right
+    )
+    split_at = (mode - left) / (right - left)
+    u = uniform(scalar, target, kind)
+    rising = left + lax.sqrt(u * (right - left) * (mode - left))
+    falling = right - lax.sqrt((1 - u) * (right - left) * (right - mode))
+    return jnp.where(u < split_at, rising, falling)
+
+
+def wald(
+    key: Any, mean: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Inverse Gaussian with the given mean and scale 1 (Michael, Schucany & Haas 1976)."""
+    scalar, target, kind, (mean,) = _prepared("wald", key, shape, dtype, mean)
+    first, second = split(scalar)
+    y = jnp.square(normal(first, target, kind))
+    root = lax.sqrt(4 * mean * y + jnp.square(mean * y))
+    x = mean + jnp.square(mean) * y / 2 - mean / 2 * root
+    chooses_small = uniform(second, target, kind) <= mean / (mean + x)
+    return jnp.where(chooses_small, x, jnp.square(mean) / x)
+
+
+def _gamma_one(key: Array, alpha: Array, log_space: bool) -> Array:
+    """One gamma variate by Marsaglia & Tsang (2000); for alpha < 1 boosted from alpha + 1."""
+    kind = alpha.dtype
+    one, third = np.array(1, kind), np.array(1 / 3, kind)
+    boosted = jnp.where(alpha >= one, alpha, alpha + one)
+    d = boosted - third
+    c = third / lax.sqrt(d)
+    key, boost_key = split(key)
+
+    def rejected(state: Any) -> Array:
+        _, x, v, u = state
+        squeeze = u >= one - np.array(0.0331, kind) * jnp.square(jnp.square(x))
+        exact = lax.log(u) >= jnp.square(x) / 2 + d * (one - v + lax.log(v))
+        return squeeze & exact
+
+    def draw(state: Any) -> Any:
+        key, x_key, u_key = split(state[0], 3)
+
+        def outside(inner: Any) -> Array:
+            return inner[2] <= 0
+
+        def again(inner: Any) -> Any:
+            inner_key, sub = split(inner[0])
+            x = normal(sub, (), kind)
+            return inner_key, x, one + x * c
+
+        _, x, v = lax.while_loop(outside, again, (x_key, np.zeros((), kind), -one))
+        return key, jnp.square(x), v**3, _positive_uniform(u_key, (), kind)
+
+    start = (key, np.zeros((), kind), one, np.array(2, kind))
+    _, _, v, _ = lax.while_loop(rejected, draw, tuple(jnp.asarray(s) for s in start))
+    log_boost = -exponential(boost_key, (), kind) / alpha
+    log_boost = jnp.where(alpha >= one, 0, log_boost)
+    if log_space:
+        return lax.log(d) + lax.log(v) + log_boost
+    return d * v * lax.exp(log_boost)
+
+
+def _gamma_impl(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Array:
+    count = math.prod(shape)
+    keys = split(key, max(count, 1))[:count]
+    flat = jnp.broadcast_to(alpha, shape).reshape(count)
+    samples = vmap(lambda k, a: _gamma_one(k, a, log_space))(keys, lax.stop_gradient(flat))
+    # The derivative of a sample with respect to alpha at a fixed quantile (implicit reparametrisation,
+    # Figurnov et al. 2018).
+    value = lax.exp(samples) if log_space else samples
+    slope = lax.random_gamma_grad(lax.stop_gradient(flat), lax.stop_gradient(value))
+    if log_space:
+        slope = slope / value
+    zero = flat - lax.stop_gradient(flat)
+    return (samples + slope * zero).reshape(shape)
+
+
+_gamma = jit(_gamma_impl, static_argnames=("shape", "log_space"))
+
+
+def gamma(
+    key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Gamma with shape parameter `a` and scale 1; differentiable in `a`."""
+    scalar, target, _, (a,) = _prepared("gamma", key, shape, dtype, a)
+    return _gamma(scalar, a, target, False)
+
+
+def loggamma(
+    key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Logarithm of a gamma variate, accurate for small `a`, where the variate itself underflows."""
+    scalar, target, _, (a,) = _prepared("loggamma", key, shape, dtype, a)
+    return _gamma(scalar, a, target, True)
+
+
+def beta(
+    key: Any,
+    a: Any,
+    b: Any,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Beta with parameters a, b, as a ratio of gamma variates."""
+    scalar, target, kind, (a, b) = _prepared("beta", key, shape, dtype, a, b)
+    first, second = split(scalar)
+    log_x = loggamma(first, a, target, kind)
+    log_y = loggamma(second, b, target, kind)
+    top = jnp.maximum(log_x, log_y)
+    x, y = lax.exp(log_x - top), lax.exp(log_y - top)
+    return x / (x + y)
+
+
+def dirichlet(
+    key: Any,
+    alpha: Any,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Dirichlet: rows of positive numbers that sum to 1; `alpha`'s last axis is the components."""
+    kind = float_dtype("dirichlet", dtype)
+    check_arraylike("dirichlet", alpha)
+    alpha = jnp.asarray(alpha, kind)
+    if alpha.ndim < 1:
+        raise ValueError("dirichlet needs alpha with at least one dimension")
+    batch = alpha.shape[:-1] if shape is None else as_shape("dirichlet", shape)
+    full = batch + alpha.shape[-1:]
+    logs = loggamma(scalar_key("dirichlet", key), jnp.broadcast_to(alpha, full), full, kind)
+    weights = lax.exp(logs - lax.stop_gradient(jnp.max(logs, axis=-1, keepdims=True)))
+    return weights / jnp.sum(weights, axis=-1, keepdims=True)
+
+
+def chisquare(
+    key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Chi-squared with `df` degrees of freedom."""
+    scalar, target, kind, (df,) = _prepared("chisquare", key, shape, dtype, df)
+    return 2 * gamma(scalar, df / 2, target, kind)
+
+
+def f(
+    key: Any,
+    dfnum: Any,
+    dfden: Any,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Snedecor's F: ratio of two scaled chi-squared variates."""
+    scalar, target, kind, (dfnum, dfden) = _prepared("f", key, shape, dtype, dfnum, dfden)
+    first, second = split(scalar)
+    upper = chisquare(first, dfnum, target, kind) / dfnum
+    return upper / (chisquare(second, dfden, target, kind) / dfden)
+
+
+def t(
+    key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Student's t with `df` degrees of freedom."""
+    scalar, target, kind, (df,) = _prepared("t", key, shape, dtype, df)
+    first, second = split(scalar)
+    return normal(first, target, kind) * lax.sqrt(df / 2 / gamma(second, df / 2, target, kind))
+
+
+def generalized_normal(
+    key: Any, p: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Density proportional to exp(-|x|**p)."""
+    kind = float_dtype("generalized_normal", dtype)
+    first, second = split(scalar_key("generalized_normal", key))
+    target = as_shape("generalized_normal", shape)
+    magnitude = gamma(first, 1 / p, target, kind) ** np.array(1 / p, kind)
+    return magnitude * rademacher(second, target, kind)
+
+
+def ball(
+    key: Any,
+    d: int,
+    p: Any = 2,
+    shape: Shape = (),
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Uniform points of the unit ball of the p-norm in d dimensions (Barthe et al. 2005)."""
+    kind = float_dtype("ball", dtype)
+    first, second = split(scalar_key("ball", key))
+    target = as_shape("ball", shape)
+    g = generalized_normal(first, p, (*target, d), kind)
+    e = exponential(second, target, kind)
+    length = (jnp.sum(jnp.abs(g) ** p, axis=-1) + e) ** np.array(1 / p, kind)
+    return g / length[..., None]
+
+
+def multivariate_normal(
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Normal vectors with the given mean [..., n] and covariance [..., n, n].
+
+    `method`: "cholesky" (needs a positive definite covariance), "eigh" or "svd" (semi-definite is enough).
+    """
+    if method not in ("cholesky", "eigh", "svd"):
+        raise ValueError(f"method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+    mean, cov = promote_dtypes_inexact(jnp.asarray(mean), jnp.asarray(cov))
+    kind = mean.dtype if dtype is None else float_dtype("multivariate_normal", dtype)
+    if mean.ndim < 1 or cov.ndim < 2 or cov.shape[-2:] != mean.shape[-1:] * 2:
+        raise ValueError(
+            f"multivariate_normal needs mean [..., n] and cov [..., n, n], got {mean.shape} and {cov.shape}"
+        )
+    batch = np.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
+    target = batch if shape is None else as_shape("multivariate_normal", shape)
+    mean, cov = mean.astype(kind), cov.astype(kind)
+    if method == "cholesky":
+        factor = jnp.linalg.cholesky(cov)
+    elif method == "eigh":
+        values, vectors = jnp.linalg.eigh(cov)
+        factor = vectors * jnp.sqrt(jnp.maximum(values, 0))[..., None, :]
+    else:
+        u, s, _ = jnp.linalg.svd(cov)
+        factor = u * jnp.sqrt(s)[..., None, :]
+    samples = normal(scalar_key("multivariate_normal", key), target + mean.shape[-1:], kind)
+    return mean + jnp.einsum("...ij,...j->...i", factor, samples)
+
+
+def orthogonal(
+    key: Any,
+    n: int,
+    shape: Shape = (),
+    dtype: Any = None,
+    m: int | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Uniformly distributed (semi-)orthogonal n×m matrices (m defaults to n) (Mezzadri 2007)."""
+    kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
+    columns = n if m is None else m
+    tall = (max(n, columns), min(n, columns))
+    z = normal(scalar_key("orthogonal", key), as_shape("orthogonal", shape) + tall, kind)
+    q, r = jnp.linalg.qr(z)
+    d = jnp.diagonal(r, 0, -2, -1)
+    q = q * jnp.expand_dims(d / jnp.abs(d), -2)
+    return q if n >= columns else jnp.swapaxes(q, -1, -2).conj()
+
+
+def _poisson_one(key: Array, rate: Array, limit: int) -> Array:
+    """One Poisson variate: product of uniforms for small rates, else the transformed rejection PTRS
+    (Hörmann 1993)."""
+    kind = rate.dtype
+
+    def small(key: Array) -> Array:
+        def more(state: Any) -> Array:
+            return state[1] > -rate
+
+        def step(state: Any) -> Any:
+            key, sub = split(state[0])
+            return key, state[1] + lax.log(_positive_uniform(sub, (), kind)), state[2] + 1
+
+        start = (key, jnp.zeros((), kind), jnp.asarray(-1, np.int32))
+        return lax.while_loop(more, step, start)[2]
+
+    def large(key: Array) -> Array:
+        log_rate = lax.log(rate)
+        b = 0.931 + 2.53 * lax.sqrt(rate)
+        a = -0.059 + 0.02483 * b
+        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+        v_r = 0.9277 - 3.6224 / (b - 2)
+
+        def unaccepted(state: Any) -> Array:
+            return ~state[2]
+
+        def step(state: Any) -> Any:
+            key, u_key, v_key = split(state[0], 3)
+            u = uniform(u_key, (), kind) - np.array(0.5, kind)
+            v = _positive_uniform(v_key, (), kind)
+            u_s = np.array(0.5, kind) - jnp.abs(u)
+            k = lax.floor((2 * a / u_s + b) * u + rate + np.array(0.43, kind))
+            quick = (u_s >= 0.07) & (v <= v_r)
+            hopeless = (k < 0) | ((u_s < 0.013) & (v > u_s))
+            left = lax.log(v * inverse_alpha / (a / jnp.square(u_s) + b))
+            right = k * log_rate - rate - lax.lgamma(k + 1)
+            return key, k, quick | (~hopeless & (left <= right))
+
+        start = (key, jnp.zeros((), kind), jnp.asarray(False))
+        k = lax.while_loop(unaccepted, step, start)[1]
+        return jnp.minimum(k, np.array(limit, kind)).astype(np.int32)
+
+    # Every branch must terminate for every rate under vmap, where both run.
+    result = lax.cond(rate < 10, small, large, key)
+    return jnp.where(rate == 0, 0, result)
+
+
+def poisson(
+    key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Poisson with rate `lam`; integers (threefry keys only, as in JAX)."""
+    kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
+    if not dtypes.issubdtype(kind, np.integer):
+        raise ValueError(f"poisson makes integers, got dtype {kind}")
+    target = result_shape("poisson", shape, lam)
+    rate = jnp.broadcast_to(jnp.asarray(lam, np.float32), target)
+    return _poisson(scalar_key("poisson", key), rate).astype(kind)
+
+
+def _poisson_impl(key: Array, rate: Array) -> Array:
+    keys = split(key, max(rate.size, 1))[: rate.size]
+    drawn = vmap(lambda k, r: _poisson_one(k, r, np.iinfo(np.int32).max))(keys, rate.reshape(-1))
+    return drawn.reshape(rate.shape)
+
+
+_poisson = jit(_poisson_impl)
+
+
+def binomial(
+    key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None
+) -> Array:
+    """Number of successes in `n` trials with probability `p`, as floats.
+
+    By inversion through geometric gaps, O(n·min(p, 1-p)) steps; nan for n < 0 or p outside [0, 1].
+    """
+    scalar, target, kind, (n, p) = _prepared("binomial", key, shape, dtype, n, p)
+    flat_n, flat_p = n.reshape(-1), p.reshape(-1)
+    keys = split(scalar, max(flat_n.size, 1))[: flat_n.size]
+    return vmap(lambda k, c, q: _binomial_one(k, c, q, kind))(keys, flat_n, flat_p).reshape(target)
+
+
+def _binomial_one(key: Array, n: Array, p: Array, kind: np.dtype) -> Array:
+    rare = jnp.minimum(p, 1 - p)
+    safe = jnp.where(rare > 0, rare, np.array(0.5, kind))
+
+    def more(state: Any) -> Array:
+        return state[1] <= n
+
+    def step(state: Any) -> Any:
+        key, sub = split(state[0])
+        gap = lax.ceil(lax.log(_positive_uniform(sub, (), kind)) / lax.log1p(-safe))
+        return key, state[1] + gap, state[2] + 1
+
+    start = (key, jnp.zeros((), kind), jnp.asarray(-1, kind))
+    count = lax.while_loop(more, step, start)[2]
+    count = jnp.where(rare > 0, count, 0)
+    count = jnp.where(p > 0.5, n - count, count)
+    return jnp.where((n >= 0) & (p >= 0) & (p <= 1), count, np.nan)
+
+
+def multinomial(
+    key: Any,
+    n: Any,
+    p: Any,
+    *,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    unroll: int = 1,
+) -> Array:
+    """Counts of `n` draws over the categories of `p`'s last axis (conditional binomials), as floats."""
+    kind = float_dtype("multinomial", dtype)
+    p = jnp.asarray(p, kind)
+    n = jnp.asarray(n, kind)
+    batch = np.broadcast_shapes(n.shape, p.shape[:-1])
+    full = (*batch, p.shape[-1]) if shape is None else as_shape("multinomial", shape)
+    p = jnp.broadcast_to(p, full)
+    left = jnp.broadcast_to(n, full[:-1])
+    mass = jnp.ones(full[:-1], kind)
+    scalar = scalar_key("multinomial", key)
+    counts = []
+    for i in range(full[-1]):
+        share = jnp.clip(p[..., i] / jnp.where(mass > 0, mass, 1), 0, 1)
+        drawn = left if i == full[-1] - 1 else binomial(fold_in(scalar, i), left, share, dtype=kind)
+        counts.append(drawn)
+        left, mass = left - drawn, mass - p[..., i]
+    return jnp.stack(counts, axis=-1)

@@ -1,0 +1,205 @@
+"""Random keys: making, splitting, folding in data, and their bits.
+
+A typed key (`key(seed)`) is a scalar array of a key dtype; a raw key (`PRNGKey(seed)`) is its uint32 data. All
+functions take both; raw keys belong to the default implementation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax._config import options
+from pyjax.core import dtypes
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import user_frame
+from pyjax.lax import random_keys
+
+Array = Any
+
+
+def _impl_name(impl: Any) -> str:
+    """Name of an implementation: None is the default; a KeyDType or a name."""
+    if impl is None:
+        return options.default_prng_impl.value
+    if dtypes.issubdtype(impl, dtypes.prng_key):
+        return random_keys.impl_of_dtype(impl)
+    name = str(impl)
+    if name not in random_keys.IMPLEMENTATIONS:
+        raise ValueError(
+            f"unknown PRNG implementation {impl!r}; known: {', '.join(random_keys.IMPLEMENTATIONS)}"
+        )
+    return name
+
+
+def _is_typed(key: Any) -> bool:
+    return hasattr(key, "dtype") and dtypes.issubdtype(key.dtype, dtypes.prng_key)
+
+
+def typed_key(name: str, key: Any) -> tuple[Array, bool]:
+    """A key argument in typed form, and whether it came in raw form.
+
+    Raises:
+      TypeError: neither a typed key nor uint32 data of the right shape.
+    """
+    if _is_typed(key):
+        return key, False
+    if key is None or isinstance(key, (bool, int, float)):
+        raise _bad_key(name, key, f"got {key!r}")
+    data = jnp.asarray(key)
+    shape = random_keys.key_shape(_impl_name(None))
+    if data.dtype != np.uint32 or data.shape[data.ndim - len(shape) :] != shape:
+        raise _bad_key(name, key, f"got {data.aval.str_short()}")
+    return random_keys.random_wrap(data, impl=_impl_name(None)), True
+
+
+def _bad_key(name: str, key: Any, got: str) -> TypeError:
+    shape = random_keys.key_shape(_impl_name(None))
+    return TypeError(
+        four_parts(
+            f"{name} needs a random key, {got}",
+            user_frame(),
+            f"a key is made by pyjax.random.key(seed), or is raw uint32{list(shape)} data",
+            f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use (see split)",
+        )
+    )
+
+
+def scalar_key(name: str, key: Any) -> Array:
+    """A single typed key.
+
+    Raises:
+      ValueError: a batch of keys.
+    """
+    typed, _ = typed_key(name, key)
+    if typed.ndim:
+        raise ValueError(
+            f"{name} takes a single key, got an array of keys with shape {typed.shape}: "
+            f"use pyjax.vmap(pyjax.random.{name}, ...) over it, or pick one with keys[i]"
+        )
+    return typed
+
+
+def _seed_array(seed: Any) -> Array:
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        # Python ints of any size count, modulo 2**64 (or 2**32 without 64-bit types).
+        bits = 64 if options.enable_x64.value else 32
+        offset = options.random_seed_offset.value
+        wrapped = (seed + offset) & ((1 << 64) - 1)
+        if bits == 32:
+            signed = wrapped & 0xFFFFFFFF
+            return jnp.asarray(np.uint32(signed).astype(np.int32))
+        return jnp.asarray(np.uint64(wrapped).astype(np.int64))
+    array = jnp.asarray(seed)
+    if not dtypes.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"a seed must be an integer, got {array.aval.str_short()}")
+    if array.ndim:
+        raise TypeError(
+            f"a seed must be a scalar, got {array.aval.str_short()}; use pyjax.vmap(pyjax.random.key)"
+        )
+    offset = options.random_seed_offset.value
+    return array + offset if offset else array
+
+
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
+    """A typed random key from an integer seed.
+
+    Args:
+      seed: integer scalar; Python ints may have any size (only the low 32 bits count without x64).
+      impl: "threefry2x32" (default), "rbg", "unsafe_rbg", or a key dtype; `dtype` likewise.
+    Raises:
+      TypeError: the seed is not an integer scalar.  ValueError: unknown implementation.
+
+    >>> key(0).shape
+    ()
+    """
+    chosen = impl if impl is not None else dtype
+    return random_keys.random_seed(_seed_array(seed), impl=_impl_name(chosen))
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+    """A raw random key: the uint32 data of `key(seed)`. New programs should use `key`.
+
+    >>> PRNGKey(7).tolist()
+    [0, 7]
+    """
+    return key_data(key(seed, impl=impl))
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
+    """Typed keys from their uint32 data, whose trailing dimensions are one key's."""
+    chosen = impl if impl is not None else dtype
+    return random_keys.random_wrap(jnp.asarray(key_bits_array), impl=_impl_name(chosen))
+
+
+def key_data(keys: Any) -> Array:
+    """uint32 data of keys: the keys' shape followed by one key's shape; raw keys are returned as they are."""
+    if _is_typed(keys):
+        return random_keys.random_unwrap(keys)
+    typed_key("key_data", keys)
+    return jnp.asarray(keys)
+
+
+def key_impl(keys: Any) -> str:
+    """Name of the implementation of keys."""
+    typed, _ = typed_key("key_impl", keys)
+    return random_keys.impl_of_dtype(typed.dtype)
+
+
+def key_dtype(impl_spec: Any = None) -> Any:
+    """The dtype of typed keys of an implementation (default: the configured one)."""
+    return random_keys.key_dtype(_impl_name(impl_spec))
+
+
+def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
+    """New keys from one: use each key once, and split it to get more.
+
+    Args:
+      key: a single key.
+      num: how many, or the shape of the array of keys.
+    Returns:
+      Keys of shape (num,) (or `num`), typed or raw like `key`.
+
+    >>> split(PRNGKey(0)).tolist()
+    [[1797259609, 2579123966], [928981903, 3453687069]]
+    """
+    typed, raw = typed_key("split", key)
+    scalar = scalar_key("split", typed)
+    shape = tuple(num) if isinstance(num, (tuple, list)) else (int(num.__index__()),)
+    keys = random_keys.random_split(scalar, shape=shape)
+    return random_keys.random_unwrap(keys) if raw else keys
+
+
+def fold_in(key: Any, data: Any) -> Array:
+    """A new key that depends on `key` and an integer (a step or device number, say)."""
+    typed, raw = typed_key("fold_in", key)
+    scalar = scalar_key("fold_in", typed)
+    number = jnp.asarray(data)
+    if number.ndim:
+        raise TypeError(f"fold_in takes a scalar, got {number.aval.str_short()}; use pyjax.vmap")
+    folded = random_keys.random_fold_in(scalar, number.astype(np.uint32))
+    return random_keys.random_unwrap(folded) if raw else folded
+
+
+def clone(key: Any) -> Array:
+    """The same key again, marked as unused for the key-reuse check."""
+    typed, raw = typed_key("clone", key)
+    cloned = random_keys.random_clone(typed)
+    return random_keys.random_unwrap(cloned) if raw else cloned
+
+
+def bits(
+    key: Any, shape: tuple[int, ...] = (), dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Uniformly distributed bits as unsigned integers (default uint32)."""
+    kind = np.dtype(np.uint32) if dtype is None else dtypes.canonicalize_dtype(dtype)
+    if not dtypes.issubdtype(kind, np.unsignedinteger):
+        raise ValueError(f"bits makes unsigned integers, got dtype {kind}")
+    return random_bits(scalar_key("bits", key), kind.itemsize * 8, shape).astype(kind)
+
+
+def random_bits(scalar: Array, width: int, shape: tuple[int, ...]) -> Array:
+    """`width` random bits per element, from a single typed key."""
+    return random_keys.random_bits(scalar, bit_width=width, shape=tuple(shape))

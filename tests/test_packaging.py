@@ -1,0 +1,25 @@
+"""The package list in pyproject.toml is complete."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_every_package_is_listed() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {"pyjax._config"}
+    for top in ("pyjax", "xla_backend"):
+        found |= {
+            ".".join(p.parent.relative_to(ROOT).parts) for p in (ROOT / top).rglob("__init__.py")
+        }
+    assert listed == found
+
+
+def test_version_is_the_same_everywhere() -> None:
+    import pyjax
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert pyjax.__version__ == project["version"]

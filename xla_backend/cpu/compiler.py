@@ -1,0 +1,85 @@
+"""compile_module: HLO in, CpuExecutable out, with the time of each phase."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu import library_rules
+from xla_backend.cpu.driver import Driver, aligned
+from xla_backend.cpu.executable import CpuExecutable
+from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.hlo.module import HloModule
+from xla_backend.llvm import jit
+from xla_backend.llvm.target import host_target, make_target
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+
+
+class _Profile:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def compile_module(module: HloModule, options: CompileOptions | None = None) -> CpuExecutable:
+    """Optimise `module` (in place) and generate native code for it.
+
+    Raises:
+      UnimplementedError: the program uses something this backend cannot run.
+      VerificationError: the module is not valid (with `options.verify`).
+    """
+    options = options or CompileOptions()
+    profile = _Profile()
+    with profile.phase("passes"):
+        build_pipeline(options).run(module)
+    with profile.phase("buffer assignment"):
+        assignment = assign_buffers(module)
+    return compile_scheduled(module, assignment, options, profile)
+
+
+def compile_scheduled(
+    module: HloModule, assignment: BufferAssignment, options: CompileOptions, profile: _Profile | None = None
+) -> CpuExecutable:
+    """Generate code for a module that the pipeline has already scheduled."""
+    profile = profile or _Profile()
+    target = host_target()
+    if options.target_cpu is not None:
+        target = make_target(target.triple, options.target_cpu, options.target_features or "")
+    with profile.phase("emit"):
+        writer = ModuleWriter(target)
+        driver = Driver(module, assignment, writer)
+        driver.run_entry()
+        llvm_ir = writer.to_text()
+    _dump(options, module, driver, llvm_ir, assignment)
+    with profile.phase("llvm"):
+        object_code = jit.compile_object(llvm_ir, target)
+    with profile.phase("link"):
+        symbols, keep_alive = library_rules.symbols(driver)
+        library = jit.Library(object_code, symbols, keep=keep_alive)
+    temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
+    return CpuExecutable(
+        module, assignment, library, driver.kernels, llvm_ir, object_code, temp_size, driver.cycles,
+        profile.seconds, keep_alive
+    )
+
+
+def _dump(
+    options: CompileOptions, module: HloModule, driver: Driver, llvm_ir: str, assignment: BufferAssignment
+) -> None:
+    if options.dump is None:
+        return
+    write = options.dump.write  # type: ignore[attr-defined]
+    write(module.name, "cpu_after_optimizations.txt", module.to_text())  # type: ignore[attr-defined]
+    write(module.name, "buffer-assignment.txt", assignment.to_text())
+    write(module.name, "loops.txt", "\n".join(driver.kernels.texts().values()))
+    write(module.name, "ir.ll", llvm_ir)

@@ -1,0 +1,285 @@
+"""The entry function of a program: one native function that calls kernels and libraries in schedule order.
+
+While loops and conditionals are native control flow; tuples cost nothing. `i32 entry(ptr args, ptr outs, ptr arena)`
+returns 0, or the code of the first error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_backend.cpu.kernel_functions import CompiledKernel, KernelFunctions, arguments_of
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.loops.from_hlo.lower import can_lower
+from xla_backend.loops.ir import Buffer, BufferRole
+from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
+
+_ALIGNMENT = 64
+# Constants up to this size live in the object; larger ones are bound by address.
+_EMBEDDED_BYTES = 1 << 16
+_NOTHING_TO_DO = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.TUPLE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.AFTER_ALL,
+    }
+)
+_SAME_BYTES = frozenset(
+    {Opcode.BITCAST, Opcode.RESHAPE, Opcode.COPY, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
+)
+
+Rule = Callable[["Driver", Instruction], None]
+RULES: dict[Opcode, Rule] = {}
+
+
+def runs(*opcodes: Opcode) -> Callable[[Rule], Rule]:
+    """Register how the entry function runs an opcode that is not a plain kernel."""
+
+    def register(rule: Rule) -> Rule:
+        for opcode in opcodes:
+            RULES[opcode] = rule
+        return rule
+
+    return register
+
+
+class Driver:
+    """Writes the entry function."""
+
+    def __init__(self, module: HloModule, assignment: BufferAssignment, writer: ModuleWriter) -> None:
+        self.module = module
+        self.assignment = assignment
+        self.writer = writer
+        self.kernels = KernelFunctions(writer)
+        self.scratch_bytes = 0
+        self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
+        self.bound_constants: dict[str, int] = {}  # symbol -> constant number
+        self.host_call_numbers: list[int] = []  # bound with runtime.custom_calls; released with the program
+        self.w: FunctionWriter = writer.function(
+            "entry", [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], result="i32"
+        )
+        self._pointers: dict[BufferSlice, str] = {}
+
+    # -- addresses --------------------------------------------------------------------------------------------
+
+    def load_pointers(self, parameters: int, outputs: int) -> None:
+        """Read all parameter and output addresses at the start: later code runs inside loops."""
+        w = self.w
+        self._parameters = [w.load("ptr", w.gep("ptr", "%args", i)) for i in range(parameters)]
+        self._outputs = [w.load("ptr", w.gep("ptr", "%outs", i)) for i in range(outputs)]
+
+    def pointer(self, place: BufferSlice) -> str:
+        if place.kind is BufferKind.PARAMETER:
+            return self._parameters[place.index]
+        if place.kind is BufferKind.OUTPUT:
+            return self._outputs[place.index]
+        if place.kind is BufferKind.TEMP:
+            return self.w.gep("i8", "%arena", place.offset)
+        data = self.assignment.constants[place.index]
+        if data.nbytes <= _EMBEDDED_BYTES:
+            return self.writer.constant_bytes(data.tobytes())
+        symbol = f"pyjax_constant_{place.index}"
+        if symbol not in self.bound_constants:
+            self.bound_constants[symbol] = place.index
+            self.writer.add(f"@{symbol} = external constant i8")
+        return f"@{symbol}"
+
+    def address(self, node: Instruction, leaf: int = 0) -> str:
+        """Address of an array leaf of an instruction."""
+        place = self.place(node, leaf)
+        return self.pointer(place)
+
+    def place(self, node: Instruction, leaf: int = 0) -> BufferSlice:
+        place = self.assignment.leaf_slices(node)[leaf]
+        assert place is not None, f"{node!r} leaf {leaf} has no memory"
+        return place
+
+    def scratch(self, size: int) -> str:
+        """Memory for one instruction, behind the arena of the buffer assignment."""
+        return self.scratch_at(0, size)
+
+    def scratch_at(self, offset: int, size: int) -> str:
+        self.scratch_bytes = max(self.scratch_bytes, offset + aligned(size))
+        return self.w.gep("i8", "%arena", aligned(self.assignment.temp_size) + offset)
+
+    def copy_bytes(self, target: str, source: str, size: int) -> None:
+        if size == 0 or target == source:
+            return
+        w = self.w
+        self.writer.declare("llvm.memmove.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+        w.line(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def check_status(self, status: str) -> None:
+        """Return from the entry function if a call reported an error."""
+        w = self.w
+        failed, fine = w.new_label("failed"), w.new_label("fine")
+        w.cond_br(w.cmp("ne", "i32", status, "0"), failed, fine, likely=False)
+        w.label(failed)
+        w.ret("i32", status)
+        w.label(fine)
+
+    # -- instructions -------------------------------------------------------------------------------------------
+
+    def run_entry(self) -> None:
+        entry = self.module.entry
+        assert entry is not None and entry.root is not None
+        parameters = sum(len(p.shape.flatten()) for p in entry.parameters)
+        self.load_pointers(parameters, len(entry.root.shape.flatten()))
+        self.run_computation(entry)
+        self.w.ret("i32", "0")
+
+    def run_computation(self, computation: Computation) -> None:
+        for node in computation:
+            self.run(node)
+
+    def run(self, node: Instruction) -> None:
+        opcode = node.opcode
+        if opcode in _NOTHING_TO_DO:
+            return
+        if opcode in _SAME_BYTES:
+            self._copy(node)
+            return
+        rule = RULES.get(opcode)
+        if rule is not None:
+            self.cycles = float("inf")
+            rule(self, node)
+        elif can_lower(node):
+            self.run_kernel(node)
+        else:
+            raise UnimplementedError(
+                f"{node!r}: the CPU backend cannot run {opcode}; rewrite it with supported operations"
+            )
+
+    def _copy(self, node: Instruction) -> None:
+        """Move the bytes, unless source and result share memory."""
+        source = node.operands[0]
+        targets = self.assignment.leaf_slices(node)
+        for leaf, (target, shape) in enumerate(zip(targets, node.shape.flatten())):
+            if target is None:
+                continue
+            origin = self.assignment.leaf_slices(source)[leaf]
+            if origin != target and origin is not None:
+                self.copy_bytes(self.pointer(target), self.pointer(origin), shape.byte_size)
+
+    def run_kernel(self, node: Instruction) -> None:
+        if all(s.num_elements == 0 for s in node.shape.flatten()):
+            return
+        compiled = self.kernels.get(node)
+        self.cycles += compiled.cycles
+        pointers = self._kernel_pointers(node, compiled)
+        for output, operand in compiled.kernel.in_place.items():
+            source, target = self.place(node.operands[operand]), self.place(node, output)
+            if source != target:
+                self.copy_bytes(self.pointer(target), self.pointer(source), target.size)
+        self.call_kernel(compiled, pointers)
+
+    def _kernel_pointers(self, node: Instruction, compiled: CompiledKernel) -> dict[Buffer, str]:
+        pointers: dict[Buffer, str] = {}
+        scratch = 0
+        for buffer in compiled.kernel.buffers:
+            if buffer.role is BufferRole.OPERAND:
+                pointers[buffer] = self.address(node.operands[buffer.number])
+            elif buffer.role is BufferRole.OUTPUT:
+                pointers[buffer] = self.address(node, buffer.number)
+            elif buffer.role is BufferRole.SCRATCH:
+                size = buffer.size * buffer.element_type.byte_size
+                pointers[buffer] = self.scratch_at(scratch, size)
+                scratch += aligned(size)
+        return pointers
+
+    def call_kernel(self, compiled: CompiledKernel, pointers: dict[Buffer, str]) -> None:
+        w = self.w
+        if compiled.stages is None:
+            self.kernels.emit_inline(w, compiled.kernel, dict(pointers))
+            return
+        buffers = arguments_of(compiled.kernel)
+        arguments = [("ptr", pointers[b]) for b in buffers]
+        context = ""
+        for stage in compiled.stages:
+            if stage.blocks == 1:
+                w.call(stage.name, "void", arguments)
+                continue
+            if not context:
+                context = w.alloca("ptr", len(buffers), 8)
+                for i, (_, pointer) in enumerate(arguments):
+                    w.store("ptr", pointer, w.gep("ptr", context, i))
+            self.parallel_for(stage.name, context, stage.blocks)
+
+    def parallel_for(self, function: str, context: str, blocks: int) -> None:
+        arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
+        self.w.call("pyjax_parallel_for", "void", arguments)
+
+
+@runs(Opcode.WHILE)
+def _while(driver: Driver, node: Instruction) -> None:
+    condition, body = (node.called[0], node.called[1])
+    w = driver.w
+
+    def holds(_: list[str]) -> str:
+        driver.run_computation(condition)
+        assert condition.root is not None
+        flag = w.load("i8", driver.address(condition.root))
+        return w.cmp("ne", "i8", flag, "0")
+
+    def round_(_: list[str]) -> list[str]:
+        driver.run_computation(body)
+        return []
+
+    w.while_([], holds, round_)
+
+
+@runs(Opcode.CONDITIONAL)
+def _conditional(driver: Driver, node: Instruction) -> None:
+    w = driver.w
+    branches = node.called
+    selector = driver.address(node.operands[0])
+    if not node.attributes.is_indexed:  # type: ignore[attr-defined]
+        flag = w.cmp("ne", "i8", w.load("i8", selector), "0")
+        _branch(driver, flag, branches[0], lambda: driver.run_computation(branches[1]))
+        return
+    number = w.load("i32", selector)
+
+    def choose(i: int) -> None:
+        if i == len(branches) - 1:  # also for numbers out of range
+            driver.run_computation(branches[i])
+            return
+        _branch(driver, w.cmp("eq", "i32", number, str(i)), branches[i], lambda: choose(i + 1))
+
+    choose(0)
+
+
+def _branch(
+    driver: Driver, condition: str, then: Computation, otherwise: Callable[[], None]
+) -> None:
+    def first() -> list[str]:
+        driver.run_computation(then)
+        return []
+
+    def second() -> list[str]:
+        otherwise()
+        return []
+
+    driver.w.if_else(condition, [], first, second)
+
+
+@runs(Opcode.CALL)
+def _call(driver: Driver, node: Instruction) -> None:
+    driver.run_computation(node.called[0])
+
+
+def aligned(size: int) -> int:
+    """Rounded up to the alignment of arena slices."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def is_pred(shape: Shape) -> bool:
+    return shape.element_type is PrimitiveType.PRED

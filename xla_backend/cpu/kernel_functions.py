@@ -1,0 +1,172 @@
+"""Native functions of kernels: each distinct kernel is lowered, scheduled and emitted once per module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xla_backend.cpu.emitter import KernelEmitter
+from xla_backend.cpu.schedule import ParallelPlan, schedule
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.loops.from_hlo.lower import lower
+from xla_backend.loops.ir import Buffer, BufferRole, Kernel, Loop, Statement, Store, walk
+from xla_backend.loops.printer import kernel_to_text
+
+# A kernel without loops and with fewer statements than this is emitted where it is called.
+_INLINE_STATEMENTS = 48
+
+
+@dataclass(slots=True)
+class StageFunction:
+    """One native function of a kernel. blocks > 1: takes (context, block) and runs on several threads."""
+
+    name: str
+    blocks: int
+
+
+@dataclass(slots=True)
+class CompiledKernel:
+    """A kernel and how to call it; `stages` is None for one that is emitted in place."""
+
+    kernel: Kernel
+    stages: list[StageFunction] | None
+    cycles: float
+
+
+def structural_key(node: Instruction) -> tuple:
+    """Equal for instructions that need the same code, whatever their names."""
+    if node.opcode is not Opcode.FUSION:
+        operands = tuple(o.shape for o in node.operands)
+        repeats = tuple(node.operands.index(o) for o in node.operands)
+        called = tuple(_computation_key(c) for c in node.called)
+        return (node.opcode, node.shape, node.attributes, operands, repeats, called)
+    return (node.opcode, _computation_key(node.called[0]))
+
+
+def _computation_key(computation: Computation) -> tuple:
+    order = computation.post_order()
+    number = {node: i for i, node in enumerate(order)}
+    rows = [
+        (
+            node.opcode,
+            node.shape,
+            node.attributes,
+            tuple(number[o] for o in node.operands),
+            tuple(_computation_key(c) for c in node.called),
+        )
+        for node in order
+    ]
+    assert computation.root is not None
+    return (tuple(rows), number[computation.root])
+
+
+class KernelFunctions:
+    """All kernels of one LLVM module."""
+
+    def __init__(self, module: ModuleWriter) -> None:
+        self.module = module
+        self._known: dict[Any, CompiledKernel] = {}
+        self._names: set[str] = set()
+        self.instructions: dict[str, Instruction] = {}  # first instruction of each kernel, for printing
+
+    def get(self, node: Instruction) -> CompiledKernel:
+        key = structural_key(node)
+        found = self._known.get(key)
+        if found is None:
+            found = self._compile(node)
+            self._known[key] = found
+        return found
+
+    def _unique(self, base: str) -> str:
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
+        name, n = base, 1
+        while name in self._names or name == "entry":
+            name = f"{base}_{n}"
+            n += 1
+        self._names.add(name)
+        return name
+
+    def _compile(self, node: Instruction) -> CompiledKernel:
+        name = self._unique(node.name)
+        kernel = lower(node, name)
+        plans = schedule(kernel, self.module.target)
+        self.instructions[name] = node
+        has_loops = any(isinstance(s, Loop) for s in kernel.stages)
+        if not has_loops and len(kernel.stages) <= _INLINE_STATEMENTS:
+            return CompiledKernel(kernel, None, plans.cycles)
+        stages = self._emit(kernel, plans.parallel)
+        return CompiledKernel(kernel, stages, plans.cycles)
+
+    def _emit(self, kernel: Kernel, parallel: dict[Loop, ParallelPlan]) -> list[StageFunction]:
+        """Functions of the stages, each with the common loop-free statements they need."""
+        groups: list[tuple[list[Statement], ParallelPlan | None]] = []
+        shared: list[Statement] = []
+        for stage in kernel.stages:
+            pure = not any(isinstance(s, Store) for s in walk([stage]))
+            if pure:
+                shared.append(stage)
+                for statements, _ in groups:
+                    statements.append(stage)
+                continue
+            plan = parallel.get(stage) if isinstance(stage, Loop) else None
+            if plan is None and groups and groups[-1][1] is None:
+                groups[-1][0].append(stage)
+            else:
+                groups.append(([*shared, stage], plan))
+        result = []
+        for n, (statements, plan) in enumerate(groups):
+            name = kernel.name if len(groups) == 1 else self._unique(f"{kernel.name}_stage{n}")
+            if plan is None:
+                self._serial_function(name, kernel, statements)
+                result.append(StageFunction(name, 1))
+            else:
+                self._block_function(name, kernel, statements, plan)
+                result.append(StageFunction(name, plan.blocks))
+        return result
+
+    def _serial_function(self, name: str, kernel: Kernel, statements: Sequence[Statement]) -> None:
+        buffers = arguments_of(kernel)
+        w = self.module.function(name, [("ptr", b.name) for b in buffers], internal=True)
+        pointers = {b: f"%{b.name}" for b in buffers}
+        self._body(w, kernel, pointers).emit(statements)
+        w.ret()
+
+    def _block_function(
+        self, name: str, kernel: Kernel, statements: Sequence[Statement], plan: ParallelPlan
+    ) -> None:
+        buffers = arguments_of(kernel)
+        w = self.module.function(name, [("ptr", "context"), ("i64", "block")], internal=True)
+        pointers = {b: w.load("ptr", w.gep("ptr", "%context", i)) for i, b in enumerate(buffers)}
+        emitter = self._body(w, kernel, pointers)
+        first = w.imul("%block", plan.chunk)
+        extent = plan.loop.var.extent
+        last = w.iadd(first, plan.chunk)
+        if plan.blocks * plan.chunk > extent:
+            last = w.imin(last, extent)
+        emitter.block = (plan.loop, first, last)
+        emitter.emit(statements)
+        w.ret()
+
+    def _body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
+        for buffer in kernel.buffers:
+            if buffer.role is BufferRole.CONSTANT:
+                assert buffer.data is not None
+                pointers[buffer] = self.module.constant_bytes(buffer.data.tobytes())
+        return KernelEmitter(w, pointers)
+
+    def emit_inline(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> None:
+        """The statements of a loop-free kernel, in the caller."""
+        self._body(w, kernel, pointers).emit(kernel.stages)
+
+    def texts(self) -> dict[str, str]:
+        """Loop IR of every kernel, with its schedule."""
+        return {k.kernel.name: kernel_to_text(k.kernel) for k in self._known.values()}
+
+
+def arguments_of(kernel: Kernel) -> list[Buffer]:
+    """Buffers the caller passes, in order."""
+    return [b for b in kernel.buffers if b.role is not BufferRole.CONSTANT]

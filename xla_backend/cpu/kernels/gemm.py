@@ -1,0 +1,564 @@
+"""GEMM for this machine: micro-kernels with run-time sizes, packing, blocking and threads.
+
+Small products run on the operands where they lie (B with unit column stride is read a vector at a
+time, A one element at a time); everything else packs panels of B and blocks of A first. See the
+package docstring for the symbols. The order of additions depends on sizes only, never on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_backend.cpu.kernels.gemm_micro import emit_micro_kernel, micro_name
+from xla_backend.cpu.kernels.gemm_pack import emit_pack_a, emit_pack_b
+from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType, Tile, tile_for
+from xla_backend.cpu.kernels.gemm_vector import emit_matrix_vector
+from xla_backend.cpu.kernels.library import register_group
+from xla_backend.llvm.types import bits_of, register_type
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+
+# The context shared by the tasks of one product: i64 slots (pointers as integers).
+_FIELDS = (
+    "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc first row_blocks rows_per_block "
+    "column_blocks panels_per_block panels bsA bsB bsC scratch_bytes"
+).split()
+_SLOT = {name: i for i, name in enumerate(_FIELDS)}
+# Below this many multiply-adds threads cost more than they give (about 15 us of one core).
+_PARALLEL_WORK = 1 << 20
+# Operands up to this many bytes of B stay in the second-level cache and need no packing.
+_DIRECT_BYTES = 512 * 1024
+
+
+class _Context:
+    """Typed access to the task context in memory."""
+
+    def __init__(self, w: FunctionWriter, ptr: str) -> None:
+        self.w = w
+        self.ptr = ptr
+
+    def get(self, name: str) -> str:
+        w = self.w
+        ty = "ptr" if name in ("A", "B", "C", "packA", "packB") else "i64"
+        return w.load_invariant(ty, w.gep("i64", self.ptr, _SLOT[name]), 8)
+
+    def set(self, name: str, value: str) -> None:
+        w = self.w
+        ty = "ptr" if name in ("A", "B", "C", "packA", "packB") else "i64"
+        w.store(ty, value, w.gep("i64", self.ptr, _SLOT[name]), 8)
+
+
+def _element(t: GemmType, which: str) -> str:
+    """LLVM type whose size is one element of a matrix (complex: the pair)."""
+    from_type = t.target if which == "C" else t.source
+    if from_type.is_complex:
+        part = register_type(from_type)
+        return f"{{ {part}, {part} }}"
+    return f"i{8 * from_type.byte_size}"
+
+
+def _packed_element(t: GemmType) -> tuple[str, int]:
+    """(scalar, scalars per element) of packed panels."""
+    return register_type(t.compute), 2 if t.compute.is_complex else 1
+
+
+def _ceil_div(w: FunctionWriter, a: str, b: str | int) -> str:
+    """Rounded-up quotient of non-negative i64 values."""
+    return w.op("udiv", "i64", w.iadd(a, w.isub(b, 1)), str(b))
+
+
+def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> str:
+    """First vector of a panel: `vectors` vectors are dealt out evenly to the panels."""
+    base = w.op("udiv", "i64", vectors, panels)
+    extra = w.isub(vectors, w.imul(base, panels))
+    return w.iadd(w.imul(base, index), w.imin(index, extra))
+
+
+class _Driver:
+    """Emits the functions of one GEMM type into a module."""
+
+    def __init__(self, module: ModuleWriter, t: GemmType) -> None:
+        self.module = module
+        self.t = t
+        self.tile: Tile = tile_for(t, module.target)
+        self.prefix = f"gemm.{t.name}"
+        self.packed, self.parts = _packed_element(t)
+        # Direct access to B needs masked vectors for the last columns.
+        self.direct = not t.needs_packing and module.target.has_masks
+
+    # ---- tasks ---------------------------------------------------------------------------------
+
+    def _call_micro(
+        self,
+        w: FunctionWriter,
+        rows: int,
+        vectors: int,
+        layout: str,
+        args: list[tuple[str, str]],
+    ) -> None:
+        w.call(micro_name(self.prefix, rows, vectors, layout), "void", args)
+
+    def _for_rows(
+        self,
+        w: FunctionWriter,
+        lo: str,
+        hi: str,
+        body: Callable[[str, int], None],
+    ) -> None:
+        """body(row, count) over [lo, hi): full tiles, then the rest in halves 4, 2, 1."""
+        full = self.tile.rows
+        count = w.isub(hi, lo)
+        whole = w.imul(w.op("udiv", "i64", count, str(full)), full)
+        end = w.iadd(lo, whole)
+        with w.loop(lo, end, full) as loop:
+            body(loop.index, full)
+        at = end
+        size = 4
+        while size >= 1:
+            if size < full:
+                rest = w.isub(hi, at)
+                fits = w.cmp("sge", "i64", rest, str(size))
+                with w.if_(fits):
+                    body(at, size)
+                at = w.iadd(at, w.select(fits, "i64", str(size), "0"))
+            size //= 2
+
+    def _for_vector_count(self, w: FunctionWriter, count: str, body: Callable[[int], None]) -> None:
+        """body(v) for the run-time number of vectors (1 to tile.vectors)."""
+        for v in range(1, self.tile.vectors + 1):
+            with w.if_(w.cmp("eq", "i64", count, str(v))):
+                body(v)
+
+    def emit_tile_task(self, layout: str) -> None:
+        """void task(ptr context, i64 block): a range of rows times a range of panels.
+
+        layout "direct": operands in place, rows of A contiguous; "transposed": columns of A
+        contiguous; "packed": both packed.
+        """
+        w = self.module.function(
+            f"{self.prefix}.{layout}", [("ptr", "ctx"), ("i64", "block")], internal=True
+        )
+        ctx = _Context(w, "%ctx")
+        lanes = str(self.tile.lanes)
+        m, n = ctx.get("M"), ctx.get("N")
+        column_blocks = ctx.get("column_blocks")
+        row_block = w.op("udiv", "i64", "%block", column_blocks)
+        column_block = w.isub("%block", w.imul(row_block, column_blocks))
+        rows_per_block = ctx.get("rows_per_block")
+        row_lo = w.imul(row_block, rows_per_block)
+        row_hi = w.imin(w.iadd(row_lo, rows_per_block), m)
+        panels, per_block = ctx.get("panels"), ctx.get("panels_per_block")
+        panel_lo = w.imul(column_block, per_block)
+        panel_hi = w.imin(w.iadd(panel_lo, per_block), panels)
+        vectors = _ceil_div(w, n, lanes)
+        kc, pc = ctx.get("kc"), ctx.get("pc")
+        accumulate = ctx.get("first")
+        element_a, element_b = _element(self.t, "A"), _element(self.t, "B")
+        if layout == "packed":
+            with w.if_(w.cmp("eq", "i64", column_block, "0")):
+                self._pack_rows(w, ctx, row_lo, row_hi)
+        # Several column blocks never share packed rows: emit_entry gives packed products one.
+        with w.loop(panel_lo, panel_hi) as columns:
+            first = _panel_start(w, panels, vectors, columns.index)
+            last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
+            count = w.isub(last, first)
+            column = w.imul(first, lanes)
+            valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+            if layout == "packed":
+                b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+                b_step = w.imul(w.imul(count, lanes), self.parts)
+            else:
+                b_step = ctx.get("rsB")
+                b_ptr = w.gep(element_b, ctx.get("B"), w.iadd(column, w.imul(pc, b_step)))
+
+            def columns_of(v: int, b_ptr: str = b_ptr, b_step: str = b_step) -> None:
+                def rows_of(row: str, height: int) -> None:
+                    if layout == "packed":
+                        offset = w.imul(w.imul(row, kc), self.parts)
+                        a_ptr = w.gep(self.packed, ctx.get("packA"), offset)
+                        a_step = str(height * self.parts)
+                    else:
+                        rs, cs = ctx.get("rsA"), ctx.get("csA")
+                        offset = w.iadd(w.imul(row, rs), w.imul(pc, cs))
+                        a_ptr = w.gep(element_a, ctx.get("A"), offset)
+                        a_step = rs if layout == "direct" else cs
+                    ldc = ctx.get("ldc")
+                    c_index = w.iadd(w.imul(row, ldc), column)
+                    c_ptr = w.gep(_element(self.t, "C"), ctx.get("C"), c_index)
+                    micro_layout = "rows" if layout == "direct" else "columns"
+                    self._call_micro(
+                        w,
+                        height,
+                        v,
+                        micro_layout,
+                        [
+                            ("ptr", a_ptr),
+                            ("i64", a_step),
+                            ("ptr", b_ptr),
+                            ("i64", b_step),
+                            ("ptr", c_ptr),
+                            ("i64", ldc),
+                            ("i64", kc),
+                            ("i64", valid),
+                            ("i64", accumulate),
+                        ],
+                    )
+
+                self._for_rows(w, row_lo, row_hi, rows_of)
+
+            self._for_vector_count(w, count, columns_of)
+        w.ret()
+
+    def _pack_rows(self, w: FunctionWriter, ctx: _Context, row_lo: str, row_hi: str) -> None:
+        kc, pc = ctx.get("kc"), ctx.get("pc")
+        rs, cs = ctx.get("rsA"), ctx.get("csA")
+
+        def pack(row: str, height: int) -> None:
+            index = w.iadd(w.imul(row, rs), w.imul(pc, cs))
+            source = w.gep(_element(self.t, "A"), ctx.get("A"), index)
+            packed = w.gep(self.packed, ctx.get("packA"), w.imul(w.imul(row, kc), self.parts))
+            w.call(
+                f"{self.prefix}.packA{height}",
+                "void",
+                [("ptr", source), ("i64", rs), ("i64", cs), ("ptr", packed), ("i64", kc)],
+            )
+
+        self._for_rows(w, row_lo, row_hi, pack)
+
+    def emit_pack_task(self) -> None:
+        """void task(ptr context, i64 panel): packs one panel of B."""
+        w = self.module.function(
+            f"{self.prefix}.packBtask", [("ptr", "ctx"), ("i64", "panel")], internal=True
+        )
+        ctx = _Context(w, "%ctx")
+        n, kc, lanes = ctx.get("N"), ctx.get("kc"), str(self.tile.lanes)
+        vectors = _ceil_div(w, n, lanes)
+        panels = ctx.get("panels")
+        first = _panel_start(w, panels, vectors, "%panel")
+        last = _panel_start(w, panels, vectors, w.iadd("%panel", 1))
+        column = w.imul(first, lanes)
+        width = w.imul(w.isub(last, first), lanes)
+        valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+        rs, cs = ctx.get("rsB"), ctx.get("csB")
+        index = w.iadd(w.imul(ctx.get("pc"), rs), w.imul(column, cs))
+        source = w.gep(_element(self.t, "B"), ctx.get("B"), index)
+        packed = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+        w.call(
+            f"{self.prefix}.packB",
+            "void",
+            [
+                ("ptr", source),
+                ("i64", rs),
+                ("i64", cs),
+                ("ptr", packed),
+                ("i64", kc),
+                ("i64", width),
+                ("i64", valid),
+            ],
+        )
+        w.ret()
+
+    # ---- entry ---------------------------------------------------------------------------------
+
+    def emit_entry(self) -> None:
+        names = ("M", "N", "K", "A", "rsA", "csA", "B", "rsB", "csB", "C", "ldc", "flags")
+        params = [("ptr" if p in "ABC" else "i64", p) for p in names]
+        w = self.module.function(f"pyjax_gemm_{self.t.name}", params)
+        context = w.alloca("i64", len(_FIELDS), 8)
+        ctx = _Context(w, context)
+        empty = w.op("or", "i1", w.cmp("sle", "i64", "%M", "0"), w.cmp("sle", "i64", "%N", "0"))
+        work, nothing = w.new_label("work"), w.new_label("nothing")
+        w.cond_br(empty, nothing, work)
+        w.label(nothing)
+        w.ret()
+        w.label(work)
+        for name in names:
+            ctx.set(name, f"%{name}")
+        if not self.t.needs_packing and not self.t.compute.is_integral:
+            self._emit_vector_cases(w)
+        lanes = str(self.tile.lanes)
+        vectors = _ceil_div(w, "%N", lanes)
+        panels = _ceil_div(w, vectors, str(self.tile.vectors))
+        ctx.set("panels", panels)
+        multiplies = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), w.imax("%K", 1))
+        threads = w.cast("sext", "i32", w.call("pyjax_num_threads", "i32"), "i64")
+        small = w.cmp("slt", "i64", multiplies, str(_PARALLEL_WORK))
+        threads = w.select(small, "i64", "1", threads)
+        if self.direct:
+            done, packed = w.new_label("done"), w.new_label("packed")
+            unit_b = w.cmp("eq", "i64", "%csB", "1")
+            unit_a = w.op(
+                "or", "i1", w.cmp("eq", "i64", "%csA", "1"), w.cmp("eq", "i64", "%rsA", "1")
+            )
+            size = self.t.source.byte_size
+            b_bytes = w.imul(w.op("mul", "i64", "%K", "%N"), size)
+            # A is read once per panel of B: with one panel there is nothing to gain by packing.
+            near = w.op(
+                "or",
+                "i1",
+                w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES)),
+                w.cmp("sle", "i64", "%M", str(self.tile.rows * 2)),
+            )
+            use = w.op("and", "i1", w.op("and", "i1", unit_a, unit_b), near)
+            direct = w.new_label("direct")
+            w.cond_br(use, direct, packed)
+            w.label(direct)
+            with w.scope():
+                self._emit_direct(w, ctx, threads, panels)
+            w.br(done)
+            w.label(packed)
+            with w.scope():
+                self._emit_packed(w, ctx, threads, panels, vectors)
+            w.br(done)
+            w.label(done)
+        else:
+            self._emit_packed(w, ctx, threads, panels, vectors)
+        w.ret()
+
+    def _emit_vector_cases(self, w: FunctionWriter) -> None:
+        """Matrix-vector products stream the matrix once; they have their own kernels."""
+        one_column = w.op(
+            "and",
+            "i1",
+            w.op("and", "i1", w.cmp("eq", "i64", "%N", "1"), w.cmp("eq", "i64", "%csA", "1")),
+            w.cmp("eq", "i64", "%rsB", "1"),
+        )
+        one_row = w.op(
+            "and",
+            "i1",
+            w.op("and", "i1", w.cmp("eq", "i64", "%M", "1"), w.cmp("eq", "i64", "%rsB", "1")),
+            w.cmp("eq", "i64", "%csA", "1"),
+        )
+        for condition, matrix, vector_ptr, rows, stride, out_stride in (
+            (one_column, "%A", "%B", "%M", "%rsA", "%ldc"),
+            (one_row, "%B", "%A", "%N", "%csB", "1"),
+        ):
+            yes, no = w.new_label("gemv"), w.new_label("other")
+            w.cond_br(condition, yes, no)
+            w.label(yes)
+            with w.scope():
+                w.call(
+                    f"{self.prefix}.gemv",
+                    "void",
+                    [
+                        ("i64", rows),
+                        ("i64", "%K"),
+                        ("ptr", matrix),
+                        ("i64", stride),
+                        ("ptr", vector_ptr),
+                        ("ptr", "%C"),
+                        ("i64", out_stride),
+                        ("i64", "%flags"),
+                    ],
+                )
+                w.ret()
+            w.label(no)
+
+    def _split(
+        self, w: FunctionWriter, ctx: _Context, tasks: str, panels: str, rows_multiple: int
+    ) -> str:
+        """Cuts M into row blocks and, where those are too few, N into panel blocks; returns tasks."""
+        tiles = _ceil_div(w, "%M", str(rows_multiple))
+        row_blocks = w.imin(tasks, tiles)
+        tiles_per_block = _ceil_div(w, tiles, row_blocks)
+        rows_per_block = w.imul(tiles_per_block, rows_multiple)
+        row_blocks = _ceil_div(w, "%M", rows_per_block)
+        wanted = _ceil_div(w, tasks, row_blocks)
+        column_blocks = w.imin(wanted, panels)
+        panels_per_block = _ceil_div(w, panels, column_blocks)
+        column_blocks = _ceil_div(w, panels, panels_per_block)
+        ctx.set("rows_per_block", rows_per_block)
+        ctx.set("row_blocks", row_blocks)
+        ctx.set("column_blocks", column_blocks)
+        ctx.set("panels_per_block", panels_per_block)
+        return w.imul(row_blocks, column_blocks)
+
+    def _run(self, w: FunctionWriter, ctx: _Context, task: str, blocks: str) -> None:
+        w.call(
+            "pyjax_parallel_for",
+            "void",
+            [("ptr", f"@{self.prefix}.{task}"), ("ptr", ctx.ptr), ("i64", blocks)],
+        )
+
+    def _emit_direct(self, w: FunctionWriter, ctx: _Context, threads: str, panels: str) -> None:
+        ctx.set("pc", "0")
+        ctx.set("kc", "%K")
+        ctx.set("first", w.op("and", "i64", "%flags", "1"))
+        single = w.cmp("eq", "i64", threads, "1")
+        tasks = w.select(single, "i64", "1", w.imul(threads, 3))
+        blocks = self._split(w, ctx, tasks, panels, self.tile.rows)
+        row_major = w.cmp("eq", "i64", "%csA", "1")
+        w.if_else(
+            row_major,
+            [],
+            lambda: self._run(w, ctx, "direct", blocks) or [],
+            lambda: self._run(w, ctx, "transposed", blocks) or [],
+        )
+
+    def _emit_packed(
+        self, w: FunctionWriter, ctx: _Context, threads: str, panels: str, vectors: str
+    ) -> None:
+        tile = self.tile
+        # K in equal pieces of at most kc; at least one, so that K = 0 still writes C.
+        pieces = w.imax(_ceil_div(w, "%K", str(tile.kc)), 1)
+        piece = w.imax(_ceil_div(w, "%K", pieces), 1)
+        size = bits_of(self.packed) // 8 * self.parts
+        a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), piece), size)
+        a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
+        b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), piece), size)
+        workspace = w.call("pyjax.workspace.take", "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
+        base = w.gep("i8", workspace, 64)
+        ctx.set("packA", base)
+        ctx.set("packB", w.gep("i8", base, a_bytes))
+        with w.loop("0", pieces, guard=False) as loop:
+            pc = w.imul(loop.index, piece)
+            ctx.set("pc", pc)
+            ctx.set("kc", w.imax(w.imin(w.isub("%K", pc), piece), 0))
+            initial = w.op("and", "i64", "%flags", "1")
+            later = w.cmp("sgt", "i64", loop.index, "0")
+            ctx.set("first", w.select(later, "i64", "1", initial))
+            self._run(w, ctx, "packBtask", panels)
+            # Row blocks only: a task packs the rows of A that it multiplies.
+            ctx.set("column_blocks", "1")
+            ctx.set("panels_per_block", panels)
+            single = w.cmp("eq", "i64", threads, "1")
+            by_cache = _ceil_div(w, "%M", str(tile.mc))
+            wanted = w.select(single, "i64", by_cache, w.imax(by_cache, w.imul(threads, 2)))
+            tiles = _ceil_div(w, "%M", str(tile.rows))
+            per_block = w.imul(_ceil_div(w, tiles, wanted), tile.rows)
+            ctx.set("rows_per_block", per_block)
+            self._run(w, ctx, "packed", _ceil_div(w, "%M", per_block))
+        w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
+
+    def emit_batched(self) -> None:
+        """Batches in parallel when there are several; each product then runs on one thread."""
+        names = "A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
+        params = [("i64", p) for p in ("batch", "M", "N", "K")]
+        params += [("ptr" if p in "ABC" else "i64", p) for p in names]
+        task = self.module.function(
+            f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
+        )
+        self._emit_batch_task(task)
+        w = self.module.function(f"pyjax_gemm_batched_{self.t.name}", params)
+        context = w.alloca("i64", len(_FIELDS), 8)
+        ctx = _Context(w, context)
+        for name in ("M", "N", "K", *names):
+            ctx.set(name, f"%{name}")
+        work = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), w.imax("%K", 1))
+        total = w.op("mul", "i64", work, "%batch")
+        # Batches of small products go to the threads whole; large products are cut themselves.
+        many = w.cmp("sge", "i64", "%batch", "2")
+        parallel = w.op("and", "i1", many, w.cmp("sge", "i64", total, str(_PARALLEL_WORK)))
+        small = w.cmp("slt", "i64", work, str(1 << 24))
+        parallel = w.op("and", "i1", parallel, small)
+
+        def in_parallel() -> list[str]:
+            self._run(w, ctx, "batchtask", "%batch")
+            return []
+
+        def in_order() -> list[str]:
+            with w.loop("0", "%batch") as loop:
+                args = [("ptr", ctx.ptr), ("i64", loop.index)]
+                w.call(f"{self.prefix}.batchtask", "void", args)
+            return []
+
+        w.if_else(parallel, [], in_parallel, in_order)
+        w.ret()
+
+    def _emit_batch_task(self, w: FunctionWriter) -> None:
+        ctx = _Context(w, "%ctx")
+        args = [("i64", ctx.get(p)) for p in ("M", "N", "K")]
+        for which, strides in (("A", ("rsA", "csA")), ("B", ("rsB", "csB")), ("C", ("ldc",))):
+            offset = w.imul("%index", ctx.get(f"bs{which}"))
+            args.append(("ptr", w.gep(_element(self.t, which), ctx.get(which), offset)))
+            args += [("i64", ctx.get(s)) for s in strides]
+        args.append(("i64", ctx.get("flags")))
+        w.call(f"pyjax_gemm_{self.t.name}", "void", args)
+        w.ret()
+
+    def emit(self) -> None:
+        _emit_workspace(self.module)
+        heights = {self.tile.rows} | {h for h in (4, 2, 1) if h < self.tile.rows}
+        layouts = ("columns", "rows") if self.direct else ("columns",)
+        for height in sorted(heights):
+            for v in range(1, self.tile.vectors + 1):
+                for layout in layouts:
+                    emit_micro_kernel(
+                        self.module, self.prefix, self.t, self.tile, height, v, layout
+                    )
+            emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
+        emit_pack_b(self.module, self.prefix, self.t, self.tile)
+        if not self.t.needs_packing and not self.t.compute.is_integral:
+            emit_matrix_vector(self.module, self.prefix, self.t, self.tile)
+        self.emit_pack_task()
+        for layout in ("packed", *(("direct", "transposed") if self.direct else ())):
+            self.emit_tile_task(layout)
+        self.emit_entry()
+        self.emit_batched()
+
+
+_WORKSPACE = """
+@pyjax.workspace = internal global ptr null, align 64
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare void @abort()
+
+; A block of at least %n bytes (plus a 64-byte header holding its size), reused from call to call.
+define internal ptr @pyjax.workspace.take(i64 %n) {
+  %kept = atomicrmw xchg ptr @pyjax.workspace, ptr null acquire
+  %none = icmp eq ptr %kept, null
+  br i1 %none, label %fresh, label %check
+check:
+  %size = load i64, ptr %kept
+  %fits = icmp sge i64 %size, %n
+  br i1 %fits, label %reuse, label %grow
+reuse:
+  ret ptr %kept
+grow:
+  %old = getelementptr i8, ptr %kept, i64 8
+  %raw.old = load ptr, ptr %old
+  call void @free(ptr %raw.old)
+  br label %fresh
+fresh:
+  %want = add i64 %n, 192
+  %raw = call ptr @malloc(i64 %want)
+  %failed = icmp eq ptr %raw, null
+  br i1 %failed, label %out, label %got
+out:
+  call void @abort()
+  unreachable
+got:
+  %address = ptrtoint ptr %raw to i64
+  %up = add i64 %address, 63
+  %aligned = and i64 %up, -64
+  %block = inttoptr i64 %aligned to ptr
+  store i64 %n, ptr %block
+  %slot = getelementptr i8, ptr %block, i64 8
+  store ptr %raw, ptr %slot
+  ret ptr %block
+}
+
+define internal void @pyjax.workspace.give(ptr %block) {
+  %other = atomicrmw xchg ptr @pyjax.workspace, ptr %block release
+  %none = icmp eq ptr %other, null
+  br i1 %none, label %done, label %drop
+drop:
+  %slot = getelementptr i8, ptr %other, i64 8
+  %raw = load ptr, ptr %slot
+  call void @free(ptr %raw)
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+def _emit_workspace(module: ModuleWriter) -> None:
+    module.add_definitions(_WORKSPACE, ("pyjax.workspace.take", "pyjax.workspace.give"))
+
+
+for _name, _type in GEMM_TYPES.items():
+    register_group(
+        f"gemm_{_name}",
+        (f"pyjax_gemm_{_name}", f"pyjax_gemm_batched_{_name}"),
+        lambda module, t=_type: _Driver(module, t).emit(),
+    )

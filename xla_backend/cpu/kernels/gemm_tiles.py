@@ -1,0 +1,88 @@
+"""Register tiles and cache blocks of GEMM by machine, and what an element type computes in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.types import bits_of, register_type
+
+
+class Tile(NamedTuple):
+    """A micro-kernel: rows x (vectors * lanes) accumulators, and the blocks around it.
+
+    kc: depth of a packed panel; mc: rows of A packed by one task (a multiple of rows).
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    kc: int
+    mc: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+class GemmType(NamedTuple):
+    """Element types of one GEMM: of A and B, of the arithmetic, of C."""
+
+    source: P
+    compute: P
+    target: P
+
+    @property
+    def needs_packing(self) -> bool:
+        """Operands are converted while packing unless they already are in the arithmetic's type."""
+        return self.source is not self.compute or self.compute.is_complex
+
+    @property
+    def name(self) -> str:
+        if self.source is self.target and self.source in (P.F32, P.F64):
+            return str(self.source)
+        return f"{self.source}_{self.target}"
+
+
+def _types() -> dict[str, GemmType]:
+    rows = [
+        (P.F32, P.F32, P.F32),
+        (P.F64, P.F64, P.F64),
+        (P.BF16, P.F32, P.BF16),
+        (P.BF16, P.F32, P.F32),
+        (P.F16, P.F32, P.F16),
+        (P.F16, P.F32, P.F32),
+        (P.S8, P.S8, P.S8),
+        (P.S8, P.S32, P.S32),
+        (P.U8, P.U8, P.U8),
+        (P.U8, P.S32, P.S32),
+        (P.S16, P.S16, P.S16),
+        (P.U16, P.U16, P.U16),
+        (P.S32, P.S32, P.S32),
+        (P.U32, P.U32, P.U32),
+        (P.S64, P.S64, P.S64),
+        (P.U64, P.U64, P.U64),
+        (P.C64, P.C64, P.C64),
+        (P.C128, P.C128, P.C128),
+    ]
+    types = [GemmType(*row) for row in rows]
+    return {t.name: t for t in types}
+
+
+GEMM_TYPES = _types()
+
+
+def tile_for(t: GemmType, target: TargetInfo) -> Tile:
+    """The tile for a type on a machine.
+
+    Accumulators fill the register file less what one step of B and a broadcast of A need: 24 of 32
+    registers on AVX-512 and ARM64, 12 of 16 on AVX2 and SSE.
+    """
+    lanes = target.lanes(bits_of(register_type(t.compute)))
+    many = target.vector_bits == 512 or target.is_aarch64
+    if t.compute.is_complex:
+        return Tile(4, 2 if many else 1, lanes, 192, 96)
+    if many:
+        return Tile(8, 3, lanes, 256, 256)
+    return Tile(4 if target.vector_bits == 128 else 6, 2, lanes, 256, 192)

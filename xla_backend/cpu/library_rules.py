@@ -1,0 +1,26 @@
+"""How the entry function runs operations that are library calls, and the symbols those need."""
+
+from __future__ import annotations
+
+from xla_backend.cpu import host_rules
+from xla_backend.cpu.driver import Driver
+from xla_backend.cpu.kernels.library import kernel_library
+from xla_backend.runtime.custom_calls import trampoline_address
+
+_RULE_MODULES = (host_rules,)  # imported for the rules they register
+
+
+def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:
+    """Addresses of what the generated module refers to, and objects to keep alive as long as its code."""
+    addresses: dict[str, int] = {}
+    keep: list[object] = []
+    for symbol, number in driver.bound_constants.items():
+        array = driver.assignment.constants[number]
+        addresses[symbol] = array.ctypes.data
+        keep.append(array)
+    for name in driver.writer.declarations:
+        if name.startswith("pyjax_") and name != "pyjax_host_call":
+            addresses[name] = kernel_library()[name]
+    if driver.host_call_numbers:
+        addresses["pyjax_host_call"] = trampoline_address()
+    return addresses, keep

@@ -1,0 +1,68 @@
+"""Shape inference: the result shape of an instruction from its opcode, operands and attributes.
+
+The rules live in the shape_rules_* files, one function per opcode family; this file joins their tables. A rule
+checks its constraints and raises ShapeInferenceError with opcode, operand shapes and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.shape_checks import Rule, RuleContext
+from xla_backend.hlo.shape_rules_elementwise import ELEMENTWISE_RULES
+from xla_backend.hlo.shape_rules_structural import STRUCTURAL_RULES
+from xla_backend.hlo.shape_rules_structured import STRUCTURED_RULES
+
+RULES: dict[Opcode, Rule] = {**ELEMENTWISE_RULES, **STRUCTURAL_RULES, **STRUCTURED_RULES}
+
+
+def infer_shape(
+    opcode: Opcode,
+    operands: Sequence[Instruction],
+    attributes: Attributes = NO_ATTRIBUTES,
+    called: Sequence[Computation] = (),
+    given: Shape | None = None,
+) -> Shape:
+    """Result shape of `opcode` on these operands.
+
+    Args:
+      given: the shape the instruction has or is to have. Opcodes whose result does not follow from operands and
+        attributes (convert, reshape, broadcast, iota, custom-call ...) check and return it; dot and convolution
+        take their element type from it; for the others it makes no difference.
+    Raises:
+      ShapeInferenceError: a constraint of the opcode is broken, or `given` is needed and missing.
+    """
+    return infer_shape_from_shapes(opcode, [o.shape for o in operands], attributes, called, given)
+
+
+def infer_shape_from_shapes(
+    opcode: Opcode,
+    shapes: Sequence[Shape],
+    attributes: Attributes = NO_ATTRIBUTES,
+    called: Sequence[Computation] = (),
+    given: Shape | None = None,
+) -> Shape:
+    """`infer_shape` when only the operands' shapes are at hand."""
+    return RULES[opcode](RuleContext(opcode, shapes, attributes, called, given))
+
+
+def needs_given_shape(opcode: Opcode) -> bool:
+    """Whether the result shape of `opcode` must be written, because operands and attributes do not imply it."""
+    return opcode in _NEEDS_GIVEN
+
+
+_NEEDS_GIVEN = frozenset(
+    Opcode(text)
+    for text in (
+        "parameter iota reshape bitcast dynamic-reshape broadcast convert stochastic-convert bitcast-convert "
+        "custom-call rng rng-bit-generator rng-get-and-update-state ragged-dot scaled-dot infeed all-to-all "
+        "all-gather reduce-scatter ragged-all-to-all all-gather-start collective-permute-start "
+        "all-reduce-start all-gather-done all-reduce-done collective-permute-done copy-start copy-done send recv "
+        "send-done recv-done async-start async-update async-done"
+    ).split()
+)

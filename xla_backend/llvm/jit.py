@@ -1,0 +1,269 @@
+"""From LLVM text to native functions in this process.
+
+API
+  compile_object(ir, target=None, opt=1, cache=False) -> bytes     parse, verify, object code
+  assembly(ir, target=None, opt=1) -> str
+  Library(object_code, symbols={name: address}, keep=())           links an object
+      .address(name) -> int         .addresses(names) -> dict
+      .function(name, restype, *argtypes) -> a ctypes function (drops the GIL while it runs)
+  compile_library(ir, symbols={}, cache=False, keep=()) -> Library both steps
+  libc_symbol(name) -> int | None                                  address of a C library function
+Errors: IrError (text or module not valid; shows the line), UnresolvedSymbolError (names them).
+
+The target machine never runs at opt=0: LLVM's fast selector aborts the process on AVX-512 masks.
+Linking uses LLJIT: the older MCJIT turns an unresolved symbol into a call to address zero.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from xla_backend.llvm import object_cache
+from xla_backend.llvm.target import TargetInfo, host_target
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+_LINE = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
+_numbers = itertools.count()
+# LLJIT cannot reuse the name of a dropped library; and code must outlive every caller.
+_lljit: Any = None
+
+
+class IrError(ValueError):
+    """The generated LLVM text is not valid: a bug in an emitter, shown with the offending line."""
+
+
+class UnresolvedSymbolError(LookupError):
+    """Object code refers to functions that nobody provides."""
+
+
+@lru_cache(maxsize=None)
+def _target_machine(target: TargetInfo, opt: int, jit: bool) -> llvm.TargetMachine:
+    if target.triple != llvm.get_process_triple():
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=opt,
+        reloc="default" if jit else "pic",
+        codemodel="jitdefault" if jit else "default",
+    )
+
+
+def _parse(ir: str, target: TargetInfo, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(ir)
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise IrError(_explain(ir, str(error))) from None
+    return module
+
+
+def _explain(ir: str, message: str) -> str:
+    found = _LINE.search(message)
+    if not found:
+        return f"LLVM rejects the module:\n{message}"
+    number, column, why = int(found[1]), int(found[2]), found[3]
+    lines = ir.splitlines()
+    text = lines[number - 1] if number <= len(lines) else ""
+    function = next(
+        (ln.split("(")[0] for ln in reversed(lines[:number]) if ln.startswith("define")), "module"
+    )
+    return f"{why}, at line {number} in `{function}`:\n{text}\n{' ' * (column - 1)}^"
+
+
+def _checked_opt(opt: int) -> int:
+    if opt not in (1, 2, 3):
+        raise ValueError(
+            f"optimisation level {opt}: use 1, 2 or 3; LLVM's level 0 can abort the process"
+        )
+    return opt
+
+
+def compile_object(
+    ir: str,
+    target: TargetInfo | None = None,
+    opt: int = 1,
+    cache: bool = False,
+    jit: bool = True,
+) -> bytes:
+    """Object code of a module given as text.
+
+    With `cache` the object is looked up on disk first and kept there. jit=False gives
+    position-independent code for linking into programs.
+
+    Raises:
+      IrError: the text does not parse or the module does not verify.
+    """
+    target = target or host_target()
+    opt = _checked_opt(opt)
+    key = object_cache.object_key(ir, target, opt + 10 * jit) if cache else ""
+    if cache:
+        kept = object_cache.load(key)
+        if kept is not None:
+            return kept
+    machine = _target_machine(target, opt, jit)
+    data = machine.emit_object(_parse(ir, target, machine))
+    if cache:
+        object_cache.store(key, data)
+    return data
+
+
+def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
+    """Assembly text of a module given as text (for people and for tests)."""
+    target = target or host_target()
+    machine = _target_machine(target, _checked_opt(opt), True)
+    return machine.emit_assembly(_parse(ir, target, machine))
+
+
+def _engine() -> Any:
+    global _lljit
+    if _lljit is None:
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=host_target().cpu, features=host_target().features, opt=1, codemodel="jitdefault"
+        )
+        _lljit = llvm.create_lljit_compiler(machine, suppress_errors=True)
+    return _lljit
+
+
+class Library:
+    """An object linked into this process. The code lives as long as this object does."""
+
+    def __init__(
+        self,
+        object_code: bytes,
+        symbols: Mapping[str, int] | None = None,
+        keep: Iterable[object] = (),
+        exports: Iterable[str] | None = None,
+    ) -> None:
+        """Links.
+
+        Args:
+          object_code: what compile_object gave.
+          symbols: addresses of the functions the code calls.
+          keep: objects that must live as long as the code (constants it points to, other libraries).
+          exports: the functions to look up; by default all the object defines.
+        """
+        defined, undefined = object_symbols(object_code)
+        symbols = symbols or {}
+        bound: dict[str, int] = {}
+        missing: list[str] = []
+        for name in undefined:
+            address = symbols.get(name) or libc_symbol(name)
+            if address:
+                bound[name] = address
+            else:
+                missing.append(name)
+        if missing:
+            raise UnresolvedSymbolError(
+                f"object code calls {', '.join(sorted(missing))}, which nobody provides; pass their "
+                "addresses in `symbols` (an emitter used an operation this target lacks)"
+            )
+        builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        for name, address in bound.items():
+            builder.import_symbol(name, address)
+        names = list(exports) if exports is not None else defined
+        for name in names:
+            builder.export_symbol(name)
+        self._keep = tuple(keep)
+        self._tracker = builder.link(_engine(), f"pyjax.{next(_numbers)}")
+        self._addresses = {name: self._tracker[name] for name in names}
+
+    def address(self, name: str) -> int:
+        try:
+            return self._addresses[name]
+        except KeyError:
+            raise KeyError(
+                f"this library defines no function {name!r}; it has {sorted(self._addresses)}"
+            ) from None
+
+    def addresses(self) -> dict[str, int]:
+        return dict(self._addresses)
+
+    def function(self, name: str, restype: Any, *argtypes: Any) -> Any:
+        """A ctypes function; it keeps this library alive."""
+        function = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(name))
+        function.library = self
+        return function
+
+
+def compile_library(
+    ir: str,
+    symbols: Mapping[str, int] | None = None,
+    cache: bool = False,
+    keep: Iterable[object] = (),
+    opt: int = 1,
+) -> Library:
+    """Compiles text for this machine and links it."""
+    return Library(compile_object(ir, opt=opt, cache=cache), symbols, keep)
+
+
+def object_symbols(object_code: bytes) -> tuple[list[str], list[str]]:
+    """Names of the functions an object defines for others, and of those it needs from others."""
+    defined: list[str] = []
+    undefined: list[str] = []
+    if object_code[:4] == b"\x7fELF":
+        _elf_symbols(object_code, defined, undefined)
+        return defined, undefined
+    # Mach-O and COFF: llvmlite shows no symbol table, so ask the linker by name later.
+    raise NotImplementedError(
+        f"reading symbols of object files on {sys.platform} is not written yet (ELF only)"
+    )
+
+
+def _elf_symbols(data: bytes, defined: list[str], undefined: list[str]) -> None:
+    """Global symbols of a 64-bit little-endian ELF object (System V ABI, chapter 4)."""
+    import_from = int.from_bytes
+    section_offset = import_from(data[40:48], "little")
+    section_size = import_from(data[58:60], "little")
+    section_count = import_from(data[60:62], "little")
+
+    def section(i: int) -> tuple[int, int, int, int, int]:
+        at = section_offset + i * section_size
+        kind = import_from(data[at + 4 : at + 8], "little")
+        offset = import_from(data[at + 24 : at + 32], "little")
+        size = import_from(data[at + 32 : at + 40], "little")
+        link = import_from(data[at + 40 : at + 44], "little")
+        entry = import_from(data[at + 56 : at + 64], "little")
+        return kind, offset, size, link, entry
+
+    for i in range(section_count):
+        kind, offset, size, link, entry = section(i)
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        strings = section(link)[1]
+        for at in range(offset + entry, offset + size, entry):
+            binding = data[at + 4] >> 4
+            if binding == 0:  # STB_LOCAL
+                continue
+            start = strings + import_from(data[at : at + 4], "little")
+            name = data[start : data.index(b"\0", start)].decode()
+            owner = import_from(data[at + 6 : at + 8], "little")
+            if not name or name == "_GLOBAL_OFFSET_TABLE_":
+                continue
+            (defined if owner else undefined).append(name)
+
+
+@lru_cache(maxsize=None)
+def libc_symbol(name: str) -> int | None:
+    """Address of a function of the C library or libm, as this process sees it; None if it has none."""
+    for library in (None, "libm.so.6"):
+        try:
+            handle = ctypes.CDLL(library)
+            # Indexing makes a fresh function object: attribute access would share its restype.
+            return ctypes.cast(handle[name], ctypes.c_void_p).value
+        except (OSError, AttributeError):
+            continue
+    return None

@@ -1,0 +1,170 @@
+"""exp, expm1, logistic, tanh, sinh, cosh for f32 and f64 lanes.
+
+exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln(2)/2, and e^r = 1 + r + r^2 P(r). Polynomials are
+minimax fits made for this file. The scaling by 2^n is done in two factors, so subnormal results
+are rounded once and the largest arguments do not overflow early.
+"""
+
+from __future__ import annotations
+
+from xla_backend.llvm.math_basics import (
+    clamp_keep_nan,
+    copysign,
+    fabs,
+    fcmp,
+    horner,
+    iop,
+    pick,
+    power_of_two,
+    quick_two_sum,
+    round_to_int,
+    scale,
+)
+from xla_backend.llvm.types import bits_of, const
+from xla_backend.llvm.writer import FunctionWriter
+
+_LOG2E = 1.4426950408889634
+# ln 2 in two parts: the first is short, so that n * part is exact.
+_LN2_F32 = (0.693145751953125, 1.428606765330187e-06)
+_LN2_F64 = (0.6931471805598903, 5.497923018708371e-14)
+_EXP_F32 = (
+    0.5,
+    0.1666666716337204,
+    0.041666269302368164,
+    0.008333273231983185,
+    0.0013946177205070853,
+    0.0001991374301724136,
+)
+EXP_F64 = (
+    0.5,
+    0.16666666666666685,
+    0.04166666666666673,
+    0.008333333333316822,
+    0.001388888888885652,
+    0.00019841269896801037,
+    2.480158737689941e-05,
+    2.7557234522715402e-06,
+    2.755723101127472e-07,
+    2.511213499295667e-08,
+    2.092759128226098e-09,
+)
+# tanh(x) = x + x^3 T(x^2) for |x| < 0.55
+_TANH_F32 = (
+    -0.33333319425582886,
+    0.13332600891590118,
+    -0.053853824734687805,
+    0.021077629178762436,
+    -0.006282307673245668,
+)
+_TANH_F64 = (
+    -0.3333333333333333,
+    0.13333333333333322,
+    -0.05396825396824477,
+    0.021869488535727576,
+    -0.008863235518169522,
+    0.0035921278294431306,
+    -0.0014558319114815871,
+    0.0005900068138276563,
+    -0.0002390076236284817,
+    9.640938115208286e-05,
+    -3.780866844222339e-05,
+    1.3036291012133755e-05,
+    -2.850069626542198e-06,
+)
+
+
+def _reduce(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str, str]:
+    """(integer n, r, P(r), r^2) with e^x = 2^n (1 + r + r^2 P(r))."""
+    single = bits_of(ty) == 32
+    high, low = _LN2_F32 if single else _LN2_F64
+    n, n_int = round_to_int(w, ty, x, _LOG2E)
+    r = w.fma(ty, n, const(ty, -high), x)
+    r = w.fma(ty, n, const(ty, -low), r)
+    p = horner(w, ty, r, _EXP_F32 if single else EXP_F64)
+    return n_int, r, p, w.op("fmul", ty, r, r)
+
+
+def _exp(w: FunctionWriter, ty: str, x: str, shift: int = 0) -> str:
+    """e^x * 2^shift without intermediate overflow."""
+    low, high = (-104.5, 90.0) if bits_of(ty) == 32 else (-746.0, 712.0)
+    n, r, p, square = _reduce(w, ty, clamp_keep_nan(w, ty, x, low, high))
+    p = w.op("fadd", ty, w.fma(ty, p, square, r), const(ty, 1.0))
+    if shift:
+        n = iop(w, ty, "add", n, shift)
+    return scale(w, ty, p, n)
+
+
+def exp(w: FunctionWriter, ty: str, x: str) -> str:
+    return _exp(w, ty, x)
+
+
+def _expm1_core(w: FunctionWriter, ty: str, x: str) -> str:
+    """e^x - 1 for x in the range where 2^(n-1) is normal; tiny x are the caller's business."""
+    n, r, p, square = _reduce(w, ty, x)
+    half = power_of_two(w, ty, iop(w, ty, "sub", n, 1))
+    rest = w.op("fsub", ty, half, const(ty, 0.5))
+    if bits_of(ty) == 64:
+        # r + r^2 P loses up to half a unit where it cancels against `rest`: keep what was lost.
+        q, lost = quick_two_sum(w, ty, r, w.op("fmul", ty, p, square))
+        rest = w.fma(ty, lost, half, rest)
+    else:
+        q = w.fma(ty, p, square, r)
+    result = w.fma(ty, q, half, rest)
+    return w.op("fadd", ty, result, result)
+
+
+def expm1(w: FunctionWriter, ty: str, x: str) -> str:
+    single = bits_of(ty) == 32
+    low, high = (-20.0, 89.0) if single else (-45.0, 710.0)  # n stays within the bias
+    result = _expm1_core(w, ty, clamp_keep_nan(w, ty, x, low, high))
+    small = fcmp(w, ty, "olt", fabs(w, ty, x), 2.0**-26 if single else 2.0**-55)
+    return w.select(small, ty, x, result)
+
+
+def logistic(w: FunctionWriter, ty: str, x: str) -> str:
+    """1 / (1 + e^-x), from e^-|x| so that the small side keeps its relative accuracy."""
+    e = _exp(w, ty, w.fneg(ty, fabs(w, ty, x)))
+    one = const(ty, 1.0)
+    numerator = pick(w, ty, fcmp(w, ty, "olt", x, 0.0), e, one)
+    total, lost = quick_two_sum(w, ty, one, e)
+    inverse = w.op("fdiv", ty, one, total)
+    q = w.op("fmul", ty, numerator, inverse)
+    # One correction by the remainder numerator - q (1 + e): nearly a correctly rounded quotient.
+    left = w.fma(ty, w.fneg(ty, q), total, numerator)
+    left = w.fma(ty, w.fneg(ty, q), lost, left)
+    return w.fma(ty, left, inverse, q)
+
+
+def tanh(w: FunctionWriter, ty: str, x: str) -> str:
+    """|x| < 0.55: polynomial; < 1: t / (t + 2); beyond: 1 - 2 / (t + 2), with t = expm1(2|x|)."""
+    single = bits_of(ty) == 32
+    a = fabs(w, ty, x)
+    limit = 9.02 if single else 20.0
+    clipped = pick(w, ty, fcmp(w, ty, "ogt", a, limit), limit, a)
+    two = const(ty, 2.0)
+    t = _expm1_core(w, ty, w.op("fadd", ty, clipped, clipped))
+    below_one = fcmp(w, ty, "olt", a, 1.0)
+    q = w.op("fdiv", ty, w.select(below_one, ty, t, two), w.op("fadd", ty, t, two))
+    result = w.select(below_one, ty, q, w.op("fsub", ty, const(ty, 1.0), q))
+    z = w.op("fmul", ty, x, x)
+    p = w.op("fmul", ty, horner(w, ty, z, _TANH_F32 if single else _TANH_F64), z)
+    small = w.fma(ty, p, a, a)
+    result = w.select(fcmp(w, ty, "olt", a, 0.55), ty, small, result)
+    return copysign(w, ty, result, x)
+
+
+def sinh(w: FunctionWriter, ty: str, x: str) -> str:
+    """(t + t / (t + 1)) / 2 with t = expm1(|x|); from e^|x| / 2 where t would overflow."""
+    a = fabs(w, ty, x)
+    t = expm1(w, ty, pick(w, ty, fcmp(w, ty, "ogt", a, 40.0), 40.0, a))
+    q = w.op("fdiv", ty, t, w.op("fadd", ty, t, const(ty, 1.0)))
+    result = w.op("fmul", ty, w.op("fadd", ty, t, q), const(ty, 0.5))
+    large = fcmp(w, ty, "ogt", a, 39.0)
+    result = w.select(large, ty, _exp(w, ty, a, -1), result)
+    return copysign(w, ty, result, x)
+
+
+def cosh(w: FunctionWriter, ty: str, x: str) -> str:
+    """h + 1/(4h) with h = e^|x| / 2."""
+    h = _exp(w, ty, fabs(w, ty, x), -1)
+    return w.op("fadd", ty, h, w.op("fdiv", ty, const(ty, 0.25), h))

@@ -1,0 +1,115 @@
+"""What generated code must know of its target: vector width, fused multiply-add, half conversions.
+
+API
+  host_target() -> TargetInfo                 this machine
+  make_target(triple, cpu, features)          any other; `features` is LLVM's "+a,-b" list
+  TargetInfo.lanes(bits) -> int               lanes of one vector register for elements of that width
+  TargetInfo.pause_line                       a spin-wait hint as one LLVM line ("" where there is none)
+
+Nothing here emits code; machine code is made in `jit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+# Features that an x86-64 level name implies; used when a target is named without a feature list.
+_V2 = ("cx16", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+# 512-bit code needs the whole set: masks of bytes and words (BW), 64-bit multiplies (DQ), narrow forms (VL).
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """A compilation target and the facts about it that shape the emitted code.
+
+    Fields:
+      triple, cpu, features: LLVM's names.
+      arch: the first part of the triple ("x86_64", "aarch64", "wasm32", ...).
+      vector_bits: width of a vector register code should be written for (512, 256 or 128).
+      has_fma: a fused multiply-add is one instruction; where it is False `llvm.fma` would be a call to libm.
+      has_half: f32 <-> f16 conversions are instructions.
+      has_masks: masked loads and stores are instructions rather than a branch per lane.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    arch: str
+    vector_bits: int
+    has_fma: bool
+    has_half: bool
+    has_masks: bool
+
+    def lanes(self, bits: int) -> int:
+        """How many elements of `bits` bits one vector register holds (at least 1)."""
+        return max(1, self.vector_bits // bits)
+
+    @property
+    def is_x86(self) -> bool:
+        return self.arch in ("x86_64", "i386", "i686", "amd64")
+
+    @property
+    def is_aarch64(self) -> bool:
+        return self.arch in ("aarch64", "arm64", "arm64e")
+
+    @property
+    def pause_line(self) -> str:
+        """One line that tells the core it is in a spin loop; empty where no such hint exists."""
+        if self.is_x86:
+            return "  call void @llvm.x86.sse2.pause()"
+        if self.is_aarch64:
+            return "  call void @llvm.aarch64.hint(i32 1)"
+        return ""
+
+    @property
+    def pause_declaration(self) -> str:
+        """What pause_line needs at the top level."""
+        if self.is_x86:
+            return "declare void @llvm.x86.sse2.pause()"
+        if self.is_aarch64:
+            return "declare void @llvm.aarch64.hint(i32)"
+        return ""
+
+
+def _enabled(features: str) -> frozenset[str]:
+    on: set[str] = set()
+    for feature in filter(None, features.split(",")):
+        (on.add if feature[0] == "+" else on.discard)(feature.lstrip("+-"))
+    return frozenset(on)
+
+
+@lru_cache(maxsize=None)
+def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
+    """The target with these LLVM names.
+
+    An x86-64 level as `cpu` ("x86-64-v3") brings its features with it; for any other CPU name the
+    feature list must say what may be used (a plain x86-64 or ARM64 otherwise).
+    """
+    arch = triple.split("-", 1)[0]
+    on = _enabled(features) | frozenset(_LEVELS.get(cpu, ()))
+    if arch in ("x86_64", "amd64", "i386", "i686"):
+        avx512 = all(f in on for f in _AVX512)
+        bits = 512 if avx512 else 256 if "avx2" in on else 128
+        facts = (bits, "fma" in on, "f16c" in on or avx512, avx512 or "avx2" in on)
+    elif arch in ("aarch64", "arm64", "arm64e"):
+        facts = (128, True, True, False)
+    else:
+        facts = (128, False, False, False)
+    return TargetInfo(triple, cpu, features, arch, *facts)
+
+
+@lru_cache(maxsize=None)
+def host_target() -> TargetInfo:
+    """The machine this process runs on, with every feature its CPU and system report."""
+    return make_target(
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )

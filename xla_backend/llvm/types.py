@@ -1,0 +1,171 @@
+"""LLVM spellings of HLO element types, vector types, and exact constants.
+
+A type is its LLVM text ("float", "<16 x float>"); a value is its LLVM text too ("%v7", "0x3FF...",
+"splat (i32 1)"). An element has two spellings:
+
+  memory_type(t)    as stored: pred, s4, u4, f8 are i8; bf16 is i16; f16 is i16
+  register_type(t)  as computed with: pred is i1; f16, bf16 and f8 are `float`, *always holding a
+                    value that the narrow type represents* (each operation rounds its result);
+                    sub-byte integers are i8 holding a wrapped value; complex is a pair of values
+                    of `component_type(t)`
+Conversions between the two live in `elemental`.
+
+API
+  vector(elem, lanes) -> str         "<lanes x elem>"; the element itself when lanes is 1
+  element(ty) / lanes(ty)            the parts of a type; lanes of a scalar is 1
+  with_element(ty, elem)             same lanes, another element: with_element("<4 x float>", "i32")
+  int_of(ty), mask_of(ty)            same lanes: the integer of equal width / i1
+  bits_of(ty)                        width of one element
+  const(ty, value)                   exact constant of any scalar or vector type (splat)
+  vector_const(elem, values)         one value per lane
+  suffix(ty)                         how intrinsics are mangled: f32, v16f32, i64, p0
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+from xla_backend.hlo.types import PrimitiveType as P
+
+_REGISTER = {
+    P.PRED: "i1",
+    P.F16: "float",
+    P.BF16: "float",
+    P.F32: "float",
+    P.F64: "double",
+    P.C64: "float",
+    P.C128: "double",
+}
+_MEMORY = {P.F32: "float", P.F64: "double", P.C64: "float", P.C128: "double"}
+_BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
+_FLOAT_SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}
+_FLOATS = frozenset({"float", "double", "half", "bfloat"})
+
+
+@lru_cache(maxsize=None)
+def register_type(t: P) -> str:
+    """The LLVM scalar that values of this element type are computed in (a component for complex)."""
+    if t in _REGISTER:
+        return _REGISTER[t]
+    if t.is_floating:
+        return "float"
+    return f"i{max(8, t.bits)}"
+
+
+component_type = register_type
+
+
+@lru_cache(maxsize=None)
+def memory_type(t: P) -> str:
+    """The LLVM scalar one element is stored as (a component for complex: two per element)."""
+    return _MEMORY.get(t) or f"i{8 * t.byte_size}"
+
+
+@lru_cache(maxsize=None)
+def vector(elem: str, lanes: int) -> str:
+    return elem if lanes == 1 else f"<{lanes} x {elem}>"
+
+
+@lru_cache(maxsize=None)
+def element(ty: str) -> str:
+    return ty[ty.index(" x ") + 3 : -1] if ty[0] == "<" else ty
+
+
+@lru_cache(maxsize=None)
+def lanes(ty: str) -> int:
+    return int(ty[1 : ty.index(" x ")]) if ty[0] == "<" else 1
+
+
+@lru_cache(maxsize=None)
+def with_element(ty: str, elem: str) -> str:
+    return f"<{lanes(ty)} x {elem}>" if ty[0] == "<" else elem
+
+
+@lru_cache(maxsize=None)
+def bits_of(ty: str) -> int:
+    elem = element(ty)
+    return _BITS.get(elem) or int(elem[1:])
+
+
+@lru_cache(maxsize=None)
+def int_of(ty: str) -> str:
+    return with_element(ty, f"i{bits_of(ty)}")
+
+
+@lru_cache(maxsize=None)
+def mask_of(ty: str) -> str:
+    return with_element(ty, "i1")
+
+
+@lru_cache(maxsize=None)
+def is_float(ty: str) -> bool:
+    return element(ty) in _FLOATS
+
+
+@lru_cache(maxsize=None)
+def suffix(ty: str) -> str:
+    """The overload suffix of an intrinsic: f32, v16f32, i64, v4i1, p0."""
+    elem = element(ty)
+    scalar = _FLOAT_SUFFIX.get(elem, elem)
+    return scalar if ty[0] != "<" else f"v{lanes(ty)}{scalar}"
+
+
+def float_bits(value: float, elem: str) -> str:
+    """A floating constant as LLVM reads it bit for bit: the double that equals it, in hex.
+
+    f32 is rounded to nearest first. f16 and bf16 have their own spellings (0xH, 0xR).
+    """
+    if elem == "double":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if elem == "float":
+        try:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:  # struct refuses finite values beyond the range; IEEE rounds them
+            value = float("inf") if value > 0 else float("-inf")
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if elem == "half":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    word = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value == value:
+        word += 0x7FFF + ((word >> 16) & 1)
+    return f"0xR{(word >> 16) & 0xFFFF:04X}"
+
+
+def _scalar_const(elem: str, value: float | int | bool) -> str:
+    if elem in _FLOATS:
+        return float_bits(float(value), elem)
+    if elem == "i1":
+        return "true" if value else "false"
+    if elem == "ptr":
+        return f"inttoptr (i64 {int(value)} to ptr)" if value else "null"
+    bits = int(elem[1:])
+    wrapped = int(value) & ((1 << bits) - 1)
+    return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+_const_cache: dict[tuple[str, object, str], str] = {}
+
+
+def const(ty: str, value: float | int | bool) -> str:
+    """The constant of a scalar or vector type; a vector gets the value in every lane.
+
+    Floats are exact (rounded to the type once); integers wrap to the type's width.
+    """
+    # repr tells 0.0 from -0.0 and 1 from 1.0 from True, which compare equal as keys.
+    key = (ty, value, repr(value))
+    text = _const_cache.get(key)
+    if text is None:
+        elem = element(ty)
+        scalar = _scalar_const(elem, value)
+        text = scalar if ty[0] != "<" else f"splat ({elem} {scalar})"
+        _const_cache[key] = text
+    return text
+
+
+def vector_const(elem: str, values: list) -> str:
+    """A vector constant with one value per lane; the plain scalar for one value."""
+    texts = [_scalar_const(elem, v) for v in values]
+    if len(texts) == 1:
+        return texts[0]
+    return f"<{', '.join(f'{elem} {t}' for t in texts)}>"

@@ -1,0 +1,303 @@
+"""Index expressions: integer sums of loop variables, quotients, remainders and computed scalars, kept simplified.
+
+`Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), `FloorDiv`, `Mod` or loop-IR
+values that hold an integer (already clamped; they carry bounds). All arithmetic simplifies by the bounds of the
+atoms, so that delinearising and linearising again gives back the plain variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union
+
+
+class Var:
+    """A loop variable: runs from 0 to extent - 1. `depth` is the nesting depth of its loop."""
+
+    __slots__ = ("depth", "extent", "name")
+
+    def __init__(self, name: str, extent: int, depth: int) -> None:
+        self.name = name
+        self.extent = extent
+        self.depth = depth
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return 0, self.extent - 1
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """index // divisor, divisor > 1, index >= 0."""
+
+    index: Index
+    divisor: int
+
+    @cached_property
+    def depth(self) -> int:
+        return self.index.depth
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        low, high = self.index.bounds
+        return low // self.divisor, high // self.divisor
+
+    def __repr__(self) -> str:
+        return f"({self.index}) // {self.divisor}"
+
+
+@dataclass(frozen=True)
+class Mod:
+    """index % divisor, divisor > 1, index >= 0."""
+
+    index: Index
+    divisor: int
+
+    @cached_property
+    def depth(self) -> int:
+        return self.index.depth
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        return 0, min(self.divisor - 1, self.index.bounds[1])
+
+    def __repr__(self) -> str:
+        return f"({self.index}) % {self.divisor}"
+
+
+# A loop-IR Value is the fourth kind of atom; it is not named here to keep the import order.
+Atom = Union[Var, FloorDiv, Mod, Any]
+
+
+class Index:
+    """sum(coefficient * atom) + constant."""
+
+    __slots__ = ("_bounds", "_depth", "_hash", "constant", "terms")
+
+    def __init__(self, terms: dict[Atom, int], constant: int = 0) -> None:
+        self.terms = terms
+        self.constant = constant
+        self._hash: int | None = None
+        self._bounds: tuple[int, int] | None = None
+        self._depth: int | None = None
+
+    @staticmethod
+    def of(atom: Atom) -> Index:
+        return Index({atom: 1})
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Index) and self.constant == other.constant and self.terms == other.terms
+        )
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((frozenset(self.terms.items()), self.constant))
+        return self._hash
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @property
+    def depth(self) -> int:
+        """Depth of the innermost loop the index depends on; 0 if on none."""
+        if self._depth is None:
+            self._depth = max((a.depth for a in self.terms), default=0)
+        return self._depth
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Smallest and largest possible value (both possible or wider)."""
+        if self._bounds is None:
+            low = high = self.constant
+            for atom, c in self.terms.items():
+                a, b = atom.bounds
+                if c > 0:
+                    low += c * a
+                    high += c * b
+                else:
+                    low += c * b
+                    high += c * a
+            self._bounds = (low, high)
+        return self._bounds
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.terms, self.constant + other) if other else self
+        if not other.terms:
+            return Index(self.terms, self.constant + other.constant) if other.constant else self
+        if not self.terms:
+            return Index(other.terms, self.constant + other.constant) if self.constant else other
+        terms = dict(self.terms)
+        for atom, c in other.terms.items():
+            total = terms.get(atom, 0) + c
+            if total:
+                terms[atom] = total
+            else:
+                del terms[atom]
+        return _recombine(terms, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Index:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return ZERO
+        return Index({a: c * factor for a, c in self.terms.items()}, self.constant * factor)
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + (other * -1 if isinstance(other, Index) else -other)
+
+    def __floordiv__(self, divisor: int) -> Index:
+        if divisor == 1:
+            return self
+        low, high = self.bounds
+        if 0 <= low and high < divisor:
+            return ZERO
+        quotient: dict[Atom, int] = {}
+        rest: dict[Atom, int] = {}
+        for atom, c in self.terms.items():
+            if c % divisor:
+                rest[atom] = c
+            else:
+                quotient[atom] = c // divisor
+        whole, constant = divmod(self.constant, divisor)
+        remainder = Index(rest, constant)
+        low, high = remainder.bounds
+        if 0 <= low and high < divisor:
+            return Index(quotient, whole)
+        if low < 0:
+            # Keep the operand of // non-negative: move whole multiples of the divisor to the constant.
+            shift = -(low // divisor)
+            remainder = remainder + shift * divisor
+            whole -= shift
+        return Index(quotient, whole) + _divide_rest(remainder, divisor)
+
+    def __mod__(self, divisor: int) -> Index:
+        if divisor == 1:
+            return ZERO
+        rest = Index({a: c for a, c in self.terms.items() if c % divisor}, self.constant % divisor)
+        low, high = rest.bounds
+        if 0 <= low and high < divisor:
+            return rest
+        if low < 0:
+            rest = rest + -(low // divisor) * divisor
+        small, scale = _split_small(rest, divisor)
+        if scale > 1 and divisor % scale == 0:
+            inner = Index({a: c // scale for a, c in rest.terms.items() if c % scale == 0},
+                          rest.constant // scale)
+            return (inner % (divisor // scale)) * scale + small
+        if len(rest.terms) == 1 and rest.constant == 0:
+            ((atom, c),) = rest.terms.items()
+            if isinstance(atom, Mod) and c == 1 and atom.divisor % divisor == 0:
+                return atom.index % divisor
+        return Index({Mod(rest, divisor): 1})
+
+    def coefficient(self, atom: Atom) -> int:
+        return self.terms.get(atom, 0)
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for atom, c in self.terms.items():
+            text = str(atom)
+            if isinstance(atom, Mod | FloorDiv):
+                text = f"({text})" if abs(c) != 1 or parts or isinstance(atom, Mod) else text
+            if abs(c) != 1:
+                text = f"{abs(c)}*{text}"
+            parts.append((" + " if c > 0 else " - ") + text if parts else ("" if c > 0 else "-") + text)
+        if self.constant or not parts:
+            if not parts:
+                return str(self.constant)
+            parts.append(f" {'+' if self.constant > 0 else '-'} {abs(self.constant)}")
+        return "".join(parts)
+
+    __repr__ = __str__
+
+
+ZERO = Index({}, 0)
+
+
+def constant(value: int) -> Index:
+    return Index({}, value) if value else ZERO
+
+
+def linearize(indices: Sequence[Index], dimensions: Sequence[int]) -> Index:
+    """Row-major offset of a multi-index."""
+    result = ZERO
+    stride = 1
+    for index, size in zip(reversed(indices), reversed(dimensions)):
+        result = result + index * stride
+        stride *= size
+    return result
+
+
+def delinearize(linear: Index, dimensions: Sequence[int]) -> tuple[Index, ...]:
+    """The multi-index of a row-major offset that is within the array."""
+    result: list[Index] = []
+    for position in range(len(dimensions) - 1, -1, -1):
+        size = dimensions[position]
+        if size == 1:
+            result.append(ZERO)
+            continue
+        if all(d == 1 for d in dimensions[:position]):
+            result.append(linear)
+            linear = ZERO
+            continue
+        result.append(linear % size)
+        linear = linear // size
+    return tuple(reversed(result))
+
+
+def _split_small(rest: Index, divisor: int) -> tuple[Index, int]:
+    """Split rest = scale * (...) + small with 0 <= small < scale and scale | divisor; scale 1 if there is none."""
+    candidates = sorted({abs(c) for c in rest.terms.values()} | {divisor}, reverse=True)
+    for scale in candidates:
+        if scale <= 1 or divisor % scale:
+            continue
+        small_terms = {a: c for a, c in rest.terms.items() if c % scale}
+        small = Index(small_terms, rest.constant % scale)
+        if len(small_terms) == len(rest.terms):
+            continue
+        low, high = small.bounds
+        if 0 <= low and high < scale:
+            return small, scale
+    return ZERO, 1
+
+
+def _divide_rest(rest: Index, divisor: int) -> Index:
+    small, scale = _split_small(rest, divisor)
+    if scale > 1:
+        inner = Index({a: c // scale for a, c in rest.terms.items() if c % scale == 0},
+                      rest.constant // scale)
+        if scale == divisor:
+            return inner
+        return inner // (divisor // scale)
+    if len(rest.terms) == 1 and rest.constant == 0:
+        ((atom, c),) = rest.terms.items()
+        if isinstance(atom, FloorDiv) and c == 1:
+            return atom.index // (atom.divisor * divisor)
+        if isinstance(atom, Mod) and c == 1 and atom.divisor % divisor == 0:
+            # (x % (d*e)) // d == (x // d) % e
+            return (atom.index // divisor) % (atom.divisor // divisor)
+    return Index({FloorDiv(rest, divisor): 1})
+
+
+def _recombine(terms: dict[Atom, int], constant: int) -> Index:
+    """Undo a split: c*d*(x // d) + c*(x % d) -> c*x."""
+    for atom, c in terms.items():
+        if isinstance(atom, Mod):
+            quotient = atom.index // atom.divisor
+            if not quotient.terms:
+                continue
+            if all(terms.get(a) == q * c * atom.divisor for a, q in quotient.terms.items()):
+                del terms[atom]
+                for a in quotient.terms:
+                    del terms[a]
+                rest = Index(terms, constant - quotient.constant * c * atom.divisor)
+                return rest + atom.index * c
+    return Index(terms, constant)

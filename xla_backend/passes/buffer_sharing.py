@@ -1,0 +1,136 @@
+"""Which instructions write their result over an operand, and which may.
+
+Code generation relies on two rules stated here. (1) Where the result of an instruction listed by
+`in_place_operands` and its operand have the same slice, the operand's other elements are already in place.
+(2) A fusion loads everything it reads at one point of its loop before it stores anything at that
+point, so a multi-output fusion may have an output over an operand that another output reads too.
+"""
+
+from __future__ import annotations
+
+from xla_backend.hlo.attributes import CustomCallAttributes, FusionAttributes, FusionKind
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
+
+
+def fusion_roots(fused: Computation) -> list[Instruction]:
+    """What a fused computation writes to memory, in output order."""
+    root = fused.root
+    assert root is not None
+    return root.operands if root.opcode is Opcode.TUPLE else [root]
+
+
+def in_place_operands(node: Instruction) -> list[tuple[int, int]]:
+    """(operand number, result leaf) pairs that share memory: copy insertion makes it valid."""
+    opcode = node.opcode
+    if opcode is Opcode.FUSION:
+        pairs: list[tuple[int, int]] = []
+        for leaf, root in enumerate(fusion_roots(node.called[0])):
+            if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+                target = root.operands[0]
+                if target.opcode is Opcode.PARAMETER:
+                    pairs.append((target.parameter_number, leaf))
+        return pairs
+    if opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        return [(0, 0)]
+    if opcode is Opcode.SCATTER:
+        return [(i, i) for i in range((len(node.operands) - 1) // 2)]
+    if opcode is Opcode.CUSTOM_CALL:
+        assert isinstance(node.attributes, CustomCallAttributes)
+        pairs = []
+        for output_index, operand, operand_index in node.attributes.output_to_operand_aliasing:
+            if len(output_index) > 1 or operand_index:
+                continue
+            pairs.append((operand, output_index[0] if output_index else 0))
+        return pairs
+    return []
+
+
+class SharingRules:
+    """Answers `may_write_over`, remembering what it found about each fused computation."""
+
+    def __init__(self) -> None:
+        self._linear: dict[Computation, frozenset[int]] = {}
+
+    def may_write_over(self, node: Instruction, leaf: int, operand: int) -> bool:
+        """Whether result `leaf` may have the memory of an operand that dies at this instruction.
+
+        Sizes of the two buffers are the caller's business.
+        """
+        if (operand, leaf) in in_place_operands(node):
+            if node.opcode is not Opcode.FUSION:
+                return True
+            return _target_is_read_at_window_only(node.called[0], operand, leaf)
+        if node.opcode is not Opcode.FUSION:
+            return False
+        return operand in self.linear_parameters(node)
+
+    def linear_parameters(self, fusion: Instruction) -> frozenset[int]:
+        """Parameters a loop fusion reads only at the element it is about to write."""
+        fused = fusion.called[0]
+        known = self._linear.get(fused)
+        if known is None:
+            known = _linear_parameters(fusion)
+            self._linear[fused] = known
+        return known
+
+
+def _linear_parameters(fusion: Instruction) -> frozenset[int]:
+    assert isinstance(fusion.attributes, FusionAttributes)
+    fused = fusion.called[0]
+    if fusion.attributes.kind is not FusionKind.LOOP:
+        return frozenset()
+    roots = fusion_roots(fused)
+    if any(r.opcode is Opcode.DYNAMIC_UPDATE_SLICE for r in roots):
+        return frozenset()
+    # Walk from the roots: a node is linear while every use of it is elementwise in a linear node.
+    root_set = set(roots)
+    linear: set[Instruction] = set()
+    for node in reversed(fused.post_order()):
+        if node.opcode is Opcode.TUPLE and node is fused.root:
+            continue
+        if node not in root_set and not node.users:
+            continue
+        if all(
+            user in linear
+            and (
+                (user.opcode in ELEMENTWISE and user.shape.dimensions == node.shape.dimensions)
+                or user.opcode is Opcode.RESHAPE
+            )
+            for user in node.users
+            if not (user is fused.root and user.opcode is Opcode.TUPLE)
+        ):
+            linear.add(node)
+    return frozenset(p.parameter_number for p in fused.parameters if p in linear)
+
+
+def _target_is_read_at_window_only(fused: Computation, operand: int, leaf: int) -> bool:
+    update = fusion_roots(fused)[leaf]
+    target = fused.parameters[operand]
+    for user in target.users:
+        if user is update:
+            if any(o is target for o in update.operands[1:]):
+                return False
+        elif not same_window_read(user, update) or not _flows_elementwise_into(user, update):
+            return False
+    # Another in-place output over the same array would see this one's writes.
+    return sum(r.operands[0] is target for r in fusion_roots(fused) if r.operands) == 1
+
+
+def _flows_elementwise_into(node: Instruction, update: Instruction) -> bool:
+    """Every use of `node` ends, element by element, in what `update` writes."""
+    stack = [node]
+    seen: set[Instruction] = set()
+    while stack:
+        for user in stack.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            if user is update:
+                continue
+            if user.opcode not in ELEMENTWISE or user.shape.dimensions != node.shape.dimensions:
+                return False
+            stack.append(user)
+    return True

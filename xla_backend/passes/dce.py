@@ -1,0 +1,70 @@
+"""Dead code elimination."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import HloPass
+
+
+class DeadCodeElimination(HloPass):
+    """Remove instructions that neither the root nor a side effect needs, and computations nobody calls.
+
+    Why: other passes leave unused operands behind, and lowering emits values nobody asked for.
+    Needs: nothing.  Leaves: every instruction but parameters reaches the root or a side effect.
+    """
+
+    name = "dce"
+
+    def run(self, module: HloModule) -> bool:
+        changed = False
+        effects: dict[Computation, bool] = {}
+        for computation in module.post_order():  # callees first, so that `effects` is known for calls
+            changed |= _sweep(computation, effects)
+        return module.remove_unreachable() or changed
+
+
+def has_side_effect(node: Instruction, effects: dict[Computation, bool] | None = None) -> bool:
+    """Whether the instruction itself, or anything in a computation it calls, must not be removed.
+
+    `effects` memoises the answer per computation.
+    """
+    if node.opcode.info.side_effect or getattr(node.attributes, "has_side_effect", False):
+        return True
+    if not node.called:
+        return False
+    effects = {} if effects is None else effects
+    for callee in node.called:
+        if callee not in effects:
+            effects[callee] = any(has_side_effect(inner, effects) for inner in callee.instructions)
+        if effects[callee]:
+            return True
+    return False
+
+
+def _sweep(computation: Computation, effects: dict[Computation, bool]) -> bool:
+    root = computation.root
+    assert root is not None
+    live = {root}
+    stack = [root]
+    found_effect = False
+    for node in computation.instructions:
+        if has_side_effect(node, effects):
+            found_effect = True
+            if node not in live:
+                live.add(node)
+                stack.append(node)
+    while stack:
+        for operand in stack.pop().operands:
+            if operand not in live:
+                live.add(operand)
+                stack.append(operand)
+    effects[computation] = found_effect
+    if len(live) == len(computation):
+        return False
+    dead = [n for n in computation.post_order() if n not in live and n.opcode is not Opcode.PARAMETER]
+    for node in reversed(dead):
+        computation.remove(node)
+    return bool(dead)

@@ -1,0 +1,140 @@
+"""Loop and reduction fusion: groups of instructions that run as one loop nest.
+
+Grouping is decided first, over the whole computation, consumers before producers; the fused
+computations are built afterwards in one go. See fusion_rules.py for what may be fused at what cost and
+fusion_groups.py for the groups.
+"""
+
+from __future__ import annotations
+
+from xla_backend.hlo.attributes import (
+    FusionAttributes,
+    FusionKind,
+    GetTupleElementAttributes,
+    ParameterAttributes,
+)
+from xla_backend.hlo.computation import Computation, clone_instruction
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.passes.base import HloPass
+from xla_backend.passes.fusion_groups import Group, GroupGraph
+from xla_backend.passes.fusion_rules import is_fusible, is_reduce_root
+
+_CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
+
+
+class LoopFusion(HloPass):
+    """Put elementwise, shape and reduce instructions into fusions.
+
+    Why: every array that stays inside a loop body saves a round trip through memory, and code generation
+    needs to know fusions, library calls and control flow only.
+    Needs: calls inlined, tuples simplified.
+    Leaves: no bare elementwise, shape (but free reshapes) or reduce instruction; each fusion is kLoop (its
+    root, or each member of its root tuple, has the same dimensions or is a dynamic-update-slice) or
+    kInput (one reduce, or a tuple of reduces of the same dimensions).
+    """
+
+    name = "fusion"
+
+    def run(self, module: HloModule) -> bool:
+        changed = False
+        for computation in control_flow_computations(module):
+            changed |= self._fuse(module, computation)
+        if changed:
+            module.computations = module.post_order()
+        return changed
+
+    def _fuse(self, module: HloModule, computation: Computation) -> bool:
+        graph = GroupGraph(computation)
+        for node in reversed(graph.order):
+            if is_reduce_root(node):
+                if node.users or node is computation.root:
+                    graph.start_reduce_group(node)
+            elif is_fusible(node) and (node.users or node is computation.root):
+                graph.place(node)
+        graph.merge_siblings()
+        groups = graph.live_groups()
+        for group in groups:
+            materialize(module, computation, group, graph.position)
+        if groups:
+            for node in reversed(graph.order):
+                if not node.users and node is not computation.root and node.parent is computation:
+                    if is_fusible(node) or is_reduce_root(node):
+                        computation.remove(node)
+        return bool(groups)
+
+
+def control_flow_computations(module: HloModule) -> list[Computation]:
+    """Computations that run instruction by instruction: the entry and bodies of whiles and conditionals."""
+    assert module.entry is not None
+    found = [module.entry]
+    seen = {module.entry}
+    for computation in found:  # grows while it is walked
+        for node in computation.instructions:
+            if node.opcode in _CONTROL_FLOW:
+                for callee in node.called:
+                    if callee not in seen:
+                        seen.add(callee)
+                        found.append(callee)
+    return found
+
+
+def materialize(
+    module: HloModule, computation: Computation, group: Group, position: dict[Instruction, int]
+) -> Instruction:
+    """Build the fused computation of a group, and let users of its roots read the fusion."""
+    members = sorted(group.members, key=position.__getitem__)
+    roots = sorted(group.roots, key=position.__getitem__)
+    lead = roots[-1]
+    fused = Computation(f"fused_{'reduce' if group.is_reduce else lead.opcode.value}")
+    mapping: dict[Instruction, Instruction] = {}
+    operands: list[Instruction] = []
+    for node in members:
+        inner: list[Instruction] = []
+        for i, operand in enumerate(node.operands):
+            # An array written in place is a parameter of its own, apart from where it is read as a whole.
+            apart = i == 0 and node is group.update and operand in node.operands[1:]
+            copy = None if apart else mapping.get(operand)
+            if copy is None:
+                number = len(operands)
+                copy = fused.add(
+                    Instruction(
+                        Opcode.PARAMETER, operand.shape, (), ParameterAttributes(number), name=f"p{number}"
+                    )
+                )
+                if not apart:
+                    mapping[operand] = copy
+                operands.append(operand)
+            inner.append(copy)
+        mapping[node] = fused.add(clone_instruction(node, inner))
+    if len(roots) == 1:
+        fused.root = mapping[roots[0]]
+    else:
+        shape = Shape.tuple([r.shape for r in roots])
+        fused.root = fused.add(Instruction(Opcode.TUPLE, shape, [mapping[r] for r in roots]))
+    module.add_computation(fused)
+    kind = FusionKind.INPUT if group.is_reduce else FusionKind.LOOP
+    fusion = computation.add(
+        Instruction(
+            Opcode.FUSION,
+            fused.root.shape,
+            operands,
+            FusionAttributes(kind),
+            (fused,),
+            lead.metadata,
+            f"{lead.opcode.value}_fusion",
+        )
+    )
+    if len(roots) == 1:
+        computation.replace_uses(roots[0], fusion)
+        return fusion
+    for i, root in enumerate(roots):
+        element = computation.add(
+            Instruction(
+                Opcode.GET_TUPLE_ELEMENT, root.shape, (fusion,), GetTupleElementAttributes(i), (), root.metadata
+            )
+        )
+        computation.replace_uses(root, element)
+    return fusion

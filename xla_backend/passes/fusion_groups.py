@@ -1,0 +1,391 @@
+"""Groups of instructions to be fused, and the graph of groups in which no cycle may arise."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.attributes import DimensionsAttributes
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.fusion_rules import (
+    ELEMENTWISE,
+    EXPENSIVE,
+    cost_of,
+    inlinable_edge,
+    is_fusible,
+    may_be_interior,
+    memory_origin,
+    same_window_read,
+)
+
+# Limits, chosen so that one kernel stays quick to compile; larger groups gain little, because the
+# arrays they would save are few compared with those they read.
+MAX_MEMBERS = 192
+MAX_ROOTS = 16
+# Extra instructions per element of a fusion spent on computing cheap things more than once.
+RECOMPUTE_BUDGET = 8.0
+# A chain this cheap is computed again in each fusion that needs it.
+DUPLICATE_COST = 4
+DUPLICATE_SCALAR_COST = 16
+_MAX_INDEX_MAPS = 16
+_MAX_SEARCH = 500
+
+# How a member is indexed by the group's loop: 0 is the loop index itself, each non-elementwise
+# user adds a map of its own. The value is how often the member is evaluated through that map.
+IndexMaps = dict[object, float]
+
+
+class Group:
+    """Members are computed at each point of `dimensions`; roots are written to memory."""
+
+    __slots__ = ("dimensions", "extra", "is_reduce", "members", "reduce_key", "roots", "update")
+
+    def __init__(self, root: Instruction) -> None:
+        self.members: dict[Instruction, IndexMaps] = {}
+        self.roots: dict[Instruction, None] = {root: None}
+        self.is_reduce = root.opcode is Opcode.REDUCE
+        self.update = root if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE else None
+        self.reduce_key: object = None
+        self.extra = 0.0
+        if self.is_reduce:
+            assert isinstance(root.attributes, DimensionsAttributes)
+            self.dimensions = root.operands[0].shape.dimensions
+            # Variadic reduces have a tuple shape already: they stay alone.
+            self.reduce_key = id(root) if root.shape.is_tuple else root.attributes.dimensions
+        elif self.update is not None:
+            self.dimensions = root.operands[1].shape.dimensions
+        else:
+            self.dimensions = root.shape.dimensions
+        self.members[root] = {0: self.evaluations}
+
+    @property
+    def evaluations(self) -> float:
+        n = 1
+        for d in self.dimensions:
+            n *= d
+        return float(max(n, 1))
+
+    def same_loop(self, other: Group) -> bool:
+        return (
+            self.dimensions == other.dimensions
+            and self.is_reduce == other.is_reduce
+            and self.reduce_key == other.reduce_key
+            and self.update is None
+            and other.update is None
+        )
+
+    def index_maps_for(self, producer: Instruction) -> IndexMaps:
+        """Through which maps the members of this group would evaluate `producer`."""
+        maps: IndexMaps = {}
+        for user in producer.users:
+            user_maps = self.members.get(user)
+            if user_maps is None:
+                continue
+            if user.opcode in ELEMENTWISE and producer.shape.dimensions == user.shape.dimensions:
+                maps.update(user_maps)
+            elif user.opcode is Opcode.REDUCE:
+                maps[0] = self.evaluations
+            elif user.opcode is Opcode.DYNAMIC_UPDATE_SLICE and producer is user.operands[1]:
+                maps[0] = self.evaluations
+            elif user.opcode is Opcode.CONCATENATE:
+                share = producer.shape.num_elements / max(user.shape.num_elements, 1)
+                for key, count in user_maps.items():
+                    maps[(user, producer, key)] = count * share
+            else:
+                for key, count in user_maps.items():
+                    maps[(user, key)] = count
+        return maps
+
+
+class GroupGraph:
+    """All groups of one computation, built consumers first."""
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.order = computation.post_order()
+        self.position = {node: i for i, node in enumerate(self.order)}
+        self.groups_of: dict[Instruction, list[Group]] = {}
+        self.groups: dict[Group, None] = {}
+        self._chain_cost: dict[Instruction, int] = {}
+        for node in self.order:
+            self._chain_cost[node] = self._cost_of_chain(node)
+
+    def _cost_of_chain(self, node: Instruction) -> int:
+        """Cost of computing the node again from what is in memory, saturating."""
+        if not is_fusible(node):
+            return 0
+        total = cost_of(node)
+        for operand in node.operands:
+            total += self._chain_cost[operand]
+        return min(total, 1000)
+
+    # -- placing, consumers first ------------------------------------------------------------------
+
+    def start_reduce_group(self, node: Instruction) -> None:
+        self._start(node)
+
+    def _start(self, node: Instruction) -> Group:
+        group = Group(node)
+        self.groups[group] = None
+        self.groups_of.setdefault(node, []).append(group)
+        return group
+
+    def place(self, node: Instruction) -> None:
+        """Decide where a fusible instruction is computed; its users have been placed."""
+        if node.opcode is Opcode.RESHAPE:
+            self._place_reshape(node)
+            return
+        in_memory = node is self.computation.root or not may_be_interior(node)
+        consumers: dict[Group, None] = {}
+        for user in node.users:
+            groups = self.groups_of.get(user)
+            if groups is None or not inlinable_edge(node, user):
+                in_memory = True
+            else:
+                consumers.update(dict.fromkeys(groups))
+        if node.opcode is Opcode.CONSTANT:
+            # Scalar constants go into every fusion, and stay outside for the others.
+            self._join_all(node, [g for g in consumers if self._fits(node, g)])
+            return
+        if not consumers or not may_be_interior(node):
+            self._start(node)
+            return
+        if not all(inlinable_edge(node, u) for u in node.users if u in self.groups_of):
+            # Read from memory by one member: then by all of them.
+            if self._is_free(node):
+                consumers = self._only_inlinable(node, consumers)
+                self._join_all(node, [g for g in consumers if self._fits(node, g)])
+            self._start(node)
+            return
+        fitting = [g for g in consumers if self._fits(node, g)]
+        if self._is_free(node):
+            self._join_all(node, fitting)
+            if in_memory or len(fitting) < len(consumers):
+                self._start(node)
+            return
+        if not in_memory and len(fitting) == len(consumers):
+            if len(fitting) == 1:
+                self._join(node, fitting[0])
+                return
+            merged = self._merge_all(fitting)
+            if merged is not None:
+                self._join(node, merged)
+                return
+            if self._is_cheap_to_duplicate(node):
+                self._join_all(node, fitting)
+                return
+        for group in fitting:
+            if self._can_be_extra_root(node, group):
+                self._join(node, group)
+                group.roots[node] = None
+                # Other groups read it from memory.
+                return
+        self._start(node)
+
+    def _place_reshape(self, node: Instruction) -> None:
+        """A reshape is free as a relabelling of memory: it is fused only where that keeps its operand out
+        of memory altogether."""
+        operand = node.operands[0]
+        if not (is_fusible(operand) and may_be_interior(operand) and len(operand.users) == 1):
+            return
+        consumers: dict[Group, None] = {}
+        for user in node.users:
+            groups = self.groups_of.get(user)
+            if groups is None or not inlinable_edge(node, user):
+                return
+            consumers.update(dict.fromkeys(groups))
+        fitting = [g for g in consumers if self._fits(node, g) and self._fits_through(node, operand, g)]
+        if len(fitting) == len(consumers) == 1 and node is not self.computation.root:
+            self._join(node, fitting[0])
+
+    def _fits_through(self, reshape: Instruction, operand: Instruction, group: Group) -> bool:
+        evaluations = sum(group.index_maps_for(reshape).values())
+        return evaluations <= operand.shape.num_elements * 1.01 or cost_of(operand) < EXPENSIVE
+
+    def _only_inlinable(self, node: Instruction, consumers: dict[Group, None]) -> dict[Group, None]:
+        bad: set[Group] = set()
+        for user in node.users:
+            if not inlinable_edge(node, user):
+                bad.update(self.groups_of.get(user, ()))
+        return {g: None for g in consumers if g not in bad}
+
+    def _is_free(self, node: Instruction) -> bool:
+        """Nothing to load and next to nothing to compute: goes into every consumer."""
+        if node.opcode is Opcode.IOTA:
+            return True
+        if node.opcode is Opcode.BROADCAST:
+            # Never the large array in memory: its small operand may be.
+            return True
+        return not node.shape.dimensions and self._chain_cost[node] <= DUPLICATE_COST
+
+    def _is_cheap_to_duplicate(self, node: Instruction) -> bool:
+        limit = DUPLICATE_COST if node.shape.dimensions else DUPLICATE_SCALAR_COST
+        return self._chain_cost[node] <= limit
+
+    def _fits(self, node: Instruction, group: Group) -> bool:
+        """Whether the group may compute the node where its members use it."""
+        if len(group.members) >= MAX_MEMBERS:
+            return False
+        if group.update is not None and not self._keeps_update_in_place(node, group):
+            return False
+        if not node.shape.dimensions:
+            return True  # scalars are computed once, before the loop
+        maps = group.index_maps_for(node)
+        if len(maps) > _MAX_INDEX_MAPS:
+            return False
+        evaluations = sum(maps.values())
+        if evaluations <= node.shape.num_elements * 1.01:
+            return True
+        cost = cost_of(node)
+        if cost >= EXPENSIVE:
+            return False
+        return group.extra + cost * evaluations / group.evaluations <= RECOMPUTE_BUDGET
+
+    def _keeps_update_in_place(self, node: Instruction, group: Group) -> bool:
+        """A fusion that writes into X may read X only at the very elements it writes."""
+        assert group.update is not None
+        target = memory_origin(group.update.operands[0])
+        for operand in node.operands:
+            if memory_origin(operand) is target:
+                reads_window = same_window_read(node, group.update)
+                if not reads_window or set(group.index_maps_for(node)) != {0}:
+                    return False
+        return True
+
+    def _join(self, node: Instruction, group: Group) -> None:
+        maps = group.index_maps_for(node)
+        evaluations = sum(maps.values())
+        if node.shape.dimensions and evaluations > node.shape.num_elements * 1.01:
+            group.extra += cost_of(node) * evaluations / group.evaluations
+        group.members[node] = maps
+        self.groups_of.setdefault(node, []).append(group)
+
+    def _join_all(self, node: Instruction, groups: list[Group]) -> None:
+        for group in groups:
+            self._join(node, group)
+
+    def _can_be_extra_root(self, node: Instruction, group: Group) -> bool:
+        if group.is_reduce or group.update is not None or len(group.roots) >= MAX_ROOTS:
+            return False
+        if node.shape.dimensions != group.dimensions:
+            return False
+        if node.shape.dimensions and set(group.index_maps_for(node)) != {0}:
+            return False
+        # Any other way from the node into the group would make the group need its own output.
+        outside: list[Instruction] = []
+        for user in node.users:
+            if user not in group.members:
+                outside.append(user)
+                continue
+            for other in self.groups_of[user]:  # a user computed in another group too
+                if other is not group:
+                    for root in other.roots:
+                        outside.extend(root.users)
+        return not self._reaches(outside, group, ignore=group)
+
+    # -- merging -----------------------------------------------------------------------------------
+
+    def _merge_all(self, groups: list[Group]) -> Group | None:
+        """One group out of several that share a producer, or None where that cannot be."""
+        first = groups[0]
+        for other in groups[1:]:
+            if not first.same_loop(other):
+                return None
+        merged = first
+        for other in groups[1:]:
+            if not self.can_merge(merged, other):
+                return None
+            merged = self.merge(merged, other)
+        return merged
+
+    def can_merge(self, a: Group, b: Group) -> bool:
+        if not a.same_loop(b) or len(a.roots) + len(b.roots) > MAX_ROOTS:
+            return False
+        if len(a.members) + len(b.members) > MAX_MEMBERS or a.extra + b.extra > RECOMPUTE_BUDGET:
+            return False
+        return not self._depends(a, b) and not self._depends(b, a)
+
+    def _depends(self, a: Group, b: Group) -> bool:
+        """Whether b reads, directly or not, something a writes."""
+        starts = [u for root in a.roots for u in root.users]
+        return self._reaches(starts, b, ignore=a)
+
+    def _reaches(self, starts: list[Instruction], target: Group, ignore: Group) -> bool:
+        """Whether a path leads from `starts` into `target` (True as well where the search gets too long).
+
+        Nodes that are computed only inside `ignore` do not count as a way out of it.
+        """
+        stack = list(starts)
+        seen: set[Instruction] = set()
+        entered: set[Group] = {ignore}
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if len(seen) > _MAX_SEARCH:
+                return True
+            groups = self.groups_of.get(node)
+            if not groups:
+                stack.extend(node.users)
+                continue
+            for group in groups:
+                if group is target and target is not ignore:
+                    return True
+                if group is target:
+                    return True
+                if group not in entered:
+                    entered.add(group)
+                    for root in group.roots:
+                        stack.extend(root.users)
+        return False
+
+    def merge(self, a: Group, b: Group) -> Group:
+        """Move b's members and roots into a."""
+        for node, maps in b.members.items():
+            groups = self.groups_of[node]
+            groups.remove(b)
+            if a not in groups:
+                groups.append(a)
+            a.members.setdefault(node, {}).update(maps)
+        a.roots.update(b.roots)
+        a.extra += b.extra
+        del self.groups[b]
+        return a
+
+    def merge_siblings(self) -> None:
+        """Merge groups of the same loop that read the same array, and all scalar groups that can be."""
+        by_loop: dict[object, list[Group]] = {}
+        for group in self.groups:
+            if group.update is None:
+                by_loop.setdefault((group.dimensions, group.is_reduce, group.reduce_key), []).append(group)
+        for (dimensions, _, _), groups in by_loop.items():  # type: ignore[misc]
+            if len(groups) < 2:
+                continue
+            kept: list[Group] = []
+            reads: list[set[Instruction]] = []
+            for group in groups:
+                mine = _array_reads(group)
+                for i in range(max(0, len(kept) - 8), len(kept)):
+                    shares = not dimensions or not mine.isdisjoint(reads[i])
+                    if shares and self.can_merge(kept[i], group):
+                        self.merge(kept[i], group)
+                        reads[i] |= mine
+                        break
+                else:
+                    kept.append(group)
+                    reads.append(mine)
+
+    def live_groups(self) -> list[Group]:
+        """Groups to build, producers first."""
+        return sorted(self.groups, key=lambda g: max(self.position[r] for r in g.roots))
+
+
+def _array_reads(group: Group) -> set[Instruction]:
+    """Arrays as large as the group's loop that it reads from memory."""
+    return {
+        operand
+        for node in group.members
+        for operand in node.operands
+        if operand not in group.members and operand.shape.dimensions == group.dimensions
+    }
+

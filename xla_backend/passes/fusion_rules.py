@@ -1,0 +1,165 @@
+"""What may be fused and what it costs: the tables and predicates behind fusion.py."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.attributes import DynamicSliceAttributes
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import OPCODES, Opcode
+
+# Shape operations whose element is one element of an operand, found by index arithmetic.
+INDEX_OPCODES = frozenset(
+    {
+        Opcode.BROADCAST,
+        Opcode.RESHAPE,
+        Opcode.TRANSPOSE,
+        Opcode.SLICE,
+        Opcode.REVERSE,
+        Opcode.PAD,
+        Opcode.CONCATENATE,
+        Opcode.GATHER,
+        Opcode.DYNAMIC_SLICE,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+        Opcode.IOTA,
+    }
+)
+# Elementwise by the opcode table, but not one scalar to one scalar for this compiler.
+_NOT_SCALAR_TO_SCALAR = frozenset({Opcode.MAP})
+ELEMENTWISE = frozenset(op for op, info in OPCODES.items() if info.elementwise) - _NOT_SCALAR_TO_SCALAR
+
+# Instructions a vector element costs, roughly; everything else costs 1. Above EXPENSIVE an op is never
+# computed twice on purpose.
+EXPENSIVE = 8
+_COSTS = {
+    **dict.fromkeys(
+        (
+            Opcode.COSINE,
+            Opcode.SINE,
+            Opcode.TAN,
+            Opcode.SINH,
+            Opcode.COSH,
+            Opcode.ASIN,
+            Opcode.ACOS,
+            Opcode.ASINH,
+            Opcode.ACOSH,
+            Opcode.ATANH,
+            Opcode.EXPONENTIAL,
+            Opcode.EXPONENTIAL_MINUS_ONE,
+            Opcode.LOG,
+            Opcode.LOG_PLUS_ONE,
+            Opcode.LOGISTIC,
+            Opcode.TANH,
+            Opcode.ERF,
+            Opcode.CBRT,
+            Opcode.POWER,
+            Opcode.ATAN2,
+            Opcode.REMAINDER,
+        ),
+        20,
+    ),
+    **dict.fromkeys((Opcode.DIVIDE, Opcode.SQRT, Opcode.RSQRT), 4),
+    **dict.fromkeys(
+        (
+            Opcode.RESHAPE,
+            Opcode.TRANSPOSE,
+            Opcode.BROADCAST,
+            Opcode.SLICE,
+            Opcode.REVERSE,
+            Opcode.IOTA,
+            Opcode.CONSTANT,
+            Opcode.COPY,
+            Opcode.BITCAST_CONVERT,
+            Opcode.DYNAMIC_SLICE,
+        ),
+        0,
+    ),
+    **dict.fromkeys((Opcode.GATHER, Opcode.PAD, Opcode.CONCATENATE), 2),
+}
+
+
+def cost_of(node: Instruction) -> int:
+    """Rough cost of one element of a fusible instruction, in cheap vector instructions."""
+    cost = _COSTS.get(node.opcode, 1)
+    if node.shape.element_type.is_complex:
+        cost = 4 * max(cost, 1) if cost else 0
+    return cost
+
+
+def is_fusible(node: Instruction) -> bool:
+    """Whether the instruction can be a member of a loop fusion."""
+    opcode = node.opcode
+    if opcode in ELEMENTWISE:
+        if opcode is Opcode.BITCAST_CONVERT:
+            # A change of rank is a free relabelling of memory, not an elementwise operation.
+            return node.shape.dimensions == node.operands[0].shape.dimensions
+        return True
+    if opcode is Opcode.CONSTANT:
+        return not node.shape.dimensions and node.shape.is_array
+    if opcode is Opcode.RESHAPE:
+        return reshape_index_is_affine(node)
+    return opcode in INDEX_OPCODES
+
+
+def reshape_index_is_affine(node: Instruction) -> bool:
+    """Whether the operand's index is an affine function of the result's: each operand dimension is a
+    product of neighbouring result dimensions (splitting, or adding and dropping dimensions of size 1).
+    Merging dimensions would need a division per element."""
+    source = [d for d in node.operands[0].shape.dimensions if d != 1]
+    target = [d for d in node.shape.dimensions if d != 1]
+    if 0 in source:
+        return False
+    i = 0
+    for size in source:
+        product = 1
+        while product < size:
+            if i == len(target):
+                return False
+            product *= target[i]
+            i += 1
+        if product != size:
+            return False
+    return i == len(target)
+
+
+def is_reduce_root(node: Instruction) -> bool:
+    return node.opcode is Opcode.REDUCE
+
+
+def inlinable_edge(producer: Instruction, user: Instruction) -> bool:
+    """Whether `user`, inside a fusion, may compute `producer` instead of reading it from memory."""
+    opcode = user.opcode
+    if opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        # The updated array is written in place: it must be in memory.
+        return user.operands[0] is not producer
+    if opcode in (Opcode.CONCATENATE, Opcode.PAD):
+        # All operands of a concatenation may be evaluated for each element.
+        return cost_of(producer) < EXPENSIVE
+    return producer.opcode is not Opcode.DYNAMIC_UPDATE_SLICE
+
+
+def may_be_interior(node: Instruction) -> bool:
+    """Whether a fusible instruction may be computed inside a consumer's fusion at all."""
+    if node.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        return False
+    if node.opcode is Opcode.CONCATENATE:
+        return len(node.operands) <= 4
+    return True
+
+
+def same_window_read(reader: Instruction, update: Instruction) -> bool:
+    """`reader` is a dynamic-slice of exactly the window that the dynamic-update-slice writes."""
+    return (
+        reader.opcode is Opcode.DYNAMIC_SLICE
+        and isinstance(reader.attributes, DynamicSliceAttributes)
+        and reader.attributes.sizes == update.operands[1].shape.dimensions
+        and reader.operands[1:] == update.operands[2:]
+    )
+
+
+FREE_ALIASES = frozenset({Opcode.RESHAPE, Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY})
+
+
+def memory_origin(node: Instruction) -> Instruction:
+    """The instruction whose memory `node` shares, looking through relabellings."""
+    while node.opcode in FREE_ALIASES:
+        node = node.operands[0]
+    return node

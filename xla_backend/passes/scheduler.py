@@ -1,0 +1,164 @@
+"""Instruction order: depth first, readers of a buffer before the instruction that writes over it."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import HloPass
+from xla_backend.passes.buffer_sharing import in_place_operands
+from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.passes.fusion_rules import FREE_ALIASES
+
+_MAX_SEARCH = 2000
+_FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
+
+
+class Scheduler(HloPass):
+    """Set the order in which instructions run.
+
+    Why: buffers are assigned by live range; depth first keeps few arrays alive, and putting the readers
+    of an array before an in-place update of it saves copying the array.
+    Needs: fusion done (nothing that changes instructions follows, but copy insertion).
+    Leaves: instruction order = execution order, module.is_scheduled.
+    """
+
+    name = "scheduler"
+
+    def run(self, module: HloModule) -> bool:
+        changed = not module.is_scheduled
+        for computation in control_flow_computations(module):
+            order = schedule(computation)
+            changed |= order != computation.instructions
+            computation.reorder(order)
+        module.is_scheduled = True
+        return changed
+
+
+def schedule(computation: Computation) -> list[Instruction]:
+    """A topological order."""
+    before = _preferred_predecessors(computation)
+    emitted: set[Instruction] = set()
+    order: list[Instruction] = []
+    for parameter in computation.parameters:
+        emitted.add(parameter)
+        order.append(parameter)
+    assert computation.root is not None
+    # What the root does not need (side effects) runs first, in program order.
+    starts = [n for n in computation.instructions if not n.users and n is not computation.root]
+    for start in [*starts, computation.root]:
+        if start not in emitted:
+            _emit(start, before, emitted, order)
+    return order
+
+
+def _emit(
+    start: Instruction,
+    before: dict[Instruction, list[Instruction]],
+    emitted: set[Instruction],
+    order: list[Instruction],
+) -> None:
+    in_progress = {start}
+    stack: list[tuple[Instruction, list[Instruction]]] = [(start, _needs(start, before))]
+    while stack:
+        node, pending = stack[-1]
+        while pending:
+            following = pending.pop()
+            if following not in emitted and following not in in_progress:
+                in_progress.add(following)
+                stack.append((following, _needs(following, before)))
+                break
+        else:
+            stack.pop()
+            in_progress.discard(node)
+            emitted.add(node)
+            order.append(node)
+
+
+def _needs(node: Instruction, before: dict[Instruction, list[Instruction]]) -> list[Instruction]:
+    """What runs before the node, to be popped from the end: operands, then preferred predecessors."""
+    needs = before.get(node, [])[::-1]
+    return needs + node.operands[::-1]
+
+
+def _preferred_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
+    """For each instruction that overwrites a buffer, the other readers of that buffer.
+
+    Only edges that keep the order acyclic are kept; the rest costs a copy later.
+    """
+    before: dict[Instruction, list[Instruction]] = {}
+    for writer, value in _overwrites(computation):
+        for reader in _readers(value):
+            if reader is writer or reader.opcode is Opcode.TUPLE:
+                continue
+            if not _reaches(writer, reader, before):
+                before.setdefault(writer, []).append(reader)
+    return before
+
+
+def _overwrites(computation: Computation) -> list[tuple[Instruction, Instruction]]:
+    """(instruction, value whose buffer it will write over)."""
+    pairs: list[tuple[Instruction, Instruction]] = []
+    for node in computation.instructions:
+        for number, _ in in_place_operands(node):
+            pairs.append((node, node.operands[number]))
+        if node.opcode is Opcode.WHILE and node.operands[0].opcode is Opcode.TUPLE:
+            pairs.extend((node, element) for element in node.operands[0].operands)
+    # A loop body writes its new carry over the old one.
+    root = computation.root
+    if (
+        root is not None
+        and root.opcode is Opcode.TUPLE
+        and len(computation.parameters) == 1
+        and computation.parameters[0].shape == root.shape
+    ):
+        old = {
+            n.tuple_index: n
+            for n in computation.parameters[0].users
+            if n.opcode is Opcode.GET_TUPLE_ELEMENT
+        }
+        for i, element in enumerate(root.operands):
+            if i in old and element is not old[i]:
+                pairs.append((_definition(element), old[i]))
+    return pairs
+
+
+def _definition(node: Instruction) -> Instruction:
+    while node.opcode in FREE_ALIASES or node.opcode is Opcode.GET_TUPLE_ELEMENT:
+        node = node.operands[0]
+    return node
+
+
+def _readers(value: Instruction) -> list[Instruction]:
+    readers: list[Instruction] = []
+    stack = list(value.users)
+    while stack:
+        user = stack.pop()
+        if user.opcode in FREE_ALIASES:
+            stack.extend(user.users)
+        else:
+            readers.append(user)
+    return readers
+
+
+def _reaches(
+    source: Instruction, target: Instruction, before: dict[Instruction, list[Instruction]]
+) -> bool:
+    """Whether `target` must run after `source` (or that is too much work to find out).
+
+    Walks from the target back to what it needs.
+    """
+    stack = [target]
+    seen = {target}
+    while stack:
+        node = stack.pop()
+        if node is source:
+            return True
+        if len(seen) > _MAX_SEARCH:
+            return True
+        for need in (*node.operands, *before.get(node, ())):
+            if need not in seen:
+                seen.add(need)
+                stack.append(need)
+    return False

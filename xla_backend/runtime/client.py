@@ -1,0 +1,72 @@
+"""Clients and devices, shaped like PJRT: a client owns the devices of one platform and compiles for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.runtime.executable import LoadedExecutable
+
+
+class Device:
+    """One device of a client.
+
+    Attributes:
+      id: number within the platform; platform: "cpu", …; device_kind: vendor's or our name; client.
+    """
+
+    def __init__(self, client: AbstractClient, id: int, device_kind: str) -> None:
+        self.client = client
+        self.id = id
+        self.device_kind = device_kind
+        self.process_index = 0
+        self.local_hardware_id = id
+
+    @property
+    def platform(self) -> str:
+        return self.client.platform
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """Memory statistics, or None where the platform keeps none."""
+        return self.client.memory_stats(self)
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
+
+class AbstractClient:
+    """What a platform provides. Concrete: CpuClient, InterpreterClient, and those of plugins."""
+
+    platform: str
+    platform_version: str
+    runtime_type = "pjrt"
+
+    def devices(self) -> list[Device]:
+        """All devices, in order of their ids."""
+        raise NotImplementedError
+
+    def process_index(self) -> int:
+        return 0
+
+    def device_count(self) -> int:
+        return len(self.devices())
+
+    def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        """Compile a module (which may be changed) for this client's devices."""
+        raise NotImplementedError
+
+    def memory_stats(self, device: Device) -> dict[str, int] | None:
+        return None
+
+    def configure(self, **options: Any) -> None:
+        """Take client options.
+
+        Raises:
+          ValueError: the platform has no such option.
+        """
+        for name in options:
+            raise ValueError(f"the {self.platform} client has no option {name!r}")

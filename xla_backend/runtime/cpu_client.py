@@ -1,0 +1,115 @@
+"""The `cpu` platform: generated machine code on this host."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+from collections.abc import Callable, Sequence
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.compiler import compile_module
+from xla_backend.cpu.executable import CpuExecutable
+from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.custom_calls import take_pending_exception
+from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.memory import POOL
+
+# `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as they are.
+_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+_RELEASING_GIL = ctypes.CFUNCTYPE(*_SIGNATURE)
+_HOLDING_GIL = ctypes.PYFUNCTYPE(*_SIGNATURE)
+
+
+class CpuLoadedExecutable(LoadedExecutable):
+    """A native program with its packed calling convention.
+
+    `call(args, outs)` takes packed addresses (`pack_arguments(*addresses)`); it is the fast way in.
+    """
+
+    def __init__(self, executable: CpuExecutable) -> None:
+        self.executable = executable
+        self.module = executable.module
+        self.parameter_shapes = executable.parameter_shapes
+        self.output_shapes = executable.output_shapes
+        self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
+        self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
+        # Releasing the interpreter lock costs more than a tiny program runs for.
+        prototype = _HOLDING_GIL if executable.is_tiny else _RELEASING_GIL
+        self._entry = prototype(executable.entry_address)
+        self.call = self._with_arena() if executable.temp_size else self._without_arena()
+
+    def _without_arena(self) -> Callable[[bytes, bytes], None]:
+        entry, fail = self._entry, self._fail
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            status = entry(arguments, outputs, None)
+            if status:
+                fail(status)
+
+        return call
+
+    def _with_arena(self) -> Callable[[bytes, bytes], None]:
+        entry, fail = self._entry, self._fail
+        size = self.executable.temp_size
+        free = POOL.free_list(size)
+        pop, push, grow = free.pop, free.append, POOL.grow
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            arena = pop() if free else grow(size)
+            try:
+                status = entry(arguments, outputs, arena)
+            finally:
+                push(arena)
+            if status:
+                fail(status)
+
+        return call
+
+    def _fail(self, status: int) -> None:
+        pending = take_pending_exception()
+        if pending is not None:
+            raise pending
+        raise RuntimeFailure(self.executable.error_message(status))
+
+    def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        self.call(self.pack_arguments(*arguments), self.pack_outputs(*outputs))
+
+    def texts(self) -> dict[str, str]:
+        loops = "\n\n".join(self.executable.loop_ir.values())
+        return {
+            "hlo": module_to_text(self.module),
+            "loops": loops,
+            "llvm": self.executable.llvm_ir,
+        }
+
+    def memory_stats(self) -> dict[str, int]:
+        outputs = [s.byte_size for s in self.output_shapes]
+        return {
+            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
+            "output_size": sum(outputs),
+            "temp_size": self.executable.temp_size,
+            "alias_size": sum(outputs[leaf] for leaf in self.executable.aliases),
+            "generated_code_size": len(self.executable.object_code),
+        }
+
+
+class CpuClient(AbstractClient):
+    platform = "cpu"
+
+    def __init__(self, device_count: int = 1) -> None:
+        self.platform_version = f"pyjax cpu ({platform.machine()})"
+        kind = platform.processor() or platform.machine() or "cpu"
+        self._devices = [Device(self, i, kind) for i in range(device_count)]
+
+    def devices(self) -> list[Device]:
+        return self._devices
+
+    def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        return CpuLoadedExecutable(compile_module(module, options))
+
+    def memory_stats(self, device: Device) -> dict[str, int]:
+        return {"bytes_reserved": POOL.reserved_bytes}

@@ -1,0 +1,99 @@
+"""Custom calls that run in Python on the host: the registry, and the trampoline that native code calls.
+
+A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own memory: it reads
+`operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.shape import Shape
+
+HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
+CALLBACK_FAILED = 1
+
+_targets: dict[str, HostFunction] = {}
+_calls: dict[int, tuple[HostFunction, list[Shape], list[Shape], Any]] = {}
+_numbers = itertools.count(1)
+_pending = threading.local()
+
+
+def register_custom_call(target: str, function: HostFunction, *, replace: bool = False) -> None:
+    """Make `function` run custom calls named `target`.
+
+    Raises:
+      ValueError: the target has a function already (pass `replace=True` to change it).
+    """
+    if target in _targets and not replace:
+        raise ValueError(f"custom call target {target!r} is already registered; pass replace=True to replace it")
+    _targets[target] = function
+
+
+def find_custom_call(target: str) -> HostFunction | None:
+    """The function of a target, or None."""
+    return _targets.get(target)
+
+
+def bind_call(
+    function: HostFunction, operands: Sequence[Shape], results: Sequence[Shape], attributes: Any
+) -> int:
+    """A number that native code passes to the trampoline to make this call."""
+    number = next(_numbers)
+    _calls[number] = (function, list(operands), list(results), attributes)
+    return number
+
+
+def release_call(number: int) -> None:
+    """Forget a bound call (its program is gone)."""
+    _calls.pop(number, None)
+
+
+def take_pending_exception() -> BaseException | None:
+    """The exception of the last failed callback on this thread, once."""
+    error = getattr(_pending, "error", None)
+    _pending.error = None
+    return error
+
+
+def _view(address: int, shape: Shape) -> np.ndarray:
+    dtype = shape.element_type.numpy_dtype
+    if shape.byte_size == 0:
+        return np.empty(shape.dimensions, dtype)
+    raw = (ctypes.c_uint8 * shape.byte_size).from_address(address)
+    return np.frombuffer(raw, np.uint8).view(dtype).reshape(shape.dimensions)
+
+
+def _host_call(number: int, buffers: int) -> int:
+    try:
+        function, operand_shapes, result_shapes, attributes = _calls[number]
+        count = len(operand_shapes) + len(result_shapes)
+        addresses = (ctypes.c_void_p * count).from_address(buffers) if count else []
+        arrays = [
+            _view(address or 0, shape)
+            for address, shape in zip(addresses, [*operand_shapes, *result_shapes])
+        ]
+        operands = arrays[: len(operand_shapes)]
+        for array in operands:
+            array.flags.writeable = False
+        function(operands, arrays[len(operand_shapes) :], attributes)
+        return 0
+    except BaseException as error:  # noqa: BLE001 - nothing may escape into native code; it is raised later
+        _pending.error = error
+        return CALLBACK_FAILED
+
+
+_trampoline = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)(_host_call)
+
+
+def trampoline_address() -> int:
+    """Address of `i32 (i64 call, ptr buffers)`."""
+    address = ctypes.cast(_trampoline, ctypes.c_void_p).value
+    assert address is not None
+    return address

@@ -1,0 +1,37 @@
+"""Loaded executables: what a client's compile returns, with one calling convention for all platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.shape import Shape
+
+
+class LoadedExecutable:
+    """A compiled program.
+
+    Attributes:
+      parameter_shapes, output_shapes: flat leaves, in order.
+      module: the optimised HLO.
+    """
+
+    parameter_shapes: Sequence[Shape]
+    output_shapes: Sequence[Shape]
+    module: HloModule
+
+    def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        """Run on host memory: addresses of the argument and output leaves.
+
+        Raises:
+          RuntimeFailure: the program reported an error; or the exception a host callback raised.
+        """
+        raise NotImplementedError
+
+    def texts(self) -> dict[str, str]:
+        """Printable stages of the program: "hlo", and where there are such "loops", "llvm", "assembly"."""
+        raise NotImplementedError
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes: argument_size, output_size, temp_size, alias_size, generated_code_size."""
+        raise NotImplementedError
