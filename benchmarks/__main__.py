@@ -1,4 +1,6 @@
-"""`python -m benchmarks [pattern]`: the rows of the budget table, pyjax beside JAX (if installed) and NumPy."""
+"""`python -m benchmarks [pattern]`: the rows of the budget table, pyjax beside JAX (if installed)
+and NumPy.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def each(make: Callable[[Framework], Step]) -> dict[str, Step]:
     return {name: make(f) for name, f in frameworks().items()}
 
 
-def jitted(program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[str, Step]:
+def jitted(
+    program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]],
+) -> dict[str, Step]:
     """Run time of a compiled program."""
 
     def make(f: Framework) -> Step:
@@ -46,7 +50,9 @@ def jitted(program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, .
     return each(make)
 
 
-def cold(program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[str, Step]:
+def cold(
+    program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]],
+) -> dict[str, Step]:
     """Trace, lower and compile a program that was not seen before."""
 
     def make(f: Framework) -> Step:
@@ -85,7 +91,9 @@ def array(f: Framework, *shape: int, seed: int = 0) -> Any:
     return f.numpy.asarray(rng.normal(size=shape).astype(np.float32))
 
 
-def on_array(fun: Callable[[Framework, Any], Any], *shape: int, jit: bool = True) -> dict[str, Step]:
+def on_array(
+    fun: Callable[[Framework, Any], Any], *shape: int, jit: bool = True
+) -> dict[str, Step]:
     def make(f: Framework) -> Step:
         x = array(f, *shape)
         call = f.top.jit(lambda x: fun(f, x)) if jit else (lambda x: fun(f, x))
@@ -94,7 +102,9 @@ def on_array(fun: Callable[[Framework, Any], Any], *shape: int, jit: bool = True
     return each(make)
 
 
-def on_two(fun: Callable[[Framework, Any, Any], Any], *shape: int, jit: bool = True) -> dict[str, Step]:
+def on_two(
+    fun: Callable[[Framework, Any, Any], Any], *shape: int, jit: bool = True
+) -> dict[str, Step]:
     def make(f: Framework) -> Step:
         x, y = array(f, *shape), array(f, *shape, seed=1)
         call = f.top.jit(lambda x, y: fun(f, x, y)) if jit else (lambda x, y: fun(f, x, y))
@@ -208,7 +218,10 @@ def main() -> None:
             done.append(row)
             print(table([row]).splitlines()[-1], flush=True)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    print(f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}, ", end="")
+    print(
+        f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}, ",
+        end="",
+    )
     print(f"Python {platform.python_version()}, NumPy {np.__version__}\n")
     print(table(done))
 

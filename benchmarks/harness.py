@@ -1,4 +1,6 @@
-"""Timing side by side: all contenders of a row run interleaved in one process, and medians are reported."""
+"""Timing side by side: all contenders of a row run interleaved in one process, and medians are
+reported.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ class Row:
 
     Attributes:
       name: what is measured.
-      contenders: "pyjax", "jax", "numpy" → a function whose call is timed (results must be waited for).
+      contenders: "pyjax", "jax", "numpy" → a function whose call is timed (results must be waited
+        for).
       unit: "us", "ms" or "s".
       must: upper limit for pyjax in that unit, from the budgets in docs/design/performance.md.
       seconds: rough time to spend on each contender.
@@ -68,7 +71,10 @@ def measure(row: Row) -> None:
 
 def table(rows: list[Row]) -> str:
     """The measured rows as a Markdown table."""
-    lines = ["| what | JAX | NumPy | pyjax | pyjax / JAX | must | met |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| what | JAX | NumPy | pyjax | pyjax / JAX | must | met |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for row in rows:
         ours, theirs = row.results["pyjax"], row.results.get("jax")
         better = ours >= row.must if row.rate else ours <= row.must

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ def mlp_step(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
             f.numpy.asarray(rng.normal(size=(m, n)).astype(np.float32) * m**-0.5),
             f.numpy.zeros(n, np.float32),
         )
-        for m, n in zip(sizes[:-1], sizes[1:])
+        for m, n in itertools.pairwise(sizes)
     ]
     x = f.numpy.asarray(rng.normal(size=(256, 64)).astype(np.float32))
     y = f.numpy.asarray(rng.integers(0, 10, 256).astype(np.int32))

@@ -1,4 +1,6 @@
-"""absl flags for every option, in both spellings. absl is imported only when a program asks for flags."""
+"""absl flags for every option, in both spellings. absl is imported only when a program asks for
+flags.
+"""
 
 from __future__ import annotations
 

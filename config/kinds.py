@@ -1,4 +1,5 @@
-"""Kinds of option values. A kind parses text (environment, flags) and checks Python values; it raises ValueError
+"""Kinds of option values. A kind parses text (environment, flags) and checks Python values; it
+raises ValueError
 or TypeError with what it would accept, and the registry adds which option and which source."""
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ class Optional(AbstractKind):
 
 @dataclass(frozen=True)
 class Object(AbstractKind):
-    """Any Python object (a device, say); text is passed through for the user of the option to resolve."""
+    """Any Python object (a device, say); text is passed through for the user of the option to
+    resolve.
+    """
 
     description: str
 

@@ -1,4 +1,6 @@
-"""All options by their short names: `options.enable_x64.value`. Declarations live in one file an area."""
+"""All options by their short names: `options.enable_x64.value`. Declarations live in one file an
+area.
+"""
 
 from __future__ import annotations
 

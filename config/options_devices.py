@@ -129,7 +129,7 @@ platforms = option(
     default=None,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Platforms to initialise, comma-separated, the first is the default; None: all that are there.",
+    help="Platforms to initialise, comma-separated, the first is the default; None: all.",
 )
 
 pmap_no_rank_reduction = option(

@@ -85,7 +85,7 @@ enable_x64 = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Keep 64-bit types. Off: float64, int64 and complex128 requests become their 32-bit forms.",
+    help="Keep 64-bit types. Off: float64, int64 and complex128 requests become 32-bit.",
 )
 
 high_dynamic_range_gumbel = option(
@@ -114,7 +114,7 @@ numpy_dtype_promotion = option(
     default="standard",
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="standard: mix dtypes by the promotion lattice; strict: mixing strongly typed dtypes is an error.",
+    help="standard: mix dtypes by the promotion lattice; strict: mixing dtypes is an error.",
 )
 
 numpy_rank_promotion = option(
@@ -161,6 +161,6 @@ threefry_partitionable = option(
     default=True,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Threefry bit stream whose elements depend only on their index (the default), or the older paired one.",
+    help="Threefry bits that depend only on an element's index, or the older paired stream.",
     no_effect=NOT_YET,
 )

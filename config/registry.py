@@ -2,7 +2,8 @@
 
 Knows options, not what they mean. Standard library only.
 
-Precedence: context manager > `config.update` > flag > environment > default. Each source keeps its own
+Precedence: context manager > `config.update` > flag > environment > default. Each source keeps
+  its own
 value, so that leaving a context or clearing a flag uncovers what lay below.
 """
 
@@ -48,16 +49,33 @@ class Source(enum.IntEnum):
     CONTEXT = 4
 
 
+class ContextKey:
+    """The values of all options that affect tracing or compilation, as a part of cache keys.
+
+    Interned: equal values are one object, which compares and hashes by identity.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        changed = [f"{o.name}={v!r}" for o, v in zip(_keyed, self.values) if v != o.default]
+        return f"ContextKey({', '.join(changed)})"
+
+
 class _ThreadState(threading.local):
     # Class attributes are every thread's initial values: no initialisation call on the hot path.
     overrides: dict[Option, list[Any]] | None = None
-    context_key: tuple[Any, ...] | None = None
+    context_key: ContextKey | None = None
 
 
 _thread = _ThreadState()
 _options: dict[str, Option] = {}
 _keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
-_global_key: tuple[Any, ...] = ()
+_context_keys: dict[tuple[Any, ...], ContextKey] = {}
+_global_key = ContextKey(())
 _lock = threading.RLock()
 
 
@@ -67,7 +85,8 @@ class Option:
     Attributes:
       name: the full public name, `jax_enable_x64`.
       kind, default, affects, scope, help: as declared.
-      effect: None if the option acts; else why setting it changes nothing (shown once as a UserWarning).
+      effect: None if the option acts; else why setting it changes nothing (shown once as a
+        UserWarning).
     """
 
     def __init__(
@@ -162,7 +181,7 @@ class Option:
         old = self._value
         self._value = self._layers[max(self._layers)][0]
         if self.affects is not Affects.NOTHING:
-            _global_key = tuple(o._value for o in _keyed)
+            _global_key = _intern(tuple(o._value for o in _keyed))
         if old != self._value:
             for listener in self._listeners:
                 listener(self._value)
@@ -205,7 +224,7 @@ def short_name(name: str) -> str:
 
 
 def environment_names(name: str) -> tuple[str, ...]:
-    """Environment variables of an option, the first found wins: PYJAX_X, then JAX's own spelling."""
+    """Environment variables of an option, the first found wins: PYJAX_X, then JAX_X."""
     return (f"PYJAX_{short_name(name).upper()}", name.upper())
 
 
@@ -262,11 +281,18 @@ def all_options() -> dict[str, Option]:
     return dict(_options)
 
 
-def trace_context() -> tuple[Any, ...]:
-    """Values of all options that affect tracing or compilation: part of every cache key."""
+def _intern(values: tuple[Any, ...]) -> ContextKey:
+    found = _context_keys.get(values)
+    if found is None:
+        found = _context_keys.setdefault(values, ContextKey(values))
+    return found
+
+
+def trace_context() -> ContextKey:
+    """What this thread's options say about tracing and compilation: part of every cache key."""
     if not _thread.overrides:
         return _global_key
     key = _thread.context_key
     if key is None:
-        key = _thread.context_key = tuple(o.value for o in _keyed)
+        key = _thread.context_key = _intern(tuple(o.value for o in _keyed))
     return key

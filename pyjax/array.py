@@ -1,4 +1,5 @@
-"""Array: dense data on a device with its abstract value. Placement and conversion; arithmetic is installed by
+"""Array: dense data on a device with its abstract value. Placement and conversion; arithmetic is
+installed by
 pyjax.numpy.array_methods.
 """
 
@@ -58,7 +59,7 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
 
 
 class _ArrayMeta(type):
-    """`isinstance(tracer, Array)` holds: a traced function cannot tell tracers from arrays by type."""
+    """`isinstance(tracer, Array)` holds: traced functions see tracers as arrays."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type(instance) is cls or isinstance(instance, Tracer)
@@ -67,7 +68,8 @@ class _ArrayMeta(type):
 class Array(Buffer, metaclass=_ArrayMeta):
     """A multi-dimensional array of one dtype, immutable, on one device.
 
-    Made by pyjax.numpy functions, not by calling this class. `isinstance(x, pyjax.Array)` is also true for
+    Made by pyjax.numpy functions, not by calling this class. `isinstance(x, pyjax.Array)` is also
+    true for
     the tracers that stand for arrays inside jit, grad and vmap.
     """
 
@@ -387,7 +389,9 @@ def array_from_host(
 
 
 def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
-    """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to it."""
+    """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to
+    it.
+    """
     array = Array.__new__(Array)
     wrap_host(array, array_spec(aval, default_device()), value)
     return array
@@ -395,8 +399,8 @@ def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
 
 def deleted_error(array: Array) -> RuntimeError:
     return RuntimeError(
-        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}: its memory was "
-        "given away, by .delete() or by passing it to a jitted function as a donated argument "
+        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}: its memory "
+        "was given away, by .delete() or by passing it to a jitted function as a donated argument "
         "(donate_argnums). Keep the function's result instead, or do not donate this argument."
     )
 

@@ -1,6 +1,8 @@
-"""The main job: train a classifier on real handwritten digits, and show every stage of its compilation.
+"""The main job: train a classifier on real handwritten digits, and show every stage of its
+compilation.
 
-Run `python -m pyjax.demo --help` for its flags; every pyjax option is a flag, too (`--jax_enable_x64=true`).
+Run `python -m pyjax.demo --help` for its flags; every pyjax option is a flag, too
+(`--jax_enable_x64=true`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ Params = dict[str, Any]
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """UCI handwritten digits: (train images [n, 64] in 0..1, train labels [n], test images, test labels)."""
+    """UCI handwritten digits: (train images [n, 64] in 0..1, train labels [n], test images, test
+    labels).
+    """
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
 

@@ -31,7 +31,8 @@ def backends() -> dict[str, AbstractClient]:
     """Initialised clients by platform; the first is the default.
 
     Raises:
-      RuntimeError: a platform named in `jax_platforms` is unknown or fails to start; the cause is chained.
+      RuntimeError: a platform named in `jax_platforms` is unknown or fails to start; the cause is
+        chained.
     """
     global _clients
     if _clients is not None:

@@ -1,4 +1,5 @@
-"""Running things: compile a jaxpr for a device, keep the result, call it on arrays. Eager primitives come through here.
+"""Running things: compile a jaxpr for a device, keep the result, call it on arrays. Eager
+primitives come through here.
 
 CompileOptions are filled from the configuration in this file and nowhere else.
 """
@@ -8,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import logging
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,13 @@ from pyjax.array import (
     array_spec,
     deleted_error,
 )
+from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import user_frame
 from pyjax.devices import default_device
 from pyjax.interpreters import hlo, partial_eval
 from xla_backend.compile_options import CompileOptions
@@ -51,6 +56,9 @@ class Program:
       constants: arrays passed after the arguments at each call (values the function closed over).
       out_specs: kind of each output.
       donated: for each donated argument, (argument number, output it becomes).
+      call: runs on arrays whose specs are those the program was compiled for, returns a list of
+        arrays;
+        RuntimeError if an argument was deleted or donated before.
     """
 
     def __init__(
@@ -59,47 +67,73 @@ class Program:
         constants: Sequence[Array],
         out_specs: Sequence[ArraySpec],
         donated: Sequence[tuple[int, int]] = (),
+        nan_check: str | None = None,
     ) -> None:
         self.executable = executable
         self.constants = tuple(constants)
         self.out_specs = tuple(out_specs)
         self.donated = tuple(donated)
-        self._new = Array.__new__
-        self._call = getattr(executable, "call", None) or self._call_unpacked
+        self._native = getattr(executable, "call", None) or executable.run
         self._pack_arguments = getattr(executable, "pack_arguments", None) or _as_tuple
         self._pack_outputs = getattr(executable, "pack_outputs", None) or _as_tuple
-
-    def _call_unpacked(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
-        self.executable.run(arguments, outputs)
+        self.call: Callable[[Sequence[Array]], list[Array]]
+        if self.donated:
+            self.call = self._call_donating
+        elif len(self.out_specs) == 1 and not self.constants:
+            self.call = self._one_output_call()
+        else:
+            self.call = self._call_general
+        if nan_check is not None:
+            self.call = _checking_nans(self.call, nan_check)
 
     def __call__(self, arguments: Sequence[Array]) -> list[Array]:
-        """Run on arrays whose specs are those the program was compiled for.
+        return self.call(arguments)
 
-        Raises:
-          RuntimeError: an argument was deleted or donated before.
-        """
-        if self.donated:
-            return self._call_donating(arguments)
+    def _one_output_call(self) -> Callable[[Sequence[Array]], list[Array]]:
+        """The common case with every lookup done ahead: each one costs at every call."""
+        (spec,) = self.out_specs
+        pop, nbytes, grow, new = spec.free.pop, spec.nbytes, POOL.grow, Array.__new__
+        native, pack_arguments = self._native, self._pack_arguments
+        pack_outputs = self._pack_outputs
+
+        def call(arguments: Sequence[Array]) -> list[Array]:
+            try:
+                pointers = pack_arguments(*[a.ptr for a in arguments])
+            except AttributeError:
+                raise _find_deleted(arguments) from None
+            out = new(Array)
+            try:
+                out.ptr = address = pop()
+            except IndexError:
+                out.ptr = address = grow(nbytes)
+            out.spec = spec
+            out._owner = None
+            native(pointers, pack_outputs(address))
+            return [out]
+
+        return call
+
+    def _call_general(self, arguments: Sequence[Array]) -> list[Array]:
         try:
             pointers = [a.ptr for a in arguments]
         except AttributeError:
             raise _find_deleted(arguments) from None
         if self.constants:
             pointers += [c.ptr for c in self.constants]
-        new = self._new
+        new = Array.__new__
         results: list[Array] = []
         addresses: list[int] = []
         for spec in self.out_specs:
             out = new(Array)
             try:
-                out.ptr = spec.free.pop()
+                out.ptr = address = spec.free.pop()
             except IndexError:
-                out.ptr = POOL.grow(spec.nbytes)
+                out.ptr = address = POOL.grow(spec.nbytes)
             out.spec = spec
             out._owner = None
             results.append(out)
-            addresses.append(out.ptr)
-        self._call(self._pack_arguments(*pointers), self._pack_outputs(*addresses))
+            addresses.append(address)
+        self._native(self._pack_arguments(*pointers), self._pack_outputs(*addresses))
         return results
 
     def _call_donating(self, arguments: Sequence[Array]) -> list[Array]:
@@ -114,13 +148,16 @@ class Program:
         pointers = [a.ptr for a in arguments]
         results: list[Array] = []
         for i, spec in enumerate(self.out_specs):
-            out = self._new(Array)
+            out = Array.__new__(Array)
             donor = by_output.get(i)
             if donor is not None and donor._owner is None and donor.spec.nbytes == spec.nbytes:
                 out.ptr = donor.ptr
                 donor.forget()
             else:
-                out.ptr = spec.free.pop() if spec.free else POOL.grow(spec.nbytes)
+                try:
+                    out.ptr = spec.free.pop()
+                except IndexError:
+                    out.ptr = POOL.grow(spec.nbytes)
                 if donor is not None:  # foreign memory: the program works on a copy of it
                     ctypes.memmove(out.ptr, donor.ptr, spec.nbytes)
             out.spec = spec
@@ -131,10 +168,19 @@ class Program:
             if not arguments[number].is_deleted():
                 arguments[number].delete()
         pointers += [c.ptr for c in self.constants]
-        self._call(
-            self._pack_arguments(*pointers), self._pack_outputs(*[r.ptr for r in results])
-        )
+        self._native(self._pack_arguments(*pointers), self._pack_outputs(*[r.ptr for r in results]))
         return results
+
+
+def _checking_nans(
+    call: Callable[[Sequence[Array]], list[Array]], what: str
+) -> Callable[[Sequence[Array]], list[Array]]:
+    def checked(arguments: Sequence[Array]) -> list[Array]:
+        results = call(arguments)
+        check_nans(what, results)
+        return results
+
+    return checked
 
 
 def _as_tuple(*values: int) -> tuple[int, ...]:
@@ -157,16 +203,16 @@ def compile_options(debug: DebugOptions, dump: Any) -> CompileOptions:
     )
 
 
-# Closed-over arrays up to this many elements become constants of the program, where they can be folded;
-# larger ones are passed as hidden arguments, so that neither compile time nor memory depends on them.
+# Closed-over arrays up to this many elements become constants of the program, where they can be
+# folded;
+# larger ones are passed as hidden arguments, so that neither compile time nor memory depends on
+# them.
 _INLINE_CONSTANT_ELEMENTS = 16
 
 
 def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
     """Turn large constants into trailing arguments: (jaxpr, their values)."""
-    large = [
-        i for i, c in enumerate(closed.consts) if np.size(c) > _INLINE_CONSTANT_ELEMENTS
-    ]
+    large = [i for i, c in enumerate(closed.consts) if np.size(c) > _INLINE_CONSTANT_ELEMENTS]
     if not large:
         return closed, []
     jaxpr = closed.jaxpr
@@ -197,7 +243,10 @@ def compile_lowered(
     executable = device.client.compile(module, compile_options(debug, dump))
     if options.log_compiles.value:
         logger.warning(
-            "Finished compiling %s for %s in %.4f s", module.name, device, time.perf_counter() - start
+            "Finished compiling %s for %s in %.4f s",
+            module.name,
+            device,
+            time.perf_counter() - start,
         )
     return executable
 
@@ -208,6 +257,7 @@ def make_program(
     out_avals: Sequence[ShapedArray],
     device: Device,
     committed: bool,
+    nan_check: str | None = None,
 ) -> Program:
     """Wrap an executable; which donations came true is read off its aliases."""
     aliases = getattr(getattr(executable, "executable", None), "aliases", {})
@@ -216,6 +266,7 @@ def make_program(
         constants,
         [array_spec(aval, device, committed) for aval in out_avals],
         [(parameter, output) for output, parameter in aliases.items()],
+        nan_check if options.debug_nans.value else None,
     )
 
 
@@ -236,7 +287,7 @@ def compile_jaxpr(
     if options.dump_ir_to.value:
         _dump_ir(closed, module)
     executable = compile_lowered(module, device, overrides)
-    return make_program(executable, constants, closed.out_avals, device, committed)
+    return make_program(executable, constants, closed.out_avals, device, committed, name)
 
 
 def _dump_ir(closed: ClosedJaxpr, module: HloModule) -> None:
@@ -280,6 +331,12 @@ def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
     return default_device(), False
 
 
+class _Recorder(threading.local):
+    # While a list: what apply_primitive ran in this thread, see eager_memo.
+    runs: list[tuple[Program, list[Array]]] | None = None
+
+
+recorder = _Recorder()
 _programs: dict[Any, Program] = {}
 _PROGRAMS_LIMIT = 8192
 
@@ -287,7 +344,9 @@ _PROGRAMS_LIMIT = 8192
 def apply_primitive(
     primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]
 ) -> list[Array]:
-    """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of arguments."""
+    """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of
+    arguments.
+    """
     arrays = [a if type(a) is Array else as_array(a) for a in args]
     key = (primitive, tuple(params.items()), tuple([a.spec for a in arrays]), trace_context())
     program = _programs.get(key)
@@ -297,10 +356,9 @@ def apply_primitive(
             for old in list(itertools.islice(_programs, _PROGRAMS_LIMIT // 2)):
                 _programs.pop(old, None)
         _programs[key] = program
-    results = program(arrays)
-    if options.debug_nans.value:
-        check_nans(primitive.name, results)
-    return results
+    if recorder.runs is not None:
+        recorder.runs.append((program, arrays))
+    return program.call(arrays)
 
 
 def _compile_primitive(
@@ -309,25 +367,27 @@ def _compile_primitive(
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]
     closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
-    return compile_jaxpr(closed, f"jit_{primitive.name}", device, committed)
+    return compile_jaxpr(closed, primitive.name, device, committed)
 
 
 def check_nans(what: str, results: Sequence[Array]) -> None:
     """Raise if a floating-point result has a NaN.
 
     Raises:
-      FloatingPointError: names what was computed.
+      FloatingPointError: names what was computed and the user's line.
     """
     for result in results:
-        dtype = result.spec.numpy_dtype
-        if dtype.kind in "fcV" and result.spec.aval.dtype is not None and not _finite_kind(dtype):
-            if bool(np.isnan(result._view()).any()):
-                raise FloatingPointError(f"invalid value (nan) encountered in {what}")
-
-
-def _finite_kind(dtype: np.dtype) -> bool:
-    """Dtypes that cannot hold a NaN."""
-    return dtype.kind in "biu" or "int" in dtype.name
+        if not dtypes.issubdtype(result.dtype, np.inexact):
+            continue
+        if bool(np.isnan(result._view()).any()):
+            raise FloatingPointError(
+                four_parts(
+                    f"invalid value (nan) encountered in {what}, result {result.aval.str_short()}",
+                    user_frame(),
+                    "the option jax_debug_nans checks every result",
+                    "look at the operands of this operation; pyjax.debug_nans(False) allows NaNs",
+                )
+            )
 
 
 def clear_caches() -> None:

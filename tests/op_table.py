@@ -13,7 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-F16, BF16, F32, F64 = (np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
+F16, BF16, F32, F64 = (
+    np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+)
 C64, C128 = np.dtype(np.complex64), np.dtype(np.complex128)
 I8, I32, U8, U32 = (np.dtype(t) for t in (np.int8, np.int32, np.uint8, np.uint32))
 BOOL = np.dtype(np.bool_)
@@ -31,7 +33,9 @@ DEFAULT_TOLERANCE = {F16: 2e-3, BF16: 1.6e-2, F32: 3e-6, F64: 1e-13, C64: 5e-6, 
 class Domain:
     """Draws operands of one kind."""
 
-    def __init__(self, name: str, draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]) -> None:
+    def __init__(
+        self, name: str, draw: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+    ) -> None:
         self.name = name
         self._draw = draw
 

@@ -1,4 +1,6 @@
-"""The layering is a test: imports go down, functions import nothing (but for the listed lazy imports), files stay small."""
+"""The layering is a test: imports go down, functions import nothing (but for the listed lazy
+imports), files stay small.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,7 @@ LAYERS = {
     "pyjax.sharding": 12,
     "pyjax.array": 13,
     "pyjax.dispatch": 14,
+    "pyjax.eager_memo": 15,
     "pyjax.placement": 15,
     "pyjax.lax": 16,
     "pyjax.api": 17,
@@ -44,12 +47,20 @@ LAYERS = {
 }
 
 # Imports inside functions: optional or heavy libraries, on first use.
-LAZY_LIBRARIES = {"absl", "llvmlite", "scipy", "cupy", "mpi4py", "sklearn", "matplotlib", "tqdm", "IPython"}
+LAZY_LIBRARIES = {
+    "absl",
+    "llvmlite",
+    "scipy",
+    "cupy",
+    "mpi4py",
+    "sklearn",
+    "matplotlib",
+    "tqdm",
+    "IPython",
+}
 
 SOURCES = sorted(
-    path
-    for folder in ("pyjax", "xla_backend", "config")
-    for path in (ROOT / folder).rglob("*.py")
+    path for folder in ("pyjax", "xla_backend", "config") for path in (ROOT / folder).rglob("*.py")
 )
 
 
@@ -91,7 +102,9 @@ def imports_of(path: Path) -> Iterator[tuple[int, str, bool]]:
                 for alias in child.names:
                     inner = f"{target}.{alias.name}"
                     is_module = any(
-                        (ROOT / Path(*inner.replace("pyjax._config", "config").split("."))).with_suffix(s).exists()
+                        (ROOT / Path(*inner.replace("pyjax._config", "config").split(".")))
+                        .with_suffix(s)
+                        .exists()
                         for s in (".py", "")
                     )
                     yield child.lineno, inner if is_module else target, inside
@@ -117,7 +130,9 @@ def test_imports_go_down(path: Path) -> None:
         if ours(target):
             other = layer(target)
             assert other is not None, f"{module}:{line} imports {target}, which has no layer"
-            assert other <= own, f"{module}:{line}: layer {own} may not import {target} (layer {other})"
+            assert other <= own, (
+                f"{module}:{line}: layer {own} may not import {target} (layer {other})"
+            )
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)

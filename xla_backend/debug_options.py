@@ -1,7 +1,9 @@
 """XLA_FLAGS: parsing, and the options that results from it.
 
-Every flag of XLA is known with its type and default, so that a flag meant for XLA is never an error; which of
-them act in this compiler is the set ACTING. An unknown flag or a bad value raises with a suggestion, where XLA
+Every flag of XLA is known with its type and default, so that a flag meant for XLA is never an
+error; which of
+them act in this compiler is the set ACTING. An unknown flag or a bad value raises with a
+suggestion, where XLA
 ends the process.
 """
 
@@ -107,7 +109,8 @@ def parse_flags(text: str, origin: str = "XLA_FLAGS") -> DebugOptions:
         if match is None:
             rest = text[position:].split()[0]
             raise FlagError(
-                f"cannot parse {rest!r} in {origin}: write flags as --name=value, separated by blanks"
+                f"cannot parse {rest!r} in {origin}: "
+                "write flags as --name=value, separated by blanks"
             )
         position = match.end()
         while position < len(text) and text[position].isspace():

@@ -35,7 +35,8 @@ def _as_names(what: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
 class CallSignature:
     """Static and donated arguments of a function, by position and by name.
 
-    Naming an argument one way also finds it when it is passed the other way, where the function's Python
+    Naming an argument one way also finds it when it is passed the other way, where the function's
+    Python
     signature can be read.
     """
 
@@ -96,12 +97,11 @@ class CallSignature:
                 names = tuple(
                     self._positional_names[n]
                     for n in numbers
-                    if n < count and self._parameters[n].kind is not inspect.Parameter.POSITIONAL_ONLY
+                    if n < count
+                    and self._parameters[n].kind is not inspect.Parameter.POSITIONAL_ONLY
                 )
             elif argnums is None:
-                numbers = tuple(
-                    i for i, name in enumerate(self._positional_names) if name in names
-                )
+                numbers = tuple(i for i, name in enumerate(self._positional_names) if name in names)
         return numbers, names
 
     @property

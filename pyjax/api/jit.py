@@ -1,4 +1,6 @@
-"""jit: compile a function on first use for each kind of arguments, and call the compiled program after that."""
+"""jit: compile a function on first use for each kind of arguments, and call the compiled program
+after that.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, trace_state
-from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from pyjax.core.tree_util import keystr, tree_flatten_with_path
 from pyjax.devices import get_backend
-from pyjax.dispatch import Program, as_array, check_nans, compile_jaxpr, placement
+from pyjax.dispatch import as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
 from pyjax.placement import device_put
 from pyjax.sharding import resolve_device
@@ -41,15 +44,11 @@ class TracedCall(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A program and how to rebuild the function's result."""
+    """How to call a program (`Program.call`) and rebuild the function's result."""
 
-    program: Program
+    call: Callable[[Sequence[Array]], list[Array]]
     out_tree: PyTreeDef
     single: bool  # the result is one bare array
-
-
-# Dynamic Python scalars are traced as weakly typed arrays of these kinds.
-_SCALARS = (bool, int, float, complex)
 
 
 class Jit:
@@ -88,7 +87,11 @@ class Jit:
                 return self._call(args, kwargs)
             compiled = self._direct.get(key)
             if compiled is not None:
-                results = compiled.program(args)
+                try:
+                    results = compiled.call(args)
+                except FloatingPointError:
+                    self._locate_nan(args, kwargs)
+                    raise
                 if compiled.single:
                     return results[0]
                 return tree_unflatten(compiled.out_tree, results)
@@ -99,9 +102,13 @@ class Jit:
             return self._fun(*args, **kwargs)
         dynamic, names, static = self._signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((dynamic, names))
-        if trace_state.tracing or any(isinstance(x, Tracer) for x in leaves if type(x) is not Array):
+        if trace_state.tracing or any(
+            isinstance(x, Tracer) for x in leaves if type(x) is not Array
+        ):
             return self._stage(leaves, in_tree, static)
-        arrays = [x if type(x) is Array else self._as_array(x, i, in_tree) for i, x in enumerate(leaves)]
+        arrays = [
+            x if type(x) is Array else self._as_array(x, i, in_tree) for i, x in enumerate(leaves)
+        ]
         if self._device is not None:
             arrays = [device_put(a, self._device) for a in arrays]
         key = (in_tree, static, tuple([a.spec for a in arrays]), trace_context())
@@ -109,13 +116,14 @@ class Jit:
         if compiled is None:
             compiled = self._compile(arrays, in_tree, static)
             self._compiled[key] = compiled
-            checks_needed = options.debug_nans.value
-            if not checks_needed and not kwargs and self._has_direct_path:
-                if len(args) == len(leaves) and all(type(a) is Array for a in args):
+            if not kwargs and self._has_direct_path and len(args) == len(leaves):
+                if all(type(a) is Array for a in args):
                     self._direct[(trace_context(), *[a.spec for a in args])] = compiled
-        results = compiled.program(arrays)
-        if options.debug_nans.value:
-            self._check_nans(results, args, kwargs)
+        try:
+            results = compiled.call(arrays)
+        except FloatingPointError:
+            self._locate_nan(args, kwargs)
+            raise
         return tree_unflatten(compiled.out_tree, results)
 
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: tuple[Any, ...]) -> Any:
@@ -159,13 +167,14 @@ class Jit:
                 f"argument {where}{keystr(path[2:])} of {self._name} has type "
                 f"{type(value).__name__}, which is not a valid array type",
                 source_info.user_frame(),
-                "jit traces arguments as arrays: numbers, NumPy arrays and pyjax arrays, in pytrees "
+                "jit traces arguments as arrays: numbers, NumPy and pyjax arrays, in pytrees "
                 "of tuples, lists and dicts",
-                f"mark it static, jit({self._name}, static_argnames=...), or convert it to an array",
+                f"mark it static, jit({self._name}, static_argnames=...), or make it an array",
             )
         )
 
-    # -- tracing and compiling -----------------------------------------------------------------------
+    # -- tracing and compiling
+    # -----------------------------------------------------------------------
 
     def _trace_cached(
         self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
@@ -221,13 +230,13 @@ class Jit:
         device, committed = placement(arrays)
         program = compile_jaxpr(
             traced.closed,
-            f"jit_{self._name}",
+            self._name,
             device,
             committed,
             traced.donated,
             self._compiler_options,
         )
-        return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
+        return Compiled(program.call, traced.out_tree, traced.out_tree.is_leaf())
 
     def _explain_miss(
         self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
@@ -239,7 +248,7 @@ class Jit:
             logger.warning("%s: never called before with this jit object", what)
             return
         reasons: list[str] = []
-        for old_tree, old_static, old_avals, old_context in self._traced:
+        for old_tree, old_static, old_avals, _ in self._traced:
             if old_tree != in_tree:
                 reason = f"the structure of the arguments changed from {old_tree} to {in_tree}"
             elif old_static != static:
@@ -256,20 +265,14 @@ class Jit:
             reasons.append(reason)
         logger.warning("%s: %s", what, min(reasons, key=len))
 
-    def _check_nans(
-        self, results: Sequence[Array], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        try:
-            check_nans(f"the compiled function {self._name}", results)
-        except FloatingPointError:
-            if self._signature.has_donated:
-                raise
-            # Run again operation by operation: the error then names the primitive and the user's line.
+    def _locate_nan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run again op by op: the error then names the primitive and the user's line."""
+        if not self._signature.has_donated:
             with options.disable_jit(True):
                 self._fun(*args, **kwargs)
-            raise
 
-    # -- stages and the rest ---------------------------------------------------------------------------
+    # -- stages and the rest
+    # ---------------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without compiling."""
@@ -331,9 +334,11 @@ def jit(
     Args:
       fun: takes and returns pytrees of arrays; must be pure. Left out, `jit` returns a decorator.
       in_shardings, out_shardings: a Device or one-device sharding; None leaves the choice to pyjax.
-      static_argnums, static_argnames: arguments that are part of the program instead of inputs. Their
+      static_argnums, static_argnames: arguments that are part of the program instead of inputs.
+        Their
         values must be hashable; each new value traces again.
-      donate_argnums, donate_argnames: arguments whose memory the results may take over; they may not be
+      donate_argnums, donate_argnames: arguments whose memory the results may take over; they may
+        not be
         used afterwards.
       keep_unused: keep arguments that the program does not read (they are always kept here).
       device, backend: where to run.
@@ -343,7 +348,8 @@ def jit(
       A function with the same signature, with `.trace`, `.lower`, `.clear_cache`.
     Raises:
       TypeError: `fun` is not callable; at a call, an argument is not a valid array type.
-      ValueError: static or donated arguments that do not exist; at a call, unhashable static values.
+      ValueError: static or donated arguments that do not exist; at a call, unhashable static
+        values.
 
     >>> import pyjax.numpy as jnp
     >>> float(jit(lambda x: jnp.sin(x) ** 2 + jnp.cos(x) ** 2)(0.3))

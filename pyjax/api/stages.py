@@ -20,7 +20,7 @@ from pyjax.dispatch import (
     make_program,
 )
 from pyjax.sharding import SingleDeviceSharding
-from xla_backend.hlo.cost_analysis import cost_analysis
+from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.runtime.executable import LoadedExecutable
@@ -48,6 +48,15 @@ class MemoryStats(NamedTuple):
 
 def _info(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _cost(module: HloModule) -> dict[str, float]:
+    cost = analyze(module)
+    return {
+        "flops": cost.flops,
+        "transcendentals": cost.transcendentals,
+        "bytes accessed": cost.bytes_accessed,
+    }
 
 
 class _Stage:
@@ -126,7 +135,7 @@ class Traced(_Stage):
         del lowering_platforms, _private_parameters
         hoisted, constants = hoist_constants(self.jaxpr)
         donated = self._donated if any(self._donated) else ()
-        module = lower(hoisted, f"jit_{self.fun_name}", donated)
+        module = lower(hoisted, self.fun_name, donated)
         return Lowered(self, module, constants)
 
 
@@ -165,7 +174,7 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of one run."""
-        return cost_analysis(self._module)
+        return _cost(self._module)
 
     def compile(
         self, compiler_options: CompilerOptions | None = None, *, device_assignment: Any = None
@@ -230,8 +239,8 @@ class Compiled(_Stage):
         return texts[stage]
 
     def cost_analysis(self) -> dict[str, float]:
-        """Estimated flops, transcendentals and bytes accessed of one run of the optimised program."""
-        return cost_analysis(self._executable.module)
+        """Estimated flops, transcendentals and bytes accessed of the optimised program."""
+        return _cost(self._executable.module)
 
     def memory_analysis(self) -> MemoryStats:
         """Bytes of code, arguments, outputs and temporaries."""

@@ -91,6 +91,10 @@ class JVPTrace(Trace):
             return x.primal, x.tangent
         return x, Zero(abstractify(x).to_tangent_aval())
 
+    def drop_tangent(self, x: Any) -> Any:
+        """The primal of a tracer of this trace; anything else as it is."""
+        return x.primal if type(x) is JVPTracer and x._trace is self else x
+
     def _join(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
 
@@ -161,16 +165,28 @@ def jvp(
     fun: FlatFun, primals: Sequence[Any], tangents: Sequence[Any], debug: DebugInfo = UNKNOWN
 ) -> tuple[list[Any], list[Any]]:
     """Value and directional derivative of a flat function; tangents in and out may be Zero."""
+    outs, out_tangents, _ = jvp_aux(lambda *xs: (fun(*xs), ()), primals, tangents, debug)
+    return outs, out_tangents
+
+
+def jvp_aux(
+    fun: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    debug: DebugInfo = UNKNOWN,
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """`jvp` of a function that returns (outputs, auxiliary values); the latter lose their tangents."""
     trace = JVPTrace(state.trace, debug)
     with set_current_trace(trace):
         args = [
             p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
             for p, t in zip(primals, tangents)
         ]
-        outs = fun(*args)
+        outs, aux = fun(*args)
         pairs = [trace.split(x) for x in outs]
+        aux = [trace.drop_tangent(x) for x in aux]
     trace.closed = True
-    return [p for p, _ in pairs], [t for _, t in pairs]
+    return [p for p, _ in pairs], [t for _, t in pairs], aux
 
 
 def is_float0(x: Any) -> bool:
@@ -233,8 +249,19 @@ def linearize(
     Args:
       nonzero_in: which primals to differentiate (default: those of inexact dtype).
     Raises:
-      TypeError: an output's value depends on tangents (a loop whose length is unknown, say).
+      ValueError: an output's value depends on tangents (a loop whose length is unknown, say).
     """
+    outs, linear, _ = linearize_aux(lambda *xs: (fun(*xs), ()), primals, nonzero_in, debug)
+    return outs, linear
+
+
+def linearize_aux(
+    fun: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
+    primals: Sequence[Any],
+    nonzero_in: Sequence[bool] | None = None,
+    debug: DebugInfo = UNKNOWN,
+) -> tuple[list[Any], Linearized, list[Any]]:
+    """`linearize` of a function that returns (outputs, auxiliary values)."""
     avals = [abstractify(p) for p in primals]
     if nonzero_in is None:
         nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
@@ -245,20 +272,22 @@ def linearize(
             JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p
             for p, a, nz in zip(primals, avals, nonzero_in)
         ]
-        pairs = [trace.split(x) for x in fun(*args)]
+        flat_outs, aux = fun(*args)
+        pairs = [trace.split(x) for x in flat_outs]
+        aux = [trace.drop_tangent(x) for x in aux]
     outs = [p for p, _ in pairs]
     tangents = [t for _, t in pairs]
     if any(map(partial_trace.is_unknown, outs)):
         raise ValueError(
-            "Linearization failed to produce known values for all output primals. "
-            "This is typically caused by attempting to differentiate a function uses an operation "
-            "that does not support reverse-mode autodiff."
+            "Linearization failed to produce known values for all output primals. This is typically "
+            "caused by differentiating an operation that does not support reverse mode: a "
+            "while_loop, or a fori_loop whose trip count is not known. Use lax.scan, or static bounds."
         )
     nonzero_out = [type(t) is not Zero for t in tangents]
     jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
     trace.closed = True
     out_avals = [abstractify(p).to_tangent_aval() for p in outs]
-    return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals)
+    return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals), aux
 
 
 def vjp(

@@ -5,13 +5,15 @@ Layer: interpreters.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import extend_axis_env
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.effects import NamedAxisEffect
+from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
 from pyjax.core.trace import Trace, Tracer, set_current_trace, state
@@ -21,6 +23,14 @@ from pyjax.interpreters.rules import PerPrimitive, batching_rules, collective_ba
 not_mapped = None
 FlatFun = Callable[..., Sequence[Any]]
 Dim = int | None
+
+
+class _CurrentAxis(threading.local):
+    # Name of the axis whose batching rule is running: rules of primitives with jaxprs inside pass it on.
+    name: Any = None
+
+
+_current_axis = _CurrentAxis()
 
 
 class BatchTracer(Tracer):
@@ -76,17 +86,21 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         collective = None
-        if self.axis_name is not None and primitive in collective_batching_rules:
-            if self.axis_name in named_axes(params):
+        axis_name = self.axis_name
+        if axis_name is not None:
+            if primitive in collective_batching_rules and axis_name in named_axes(params):
                 collective = collective_batching_rules[primitive]
+            mapped = mapped or any(
+                NamedAxisEffect(axis_name) in j.effects for j in jaxprs_in_params(params)
+            )
         parent = self.parent
         previous = state.trace
+        outer_axis = _current_axis.name
         state.trace = parent
+        _current_axis.name = axis_name
         try:
             if collective is not None:
-                outs, out_dims = collective(
-                    self.axis_name, self.axis_size, values, dims, **params
-                )
+                outs, out_dims = collective(axis_name, self.axis_size, values, dims, **params)
             elif not mapped:
                 return parent.process_primitive(primitive, args, params)
             else:
@@ -95,6 +109,7 @@ class BatchTrace(Trace):
                 )
         finally:
             state.trace = previous
+            _current_axis.name = outer_axis
         return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
 
     def process_custom_jvp_call(
@@ -276,10 +291,13 @@ def batch_jaxpr(
     """The batched jaxpr (batch axes at 0) and which outputs are batched.
 
     Args:
+      axis_name: default: that of the vmap whose batching rule is running.
       instantiate: outputs to batch in any case (one flag or one per output).
     """
     if not isinstance(instantiate, bool):
         instantiate = tuple(map(bool, instantiate))
+    if axis_name is None:
+        axis_name = _current_axis.name
     new, out_batched = _batch_jaxpr(
         closed, axis_size, tuple(map(bool, in_batched)), instantiate, axis_name
     )

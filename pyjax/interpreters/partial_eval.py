@@ -13,7 +13,7 @@ returns its (unknown) outputs. Layer: interpreters.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyjax._config.registry import trace_context
@@ -30,6 +30,7 @@ from pyjax.core.jaxpr import (
     eval_jaxpr,
 )
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import current_frame
 from pyjax.core.trace import Trace, set_current_trace, state
 from pyjax.interpreters.rules import dce_rules, partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
@@ -246,9 +247,27 @@ def convert_invars_to_constvars(jaxpr: Jaxpr, n: int) -> Jaxpr:
     )
 
 
-def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """A jaxpr without constvars, closed."""
-    return ClosedJaxpr(jaxpr, ())
+def move_consts_to_invars(closed: ClosedJaxpr, indices: Sequence[int]) -> ClosedJaxpr:
+    """Some constants (by position) become the last inputs."""
+    jaxpr = closed.jaxpr
+    chosen = set(indices)
+    moved = [jaxpr.constvars[i] for i in indices]
+    kept = [i for i in range(len(jaxpr.constvars)) if i not in chosen]
+    new = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in kept], invars=[*jaxpr.invars, *moved]
+    )
+    return ClosedJaxpr(new, [closed.consts[i] for i in kept])
+
+
+def primitive_to_jaxpr(
+    primitive: Primitive, avals: Sequence[Any], params: Mapping[str, Any]
+) -> ClosedJaxpr:
+    """The jaxpr of one equation."""
+    invars = [Var(a) for a in avals]
+    outvars = [Var(a) for a in primitive.abstract_eval(*avals, **params)]
+    effects = primitive.effects(*avals, **params)
+    eqn = JaxprEqn(list(invars), outvars, primitive, dict(params), effects, current_frame())
+    return ClosedJaxpr(Jaxpr([], invars, outvars, [eqn]), ())
 
 
 def dce_jaxpr(

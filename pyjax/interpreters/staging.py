@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax.core import jaxpr_text  # noqa: F401  (installs the printer)
 from pyjax.core.avals import abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -25,6 +26,11 @@ from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_tr
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
+
+
+# Primitives that may expand while they are traced (jit with inline=True): `rule(args, params)` returns
+# outputs, or None to record the equation.
+staging_rules: dict[Primitive, Callable[[Any, dict[str, Any]], list[Any] | None]] = {}
 
 
 class JaxprTracer(Tracer):
@@ -99,8 +105,11 @@ class StagingTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
-        if self.closed:
-            raise RuntimeError("internal error: a finished trace was entered")
+        rule = staging_rules.get(primitive)
+        if rule is not None:
+            outs = rule(args, params)
+            if outs is not None:
+                return outs
         atoms = []
         for x in args:
             if type(x) is JaxprTracer and x._trace is self:

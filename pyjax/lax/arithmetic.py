@@ -247,7 +247,11 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
     remaining, power, product = builtins.abs(y), x, None
     while True:
         if remaining & 1:
-            product = power if product is None else builder.add(Opcode.MULTIPLY, (product, power), shape=shape)
+            product = (
+                power
+                if product is None
+                else builder.add(Opcode.MULTIPLY, (product, power), shape=shape)
+            )
         remaining >>= 1
         if not remaining:
             break
@@ -257,7 +261,9 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
     return product
 
 
-integer_pow_p = define_unary("integer_pow", None, NUMBER, _integer_pow_jvp, lowering=_integer_pow_lowering)
+integer_pow_p = define_unary(
+    "integer_pow", None, NUMBER, _integer_pow_jvp, lowering=_integer_pow_lowering
+)
 square_p = define_unary(
     "square",
     None,

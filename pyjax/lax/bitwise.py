@@ -37,7 +37,8 @@ _BINARY = [
     ("mulhi", Opcode.MULHI, INTEGER),
 ]
 _table = {
-    name: define_nary(name, opcode, (accepts, accepts), ZERO_TANGENT) for name, opcode, accepts in _BINARY
+    name: define_nary(name, opcode, (accepts, accepts), ZERO_TANGENT)
+    for name, opcode, accepts in _BINARY
 }
 and_p, or_p, xor_p = _table["and"], _table["or"], _table["xor"]
 shift_left_p, mulhi_p = _table["shift_left"], _table["mulhi"]

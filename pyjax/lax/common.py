@@ -113,7 +113,9 @@ def fail(kind: type[Exception], what: str, why: str = "", fix: str = "") -> NoRe
     raise kind(four_parts(what, user_frame(), why, fix))
 
 
-def check_dtype(name: str, aval: ShapedArray, accepted: DtypeClass, position: int | None = None) -> None:
+def check_dtype(
+    name: str, aval: ShapedArray, accepted: DtypeClass, position: int | None = None
+) -> None:
     if aval.dtype not in accepted.members:
         where = "" if position is None else f" at position {position}"
         dtype = aval.dtype
@@ -181,11 +183,10 @@ def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
     strong = [a for x, a in zip(args, avals) if type(x) not in _PYTHON_SCALARS]
     if strong and len({a.dtype for a in strong}) == 1:
         target = strong[0].dtype
-        if all(
-            type(x) not in _PYTHON_SCALARS or _scalar_fits(x, target) for x in args
-        ):
+        if all(type(x) not in _PYTHON_SCALARS or _scalar_fits(x, target) for x in args):
             return tuple(
-                scalar_like(x, strong_value(args)) if type(x) in _PYTHON_SCALARS else x for x in args
+                scalar_like(x, strong_value(args)) if type(x) in _PYTHON_SCALARS else x
+                for x in args
             )
     texts = ", ".join(str(a.dtype) for a in avals)
     public = name if name.startswith("lax.") else f"lax.{name}"
@@ -379,9 +380,7 @@ def hlo_unary(opcode: Opcode) -> Callable[..., Instruction]:
     return rule
 
 
-def hlo_nary(
-    opcode: Opcode, attributes: Attributes = NO_ATTRIBUTES
-) -> Callable[..., Instruction]:
+def hlo_nary(opcode: Opcode, attributes: Attributes = NO_ATTRIBUTES) -> Callable[..., Instruction]:
     """Operands broadcast to the output's dimensions, then one instruction."""
 
     def rule(ctx: Any, *operands: Instruction, **params: Any) -> Instruction:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.primitive import Primitive
+from pyjax.core.structural import add_jaxvals
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import ZERO_TANGENT, FullJvp, Unsupported
@@ -41,7 +42,9 @@ def full_value(x: ArrayLike, value: complex) -> Array:
 # -- comparisons -----------------------------------------------------------------------------------
 
 
-def _define_comparison(name: str, direction: str, accepts: DtypeClass, total: bool = False) -> Primitive:
+def _define_comparison(
+    name: str, direction: str, accepts: DtypeClass, total: bool = False
+) -> Primitive:
     attributes = CompareAttributes(ComparisonDirection[direction], total)
     return define_nary(
         name,
@@ -126,7 +129,9 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> list[ShapedArray]
             fix="compare first, e.g. lax.gt(x, 0).",
         )
     if which.dtype == BOOL_DTYPE and len(cases) > 2:
-        fail(TypeError, f"select with boolean `which` supports at most two cases, got {len(cases)}.")
+        fail(
+            TypeError, f"select with boolean `which` supports at most two cases, got {len(cases)}."
+        )
     if which.shape and which.shape != first.shape:
         fail(
             TypeError,
@@ -191,7 +196,9 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
         middle = (low + high) // 2
         bound = builder.full(which.shape, middle)
         below = builder.compare(which, bound, ComparisonDirection.LT)
-        return builder.add(Opcode.SELECT, (below, choose(low, middle), choose(middle, high)), shape=shape)
+        return builder.add(
+            Opcode.SELECT, (below, choose(low, middle), choose(middle, high)), shape=shape
+        )
 
     return choose(0, len(cases))
 
@@ -255,6 +262,10 @@ def _inside(ans: Array, low: Array, x: Array, high: Array) -> Array:
     return select(lower, upper, full_value(upper, False))
 
 
+def _plus(total: Any, term: Array) -> Array:
+    return term if type(total) is ad.Zero else add_jaxvals(total, term)
+
+
 def _clamp_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     low, x, high = primals
     ans = clamp_p.bind1(low, x, high)
@@ -270,7 +281,7 @@ def _clamp_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[
     for t, mask in zip(tangents, masks):
         if type(t) is not ad.Zero:
             t = stretch(t, shape)
-            total = ad.add_tangents(total, select(mask(), t, full_value(t, 0)))
+            total = _plus(total, select(mask(), t, full_value(t, 0)))
     return [ans], [total]
 
 
@@ -311,5 +322,3 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """
     min, x, max = nary_operands("clamp", min, x, max)
     return clamp_p.bind1(min, x, max)
-
-

@@ -11,11 +11,16 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.structural import convert_element_type_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching, move_bdim
-from pyjax.interpreters.rules import ZERO_TANGENT, FullJvp, Unsupported, define_primitive, define_rules
+from pyjax.interpreters.rules import (
+    ZERO_TANGENT,
+    FullJvp,
+    Unsupported,
+    define_primitive,
+    define_rules,
+)
 from pyjax.lax.common import (
     BOOL_DTYPE,
     FLOATING,
-    INEXACT,
     Array,
     ArrayLike,
     aval_of,
@@ -25,7 +30,6 @@ from pyjax.lax.common import (
     hlo_unary,
     is_complex,
     is_inexact,
-    shape_of,
 )
 from xla_backend.hlo.attributes import ComparisonDirection, ReducePrecisionAttributes
 from xla_backend.hlo.opcode import Opcode
@@ -61,7 +65,9 @@ def _convert_transpose(cts: Sequence[Any], x: Any, **params: Any) -> list[Any]:
     ]
 
 
-def _convert_lowering(ctx: Any, x: Any, *, new_dtype: np.dtype, weak_type: bool, sharding: Any) -> Any:
+def _convert_lowering(
+    ctx: Any, x: Any, *, new_dtype: np.dtype, weak_type: bool, sharding: Any
+) -> Any:
     target = ctx.shapes_out[0].element_type
     builder = ctx.builder
     if target is x.shape.element_type:
@@ -91,7 +97,9 @@ def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) 
     dtype = aval.dtype if new_dtype is None else canonical_dtype(new_dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand
-    return convert_element_type_p.bind1(operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None)
+    return convert_element_type_p.bind1(
+        operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None
+    )
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -112,7 +120,9 @@ def _bits(dtype: np.dtype) -> int:
 
 
 def _bitcast_aval(x: ShapedArray, *, new_dtype: np.dtype) -> list[ShapedArray]:
-    if is_complex(x.dtype) != is_complex(new_dtype) or (x.dtype == BOOL_DTYPE) != (new_dtype == BOOL_DTYPE):
+    if is_complex(x.dtype) != is_complex(new_dtype) or (x.dtype == BOOL_DTYPE) != (
+        new_dtype == BOOL_DTYPE
+    ):
         fail(
             TypeError,
             f"bitcast_convert_type from {x.dtype} to {new_dtype} is not supported.",
@@ -211,5 +221,3 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     return reduce_precision_p.bind1(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
     )
-
-

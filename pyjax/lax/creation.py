@@ -120,7 +120,10 @@ def full_like(
     target = aval.shape if shape is None else canonical_shape(shape)
     weak = dtype is None and aval.weak_type
     if dtypes.is_extended(aval.dtype) and dtype is None:
-        fail(TypeError, f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.")
+        fail(
+            TypeError,
+            f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.",
+        )
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
     return convert(result, None, True) if weak else result
 

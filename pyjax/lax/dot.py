@@ -84,9 +84,15 @@ def _dot_general_aval(
                 f"{dimension_numbers}.",
                 "transpose an operand, or contract other dimensions.",
             )
-    for side, contract, batch in (("lhs", lhs_contract, lhs_batch), ("rhs", rhs_contract, rhs_batch)):
+    for side, contract, batch in (
+        ("lhs", lhs_contract, lhs_batch),
+        ("rhs", rhs_contract, rhs_batch),
+    ):
         if set(contract) & set(batch):
-            fail(TypeError, f"dot_general requires {side} batch and contracting dimensions to be disjoint.")
+            fail(
+                TypeError,
+                f"dot_general requires {side} batch and contracting dimensions to be disjoint.",
+            )
     shape = tuple(lhs.shape[d] for d in lhs_batch)
     shape += tuple(lhs.shape[d] for d in remaining(len(lhs.shape), lhs_contract, lhs_batch))
     shape += tuple(rhs.shape[d] for d in remaining(len(rhs.shape), rhs_contract, rhs_batch))
@@ -116,7 +122,10 @@ def _check_preferred(dtype: np.dtype, preferred: np.dtype) -> None:
             f"complex to complex; got {dtype}, {preferred}.",
         )
     if is_complex(dtype) and not is_complex(preferred):
-        fail(TypeError, f"`preferred_element_type` of a complex product must be complex, got {preferred}.")
+        fail(
+            TypeError,
+            f"`preferred_element_type` of a complex product must be complex, got {preferred}.",
+        )
 
 
 def _argsort(values: Sequence[int]) -> _Dims:
@@ -168,7 +177,9 @@ def _dot_general_transpose(
     return [result, None] if to_lhs else [None, result]
 
 
-def _dot_general_batching(axis_size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
+def _dot_general_batching(
+    axis_size: int, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any
+) -> Any:
     (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
 
@@ -320,9 +331,14 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
     """
     left, right = aval_of(lhs), aval_of(rhs)
     if left.ndim != right.ndim:
-        fail(ValueError, f"Arguments to batch_matmul must have same ndims, got {left.ndim}, {right.ndim}")
+        fail(
+            ValueError,
+            f"Arguments to batch_matmul must have same ndims, got {left.ndim}, {right.ndim}",
+        )
     if left.ndim < 2:
-        fail(ValueError, f"Arguments to batch_matmul must be at least 2D, got {left.ndim}, {right.ndim}")
+        fail(
+            ValueError,
+            f"Arguments to batch_matmul must be at least 2D, got {left.ndim}, {right.ndim}",
+        )
     batch = tuple(range(left.ndim - 2))
     return dot_general(lhs, rhs, (((left.ndim - 1,), (right.ndim - 2,)), (batch, batch)), precision)
-

@@ -34,7 +34,9 @@ class Tolerance:
 
     def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
         if atol < 0.0 or rtol < 0.0 or ulps < 0:
-            raise ValueError(f"Tolerances must be nonnegative, got atol={atol}, rtol={rtol}, ulps={ulps}")
+            raise ValueError(
+                f"Tolerances must be nonnegative, got atol={atol}, rtol={rtol}, ulps={ulps}"
+            )
         self.atol, self.rtol, self.ulps = atol, rtol, ulps
 
     def __eq__(self, other: object) -> bool:
@@ -93,7 +95,12 @@ def _round_lowering(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
 # name, opcode, accepted dtypes, tangent(g, ans, x)
 _UNARY = [
     ("exp", Opcode.EXPONENTIAL, INEXACT, lambda g, ans, x, accuracy: mul(g, ans)),
-    ("expm1", Opcode.EXPONENTIAL_MINUS_ONE, INEXACT, lambda g, ans, x, accuracy: mul(g, _one_plus(ans))),
+    (
+        "expm1",
+        Opcode.EXPONENTIAL_MINUS_ONE,
+        INEXACT,
+        lambda g, ans, x, accuracy: mul(g, _one_plus(ans)),
+    ),
     ("log1p", Opcode.LOG_PLUS_ONE, INEXACT, lambda g, ans, x, accuracy: div(g, _one_plus(x))),
     (
         "tanh",
@@ -101,7 +108,12 @@ _UNARY = [
         INEXACT,
         lambda g, ans, x, accuracy: mul(add(g, mul(g, ans)), _one_minus(ans)),
     ),
-    ("logistic", Opcode.LOGISTIC, INEXACT, lambda g, ans, x, accuracy: mul(g, mul(ans, _one_minus(ans)))),
+    (
+        "logistic",
+        Opcode.LOGISTIC,
+        INEXACT,
+        lambda g, ans, x, accuracy: mul(g, mul(ans, _one_minus(ans))),
+    ),
     ("sin", Opcode.SINE, INEXACT, lambda g, ans, x, accuracy: mul(g, cos(x))),
     ("cos", Opcode.COSINE, INEXACT, lambda g, ans, x, accuracy: neg(mul(g, sin(x)))),
     ("tan", Opcode.TAN, INEXACT, lambda g, ans, x, accuracy: mul(g, _one_plus(square(ans)))),
@@ -117,7 +129,12 @@ _UNARY = [
         lambda g, ans, x: mul(g, rsqrt(mul(sub(x, scalar_like(1, x)), _one_plus(x)))),
     ),
     ("atanh", Opcode.ATANH, INEXACT, lambda g, ans, x: div(div(g, _one_minus(x)), _one_plus(x))),
-    ("sqrt", Opcode.SQRT, INEXACT, lambda g, ans, x, accuracy: mul(g, div(scalar_like(0.5, x), ans))),
+    (
+        "sqrt",
+        Opcode.SQRT,
+        INEXACT,
+        lambda g, ans, x, accuracy: mul(g, div(scalar_like(0.5, x), ans)),
+    ),
     (
         "rsqrt",
         Opcode.RSQRT,
@@ -146,7 +163,9 @@ sin_p, cos_p, tan_p, asin_p, acos_p = (_table[n] for n in ("sin", "cos", "tan", 
 sinh_p, cosh_p, asinh_p, acosh_p, atanh_p = (
     _table[n] for n in ("sinh", "cosh", "asinh", "acosh", "atanh")
 )
-sqrt_p, rsqrt_p, cbrt_p, ceil_p, erf_p = (_table[n] for n in ("sqrt", "rsqrt", "cbrt", "ceil", "erf"))
+sqrt_p, rsqrt_p, cbrt_p, ceil_p, erf_p = (
+    _table[n] for n in ("sqrt", "rsqrt", "cbrt", "ceil", "erf")
+)
 
 exp2_p = define_unary(
     "exp2",

@@ -29,7 +29,6 @@ from pyjax.lax.common import (
 )
 from xla_backend.hlo.opcode import Opcode
 
-
 # The primitives that interpreters use are declared in core; the others are made here.
 _DECLARED = {p.name: p for p in vars(structural).values() if isinstance(p, Primitive)}
 

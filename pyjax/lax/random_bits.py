@@ -42,7 +42,12 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
 UINT32 = np.dtype(np.uint32)
-UINT_OF_WIDTH = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: UINT32, 64: np.dtype(np.uint64)}
+UINT_OF_WIDTH = {
+    8: np.dtype(np.uint8),
+    16: np.dtype(np.uint16),
+    32: UINT32,
+    64: np.dtype(np.uint64),
+}
 
 # -- threefry2x32 ----------------------------------------------------------------------------------
 
@@ -218,7 +223,10 @@ def rng_bit_generator(
     """
     kind = np.dtype(canonical_dtype(dtype))
     if kind not in UINT_OF_WIDTH.values():
-        fail(TypeError, f"rng_bit_generator: unsupported dtype {kind}; use uint8, uint16, uint32 or uint64.")
+        fail(
+            TypeError,
+            f"rng_bit_generator: unsupported dtype {kind}; use uint8, uint16, uint32 or uint64.",
+        )
     new_key, bits = rng_bit_generator_p.bind(
         key,
         shape=canonical_shape(shape),
@@ -232,9 +240,14 @@ def rng_bit_generator(
 # -- rng_uniform -----------------------------------------------------------------------------------
 
 
-def _rng_uniform_aval(a: ShapedArray, b: ShapedArray, *, shape: tuple[int, ...]) -> list[ShapedArray]:
+def _rng_uniform_aval(
+    a: ShapedArray, b: ShapedArray, *, shape: tuple[int, ...]
+) -> list[ShapedArray]:
     if a.dtype != b.dtype:
-        fail(ValueError, f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}.")
+        fail(
+            ValueError,
+            f"Arguments to rng_uniform must have identical dtypes, got {a.dtype} and {b.dtype}.",
+        )
     if a.shape or b.shape:
         fail(
             ValueError,

@@ -152,7 +152,9 @@ def _threefry_split(keys: Array, shape: tuple[int, ...]) -> Array:
         return stack(_hash_counters(keys, shape), -1)
     count = 2 * math.prod(shape)
     return _per_key(
-        lambda k1, k2: reshape(hash_pairs(k1, k2, iota(UINT32, count)), (*shape, 2)), keys, (*shape, 2)
+        lambda k1, k2: reshape(hash_pairs(k1, k2, iota(UINT32, count)), (*shape, 2)),
+        keys,
+        (*shape, 2),
     )
 
 
@@ -361,7 +363,9 @@ def _bits_aval(keys: ShapedArray, *, bit_width: int, shape: tuple[int, ...]) -> 
 random_bits_p = _define_on_keys(
     "random_bits",
     _bits_aval,
-    lambda keys, *, bit_width, shape: _impl_of(keys).random_bits(_unwrapped(keys), bit_width, shape),
+    lambda keys, *, bit_width, shape: _impl_of(keys).random_bits(
+        _unwrapped(keys), bit_width, shape
+    ),
     lambda axis_size, args, dims, **params: _batch_first(random_bits_p.bind)(
         axis_size, args, dims, **params
     ),

@@ -75,7 +75,10 @@ def _reduction_aval(name: str, accepts: DtypeClass) -> Callable[..., list[Shaped
     def rule(x: ShapedArray, *, axes: tuple[int, ...], **params: Any) -> list[ShapedArray]:
         if x.dtype not in accepts.members:
             if accepts is LOGICAL:
-                fail(TypeError, f"logical reduction requires operand dtype bool or int, got {x.dtype}.")
+                fail(
+                    TypeError,
+                    f"logical reduction requires operand dtype bool or int, got {x.dtype}.",
+                )
             if accepts is NUMBER:
                 fail(
                     TypeError,
@@ -188,7 +191,9 @@ def _define_reduction(name: str, opcode: Opcode, accepts: DtypeClass, jvp: Any) 
 # -- sum, prod, max, min ---------------------------------------------------------------------------
 
 
-def _reduce_sum_transpose(cts: Sequence[Any], x: Any, *, axes: tuple[int, ...], out_sharding: Any) -> list:
+def _reduce_sum_transpose(
+    cts: Sequence[Any], x: Any, *, axes: tuple[int, ...], out_sharding: Any
+) -> list:
     (ct,) = cts
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]

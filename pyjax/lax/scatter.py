@@ -427,7 +427,7 @@ def _scatter_mul_jvp(
             )
         zeros = zeros_like_aval(aval_of(out))
         part = mul(x, _scatter_add_like(zeros, indices, g_updates, params))
-        total = ad.add_tangents(total, part)
+        total = part if type(total) is ad.Zero else ad.add_jaxvals(total, part)
     return [out], [total]
 
 

@@ -19,7 +19,6 @@ from pyjax.interpreters.rules import LINEAR, define_rules
 from pyjax.lax.common import (
     Array,
     ArrayLike,
-    aval_of,
     canonical_axis,
     canonical_dims,
     canonical_shape,
@@ -129,7 +128,11 @@ define_rules(
 
 
 def broadcast_in_dim(
-    operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+    operand: ArrayLike,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Broadcast so that operand dimension i becomes output dimension broadcast_dimensions[i].
 
@@ -175,7 +178,9 @@ def _reshape_aval(
     return [ShapedArray(new_sizes, x.dtype, x.weak_type)]
 
 
-def _reshape_transpose(cts: Sequence[Any], x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> list:
+def _reshape_transpose(
+    cts: Sequence[Any], x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any
+) -> list:
     (ct,) = cts
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]
@@ -186,12 +191,20 @@ def _reshape_transpose(cts: Sequence[Any], x: Any, *, new_sizes: Any, dimensions
 
 
 def _reshape_batching(
-    axis_size: int, args: Sequence[Array], dims: Sequence[int], *, new_sizes: Any, dimensions: Any, sharding: Any
+    axis_size: int,
+    args: Sequence[Array],
+    dims: Sequence[int],
+    *,
+    new_sizes: Any,
+    dimensions: Any,
+    sharding: Any,
 ) -> Any:
     x = move_bdim(args[0], dims[0], 0)
     if dimensions is not None:
         dimensions = (0, *(d + 1 for d in dimensions))
-    return reshape_p.bind(x, new_sizes=(axis_size, *new_sizes), dimensions=dimensions, sharding=None), [0]
+    return reshape_p.bind(
+        x, new_sizes=(axis_size, *new_sizes), dimensions=dimensions, sharding=None
+    ), [0]
 
 
 def _reshape_lowering(ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> Any:
@@ -253,7 +266,9 @@ def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(inverse)
 
 
-def _transpose_batching(axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]) -> Any:
+def _transpose_batching(
+    axis_size: int, args: Any, dims: Any, *, permutation: tuple[int, ...]
+) -> Any:
     (x,), (d,) = args, dims
     moved = (d, *(p + (p >= d) for p in permutation))
     return transpose_p.bind(x, permutation=moved), [0]
@@ -359,7 +374,9 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
       ValueError: a dimension is repeated, out of range or not of size 1.
     """
     ndim = len(shape_of(array))
-    dims = tuple(sorted(canonical_axis("squeeze", d, ndim) for d in canonical_dims("squeeze", dimensions)))
+    dims = tuple(
+        sorted(canonical_axis("squeeze", d, ndim) for d in canonical_dims("squeeze", dimensions))
+    )
     if len(set(dims)) != len(dims):
         fail(ValueError, f"dimensions are not unique: {dims}")
     if not dims and hasattr(array, "aval"):

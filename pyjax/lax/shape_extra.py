@@ -47,7 +47,9 @@ def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis
     return [concatenate([ad.instantiate_zeros(ct) for ct in cts], axis)]
 
 
-def _split_batching(axis_size: int, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
+def _split_batching(
+    axis_size: int, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int
+) -> Any:
     (x,), (d,) = args, dims
     outs = split_p.bind(x, sizes=sizes, axis=axis + (axis >= d))
     return outs, [d] * len(outs)
@@ -90,7 +92,10 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> Sequence[A
 
 def _tile_aval(x: ShapedArray, *, reps: tuple[int, ...]) -> list[ShapedArray]:
     if len(reps) != len(x.shape):
-        fail(ValueError, f"tile reps must have one entry per dimension, got {reps} for {x.str_short()}.")
+        fail(
+            ValueError,
+            f"tile reps must have one entry per dimension, got {reps} for {x.str_short()}.",
+        )
     return [x.update(shape=tuple(n * r for n, r in zip(x.shape, reps)))]
 
 
@@ -134,7 +139,10 @@ def _stack_aval(*avals: ShapedArray, axis: int) -> list[ShapedArray]:
     first = avals[0]
     for aval in avals:
         if aval.shape != first.shape:
-            fail(TypeError, f"stack: all operands must have the same shape, got {[a.shape for a in avals]}.")
+            fail(
+                TypeError,
+                f"stack: all operands must have the same shape, got {[a.shape for a in avals]}.",
+            )
         if aval.dtype != first.dtype:
             fail(
                 TypeError,
@@ -242,7 +250,9 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
             ValueError,
             f"Invalid dimension range passed to collapse: {shape}[{start_dimension}:{stop_dimension}]",
         )
-    return reshape(operand, (*shape[:start], int(np.prod(shape[start:stop], dtype=int)), *shape[stop:]))
+    return reshape(
+        operand, (*shape[:start], int(np.prod(shape[start:stop], dtype=int)), *shape[stop:])
+    )
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:

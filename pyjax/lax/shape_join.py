@@ -34,7 +34,10 @@ def _concatenate_aval(*avals: ShapedArray, dimension: int) -> list[ShapedArray]:
             fix="reshape or lax.expand_dims the smaller ones.",
         )
     if not 0 <= dimension < len(first.shape):
-        fail(TypeError, f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.")
+        fail(
+            TypeError,
+            f"concatenate dimension out of bounds: dimension {dimension} for shapes {shapes}.",
+        )
     total = 0
     for aval in avals:
         total += aval.shape[dimension]
@@ -241,6 +244,7 @@ def pad(
     """
     operand, padding_value = nary_operands("pad", operand, padding_value)
     config = tuple(
-        (operator.index(lo), operator.index(hi), operator.index(inner)) for lo, hi, inner in padding_config
+        (operator.index(lo), operator.index(hi), operator.index(inner))
+        for lo, hi, inner in padding_config
     )
     return pad_p.bind1(operand, padding_value, padding_config=config)

@@ -104,7 +104,9 @@ def _sort_aval(
     return list(avals)
 
 
-def _hlo_sort(ctx: Any, operands: Sequence[Any], avals: Any, dimension: int, stable: bool, less: Any) -> list:
+def _hlo_sort(
+    ctx: Any, operands: Sequence[Any], avals: Any, dimension: int, stable: bool, less: Any
+) -> list:
     builder = ctx.builder
     scalars = [ShapedArray((), a.dtype) for a in avals for _ in range(2)]
     shapes = [x.shape for x in operands]
@@ -121,12 +123,19 @@ def _hlo_sort(ctx: Any, operands: Sequence[Any], avals: Any, dimension: int, sta
     return [builder.get_tuple_element(result, i) for i in range(len(shapes))]
 
 
-def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
+def _sort_lowering(
+    ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
+) -> list[Any]:
     return _hlo_sort(ctx, operands, ctx.avals_in, dimension, is_stable, _comparator(num_keys))
 
 
 def _sort_jvp(
-    primals: Sequence[Array], tangents: Sequence[Any], *, dimension: int, is_stable: bool, num_keys: int
+    primals: Sequence[Array],
+    tangents: Sequence[Any],
+    *,
+    dimension: int,
+    is_stable: bool,
+    num_keys: int,
 ) -> tuple[list[Any], list[Any]]:
     shape = shape_of(primals[0])
     order = broadcasted_iota(np.int32, shape, dimension)
@@ -161,7 +170,10 @@ sort_p = define(
 
 
 def sort(
-    operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+    operand: ArrayLike | Sequence[ArrayLike],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
 ) -> Any:
     """Sort along a dimension, ascending.
 
@@ -224,7 +236,8 @@ def _largest_lowering(ctx: Any, x: Any, axis: int, less: Any) -> list[Any]:
     limits = ctx.shapes_out[0].dimensions
     attributes = SliceAttributes((0,) * len(limits), limits, (1,) * len(limits))
     return [
-        builder.add(Opcode.SLICE, (v,), attributes, shape=s) for v, s in zip(ordered, ctx.shapes_out)
+        builder.add(Opcode.SLICE, (v,), attributes, shape=s)
+        for v, s in zip(ordered, ctx.shapes_out)
     ]
 
 
@@ -270,12 +283,16 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
 # -- approx_top_k ----------------------------------------------------------------------------------
 
 
-def _approx_aval(x: ShapedArray, *, k: int, reduction_dimension: int, **params: Any) -> list[ShapedArray]:
+def _approx_aval(
+    x: ShapedArray, *, k: int, reduction_dimension: int, **params: Any
+) -> list[ShapedArray]:
     axis = reduction_dimension % len(x.shape)
     return _top_k_aval(x, k=k, axis=axis)
 
 
-def _approx_lowering(ctx: Any, x: Any, *, reduction_dimension: int, is_max_k: bool, **params: Any) -> Any:
+def _approx_lowering(
+    ctx: Any, x: Any, *, reduction_dimension: int, is_max_k: bool, **params: Any
+) -> Any:
     axis = reduction_dimension % x.shape.rank
     return _largest_lowering(ctx, x, axis, _greater if is_max_k else _comparator(1))
 
@@ -292,7 +309,9 @@ def _approx_jvp(
     return [values, indices], [take_along(t, indices, axis), no_index_tangent]
 
 
-def _approx_batching(axis_size: int, args: Any, dims: Any, *, reduction_dimension: int, **params: Any) -> Any:
+def _approx_batching(
+    axis_size: int, args: Any, dims: Any, *, reduction_dimension: int, **params: Any
+) -> Any:
     x = move_bdim(args[0], dims[0], 0)
     axis = reduction_dimension % (len(shape_of(x)) - 1) + 1
     return approx_top_k_p.bind(x, reduction_dimension=axis, **params), [0, 0]
@@ -343,7 +362,13 @@ def approx_max_k(
 ) -> tuple[Array, Array]:
     """The k largest along a dimension, and their indices. Exact here: `recall_target` is always met."""
     return _approx(
-        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, True
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        True,
     )
 
 
@@ -357,5 +382,11 @@ def approx_min_k(
 ) -> tuple[Array, Array]:
     """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always met."""
     return _approx(
-        operand, k, reduction_dimension, recall_target, reduction_input_size_override, aggregate_to_topk, False
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        False,
     )

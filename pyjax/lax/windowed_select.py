@@ -17,6 +17,7 @@ from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_rules
+from pyjax.lax.arithmetic import add
 from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, fail
 from pyjax.lax.compare import ge_p, select
 from pyjax.lax.gather_scatter_types import combiner_jaxpr
@@ -188,12 +189,8 @@ def _select_and_scatter_add_lowering(
     ctx: Any, source: Any, x: Any, *, select_prim: Primitive, **params: Any
 ) -> Any:
     init = ctx.builder.constant(np.zeros((), ctx.avals_out[0].dtype))
-    from_add = _scalar_function(combiner_jaxpr(_add, ctx.avals_out[0].dtype), ())
+    from_add = _scalar_function(combiner_jaxpr(add, ctx.avals_out[0].dtype), ())
     return _emit_select_and_scatter(ctx, x, source, init, select_prim.bind1, from_add, params)
-
-
-def _add(x: Array, y: Array) -> Array:
-    return ad.add_tangents(x, y)
 
 
 define_rules(

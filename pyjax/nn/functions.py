@@ -1,4 +1,6 @@
-"""Activation functions and the softmax family. Compositions of pyjax.numpy and lax; no primitives here."""
+"""Activation functions and the softmax family. Compositions of pyjax.numpy and lax; no primitives
+here.
+"""
 
 from __future__ import annotations
 
@@ -357,7 +359,8 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are computed unless given.
+    """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are computed unless
+    given.
 
     `algorithm`: "fast" takes E[x²] - E[x]² as the variance (one pass), "exact" E[(x - E[x])²].
     """
@@ -378,7 +381,8 @@ def standardize(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int | Sequence[int] = -1
 ) -> Array:
-    """Rows of the identity: 1 at the position each integer names, else 0; zeros for an index out of range.
+    """Rows of the identity: 1 at the position each integer names, else 0; zeros for an index out of
+    range.
 
     Args:
       x: integer, any shape.
@@ -423,7 +427,8 @@ def dot_product_attention(
     """softmax(query · keyᵀ · scale + bias) · value over heads (Vaswani et al. 2017).
 
     Args:
-      query: [..., T, N, H].  key, value: [..., S, K, H], where N is a multiple of K (grouped queries).
+      query: [..., T, N, H].  key, value: [..., S, K, H], where N is a multiple of K (grouped
+        queries).
       bias, mask: broadcastable to [..., N, T, S]; True in `mask` means attend.
       scale: default 1/sqrt(H).
       is_causal: position t attends to s ≤ t only.
@@ -443,9 +448,7 @@ def dot_product_attention(
         raise ValueError(f"{heads} query heads are no multiple of {groups} key heads")
     scale = 1.0 / np.sqrt(width) if scale is None else scale
     grouped = query.reshape(*query.shape[:-2], groups, heads // groups, width)
-    scores = jnp.einsum(
-        "...tkgh,...skh->...kgts", grouped, key, preferred_element_type=jnp.float32
-    )
+    scores = jnp.einsum("...tkgh,...skh->...kgts", grouped, key, preferred_element_type=jnp.float32)
     scores = scores.reshape(*scores.shape[:-4], heads, length, keys) * scale
     if bias is not None:
         scores = scores + bias

@@ -43,7 +43,9 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     """Every element is `value`."""
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         return jnp.full(shape, value, dtype=_dtype(dtype, default))
 
     return init
@@ -53,7 +55,9 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Uniform on [0, scale)."""
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         kind = _dtype(dtype, default)
         return random.uniform(key, shape, kind) * jnp.array(scale, kind)
 
@@ -64,7 +68,9 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     """Normal with mean 0 and the given standard deviation."""
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         kind = _dtype(dtype, default)
         return random.normal(key, shape, kind) * jnp.array(stddev, kind)
 
@@ -77,7 +83,9 @@ def truncated_normal(
     """stddev times a standard normal restricted to (lower, upper)."""
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         kind = _dtype(dtype, default)
         return random.truncated_normal(key, lower, upper, shape, kind) * jnp.array(stddev, kind)
 
@@ -91,7 +99,7 @@ def _as_axes(axes: Dims) -> tuple[int, ...]:
 def _fans(
     shape: Sequence[int], in_axis: Dims, out_axis: Dims, batch_axis: Dims
 ) -> tuple[float, float]:
-    """Numbers of inputs and outputs of one unit; axes in none of the lists are a receptive field."""
+    """Inputs and outputs of one unit; axes in none of the lists are a receptive field."""
     if len(shape) <= 1:
         raise ValueError(
             f"fan-in and fan-out need at least 2 dimensions, got shape {tuple(shape)}; "
@@ -123,7 +131,8 @@ def variance_scaling(
     Args:
       scale: positive factor.
       mode: n is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
-      distribution: "truncated_normal", "normal" or "uniform" (complex dtypes: normal distributions in the plane).
+      distribution: "truncated_normal", "normal" or "uniform" (complex dtypes: normal
+        distributions in the plane).
       in_axis, out_axis, batch_axis: which axes of the shape count as what.
     Raises:
       ValueError: unknown mode or distribution, or at a call a shape with fewer than 2 dimensions.
@@ -136,7 +145,9 @@ def variance_scaling(
         "fan_geo_avg": lambda i, o: math.sqrt(i * o),
     }
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         if mode not in modes:
             raise ValueError(f"invalid mode {mode!r}: it must be one of {', '.join(modes)}")
         kind = _dtype(dtype, default)
@@ -156,7 +167,8 @@ def variance_scaling(
             stddev = jnp.sqrt(variance) / jnp.array(0.95311164380491208, variance.dtype)
             return _complex_truncated_normal(key, 2, shape, kind) * stddev.astype(kind)
         raise ValueError(
-            f"invalid distribution {distribution!r}: it must be 'truncated_normal', 'normal' or 'uniform'"
+            f"invalid distribution {distribution!r}: "
+            "it must be 'truncated_normal', 'normal' or 'uniform'"
         )
 
     return init
@@ -193,7 +205,11 @@ def _scaled(scale: float, mode: str, distribution: str, name: str, doc: str) -> 
 
 
 glorot_uniform = _scaled(
-    1.0, "fan_avg", "uniform", "glorot_uniform", "Uniform, variance 1/fan_avg (Glorot & Bengio 2010)."
+    1.0,
+    "fan_avg",
+    "uniform",
+    "glorot_uniform",
+    "Uniform, variance 1/fan_avg (Glorot & Bengio 2010).",
 )
 glorot_normal = _scaled(
     1.0,
@@ -229,12 +245,15 @@ kaiming_normal = he_normal
 
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Random (semi-)orthogonal matrices times `scale`; axes other than `column_axis` are flattened to rows
+    """Random (semi-)orthogonal matrices times `scale`; axes other than `column_axis` are flattened
+    to rows
     (Saxe et al. 2013).
     """
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         kind = _dtype(dtype, default)
         if len(shape) < 2:
             raise ValueError(f"orthogonal needs at least 2 dimensions, got shape {tuple(shape)}")
@@ -254,19 +273,26 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Convolution kernels that are zero but for an orthogonal matrix at the centre (Xiao et al. 2018).
+    """Convolution kernels that are zero but for an orthogonal matrix at the centre (Xiao et al.
+    2018).
 
-    The shape has 3, 4 or 5 dimensions: spatial ones, then input and output features (inputs ≤ outputs).
+    The shape has 3, 4 or 5 dimensions: spatial ones, then input and output features (inputs ≤
+      outputs).
     """
     default = dtype
 
-    def init(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         kind = _dtype(dtype, default)
         if len(shape) not in (3, 4, 5):
-            raise ValueError(f"delta_orthogonal needs 3, 4 or 5 dimensions, got shape {tuple(shape)}")
+            raise ValueError(
+                f"delta_orthogonal needs 3, 4 or 5 dimensions, got shape {tuple(shape)}"
+            )
         if shape[-1] < shape[-2]:
             raise ValueError(
-                f"delta_orthogonal needs at least as many outputs as inputs, got shape {tuple(shape)}"
+                f"delta_orthogonal needs at least as many outputs as inputs, "
+                f"got shape {tuple(shape)}"
             )
         matrix = orthogonal(scale, column_axis, kind)(key, shape[-2:])
         centre = tuple((k - 1) // 2 for k in shape[:-2])

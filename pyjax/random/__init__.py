@@ -1,4 +1,4 @@
-"""Random numbers from explicit keys: the same key always gives the same numbers, with JAX's bits."""
+"""Random numbers from explicit keys: the same key gives the same numbers, with JAX's bits."""
 
 from pyjax.random.distributions import (
     ball,

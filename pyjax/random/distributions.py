@@ -214,7 +214,8 @@ def _gamma_impl(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Arra
     keys = split(key, max(count, 1))[:count]
     flat = jnp.broadcast_to(alpha, shape).reshape(count)
     samples = vmap(lambda k, a: _gamma_one(k, a, log_space))(keys, lax.stop_gradient(flat))
-    # The derivative of a sample with respect to alpha at a fixed quantile (implicit reparametrisation,
+    # The derivative of a sample with respect to alpha at a fixed quantile (implicit
+    # reparametrisation,
     # Figurnov et al. 2018).
     value = lax.exp(samples) if log_space else samples
     slope = lax.random_gamma_grad(lax.stop_gradient(flat), lax.stop_gradient(value))
@@ -358,7 +359,8 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors with the given mean [..., n] and covariance [..., n, n].
 
-    `method`: "cholesky" (needs a positive definite covariance), "eigh" or "svd" (semi-definite is enough).
+    `method`: "cholesky" (needs a positive definite covariance), "eigh" or "svd" (semi-definite is
+      enough).
     """
     if method not in ("cholesky", "eigh", "svd"):
         raise ValueError(f"method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
@@ -366,7 +368,8 @@ def multivariate_normal(
     kind = mean.dtype if dtype is None else float_dtype("multivariate_normal", dtype)
     if mean.ndim < 1 or cov.ndim < 2 or cov.shape[-2:] != mean.shape[-1:] * 2:
         raise ValueError(
-            f"multivariate_normal needs mean [..., n] and cov [..., n, n], got {mean.shape} and {cov.shape}"
+            f"multivariate_normal needs mean [..., n] and cov [..., n, n], "
+            f"got {mean.shape} and {cov.shape}"
         )
     batch = np.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
     target = batch if shape is None else as_shape("multivariate_normal", shape)
@@ -471,9 +474,7 @@ def _poisson_impl(key: Array, rate: Array) -> Array:
 _poisson = jit(_poisson_impl)
 
 
-def binomial(
-    key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None
-) -> Array:
+def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Array:
     """Number of successes in `n` trials with probability `p`, as floats.
 
     By inversion through geometric gaps, O(n·min(p, 1-p)) steps; nan for n < 0 or p outside [0, 1].
@@ -512,7 +513,9 @@ def multinomial(
     dtype: Any = None,
     unroll: int = 1,
 ) -> Array:
-    """Counts of `n` draws over the categories of `p`'s last axis (conditional binomials), as floats."""
+    """Counts of `n` draws over the categories of `p`'s last axis (conditional binomials), as
+    floats.
+    """
     kind = float_dtype("multinomial", dtype)
     p = jnp.asarray(p, kind)
     n = jnp.asarray(n, kind)

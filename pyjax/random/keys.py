@@ -1,6 +1,7 @@
 """Random keys: making, splitting, folding in data, and their bits.
 
-A typed key (`key(seed)`) is a scalar array of a key dtype; a raw key (`PRNGKey(seed)`) is its uint32 data. All
+A typed key (`key(seed)`) is a scalar array of a key dtype; a raw key (`PRNGKey(seed)`) is its
+uint32 data. All
 functions take both; raw keys belong to the default implementation.
 """
 
@@ -14,24 +15,32 @@ import pyjax.numpy as jnp
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.errors import four_parts
+from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.source_info import user_frame
 from pyjax.lax import random_keys
 
 Array = Any
 
 
-def _impl_name(impl: Any) -> str:
-    """Name of an implementation: None is the default; a KeyDType or a name."""
+def resolve_impl(impl: Any) -> random_keys.PRNGImpl:
+    """An implementation: None is the configured one; else a name, a key dtype or the implementation
+    itself.
+
+    Raises:
+      ValueError: unknown name.
+    """
     if impl is None:
-        return options.default_prng_impl.value
-    if dtypes.issubdtype(impl, dtypes.prng_key):
-        return random_keys.impl_of_dtype(impl)
-    name = str(impl)
-    if name not in random_keys.IMPLEMENTATIONS:
+        impl = options.default_prng_impl.value
+    if isinstance(impl, random_keys.PRNGImpl):
+        return impl
+    if isinstance(impl, KeyDType):
+        return impl.impl
+    found = random_keys.prngs.get(str(impl))
+    if found is None:
         raise ValueError(
-            f"unknown PRNG implementation {impl!r}; known: {', '.join(random_keys.IMPLEMENTATIONS)}"
+            f"unknown PRNG implementation {impl!r}; known: {', '.join(random_keys.prngs)}"
         )
-    return name
+    return found
 
 
 def _is_typed(key: Any) -> bool:
@@ -49,20 +58,20 @@ def typed_key(name: str, key: Any) -> tuple[Array, bool]:
     if key is None or isinstance(key, (bool, int, float)):
         raise _bad_key(name, key, f"got {key!r}")
     data = jnp.asarray(key)
-    shape = random_keys.key_shape(_impl_name(None))
+    shape = resolve_impl(None).key_shape
     if data.dtype != np.uint32 or data.shape[data.ndim - len(shape) :] != shape:
         raise _bad_key(name, key, f"got {data.aval.str_short()}")
-    return random_keys.random_wrap(data, impl=_impl_name(None)), True
+    return random_keys.random_wrap(data, impl=resolve_impl(None)), True
 
 
 def _bad_key(name: str, key: Any, got: str) -> TypeError:
-    shape = random_keys.key_shape(_impl_name(None))
+    shape = resolve_impl(None).key_shape
     return TypeError(
         four_parts(
             f"{name} needs a random key, {got}",
             user_frame(),
             f"a key is made by pyjax.random.key(seed), or is raw uint32{list(shape)} data",
-            f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use (see split)",
+            f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use",
         )
     )
 
@@ -97,7 +106,8 @@ def _seed_array(seed: Any) -> Array:
         raise TypeError(f"a seed must be an integer, got {array.aval.str_short()}")
     if array.ndim:
         raise TypeError(
-            f"a seed must be a scalar, got {array.aval.str_short()}; use pyjax.vmap(pyjax.random.key)"
+            f"a seed must be a scalar, got {array.aval.str_short()}; "
+            "use pyjax.vmap(pyjax.random.key)"
         )
     offset = options.random_seed_offset.value
     return array + offset if offset else array
@@ -116,7 +126,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     ()
     """
     chosen = impl if impl is not None else dtype
-    return random_keys.random_seed(_seed_array(seed), impl=_impl_name(chosen))
+    return random_keys.random_seed(_seed_array(seed), impl=resolve_impl(chosen))
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
@@ -131,11 +141,13 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Typed keys from their uint32 data, whose trailing dimensions are one key's."""
     chosen = impl if impl is not None else dtype
-    return random_keys.random_wrap(jnp.asarray(key_bits_array), impl=_impl_name(chosen))
+    return random_keys.random_wrap(jnp.asarray(key_bits_array), impl=resolve_impl(chosen))
 
 
 def key_data(keys: Any) -> Array:
-    """uint32 data of keys: the keys' shape followed by one key's shape; raw keys are returned as they are."""
+    """uint32 data of keys: the keys' shape followed by one key's shape; raw keys are returned as
+    they are.
+    """
     if _is_typed(keys):
         return random_keys.random_unwrap(keys)
     typed_key("key_data", keys)
@@ -145,12 +157,12 @@ def key_data(keys: Any) -> Array:
 def key_impl(keys: Any) -> str:
     """Name of the implementation of keys."""
     typed, _ = typed_key("key_impl", keys)
-    return random_keys.impl_of_dtype(typed.dtype)
+    return typed.dtype.impl.name
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
     """The dtype of typed keys of an implementation (default: the configured one)."""
-    return random_keys.key_dtype(_impl_name(impl_spec))
+    return KeyDType(resolve_impl(impl_spec))
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:

@@ -1,4 +1,6 @@
-"""The basic distributions. Bits equal JAX's for the same key: each function uses the key the same way."""
+"""The basic distributions. Bits equal JAX's for the same key: each function uses the key the same
+way.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def as_shape(name: str, shape: Any) -> Shape:
 
 
 def result_shape(name: str, shape: Shape | None, *params: Any) -> Shape:
-    """`shape`, or if it is None the parameters' broadcast shape; the parameters must fit into it."""
+    """`shape`, or the parameters' broadcast shape; the parameters must fit into it."""
     joint = np.broadcast_shapes(*(np.shape(p) for p in params))
     if shape is None:
         return joint
@@ -84,7 +86,9 @@ def uniform(
 def _uniform_impl(key: Array, shape: Shape, dtype: np.dtype, minval: Any, maxval: Any) -> Array:
     low = lax.convert_element_type(minval, dtype)
     high = lax.convert_element_type(maxval, dtype)
-    low, high = (jnp.broadcast_to(v, (1,) * (len(shape) - jnp.ndim(v)) + jnp.shape(v)) for v in (low, high))
+    low, high = (
+        jnp.broadcast_to(v, (1,) * (len(shape) - jnp.ndim(v)) + jnp.shape(v)) for v in (low, high)
+    )
     info = dtypes.finfo(dtype)
     width = max(8, info.bits)
     # The mantissa filled with random bits under the exponent of 1 gives [1, 2).
@@ -175,10 +179,8 @@ def _clip_convert(value: Any, lowest: int, highest: int, dtype: np.dtype) -> Arr
 _randint = jit(_randint_impl, static_argnames=("shape", "dtype"))
 
 
-def normal(
-    key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
-) -> Array:
-    """Standard normal values; for a complex dtype, real and imaginary part have variance 1/2 each."""
+def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Standard normal values; complex ones have variance 1/2 in each part."""
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.inexact):
         raise ValueError(f"normal needs a floating or complex dtype, got {kind}")
@@ -214,7 +216,8 @@ def bernoulli(
 ) -> Array:
     """Booleans that are True with probability `p`.
 
-    `mode`: "low" compares one uniform value with p; "high" uses two, for probabilities below 2**-23.
+    `mode`: "low" compares one uniform value with p; "high" uses two, for probabilities below
+      2**-23.
     """
     if mode not in ("low", "high"):
         raise ValueError(f"mode must be 'low' or 'high', got {mode!r}")
@@ -301,7 +304,9 @@ def truncated_normal(
     return _truncated_normal(scalar_key("truncated_normal", key), lower, upper, target, kind)
 
 
-def _truncated_normal_impl(key: Array, lower: Any, upper: Any, shape: Shape, dtype: np.dtype) -> Array:
+def _truncated_normal_impl(
+    key: Array, lower: Any, upper: Any, shape: Shape, dtype: np.dtype
+) -> Array:
     root2 = np.array(math.sqrt(2), dtype)
     lower = lax.convert_element_type(lower, dtype)
     upper = lax.convert_element_type(upper, dtype)
@@ -348,7 +353,9 @@ def categorical(
     scalar = scalar_key("categorical", key)
     if replace:
         noise = gumbel(scalar, prefix + logits.shape, logits.dtype, mode=mode)
-        return jnp.argmax(noise + jnp.expand_dims(logits, tuple(range(len(prefix)))), axis=len(prefix) + axis)
+        return jnp.argmax(
+            noise + jnp.expand_dims(logits, tuple(range(len(prefix)))), axis=len(prefix) + axis
+        )
     count = math.prod(prefix)
     if count > logits.shape[axis]:
         raise ValueError(
@@ -458,5 +465,3 @@ def rademacher(
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     flips = bernoulli(scalar_key("rademacher", key), 0.5, as_shape("rademacher", shape))
     return (2 * flips.astype(kind) - 1).astype(kind)
-
-

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
 from pyjax._config import config, options
 from pyjax._config.kinds import Bool, Enum, Int
 from pyjax._config.registry import (
@@ -58,7 +57,9 @@ def test_update_by_every_spelling(spelling: str, restore: None) -> None:
 
 
 def test_unknown_name_suggests() -> None:
-    with pytest.raises(AttributeError, match="unrecognized config option.*Did you mean 'jax_enable_x64'"):
+    with pytest.raises(
+        AttributeError, match=r"unrecognized config option.*Did you mean 'jax_enable_x64'"
+    ):
         config.update("jax_enable_x46", True)
     with pytest.raises(AttributeError, match="unrecognized config option"):
         _ = config.jax_no_such_thing_at_all
@@ -67,13 +68,19 @@ def test_unknown_name_suggests() -> None:
 @pytest.mark.parametrize(
     "name, value, message",
     [
-        ("jax_enable_x64", "maybe", r"bad value 'maybe' for option jax_enable_x64 \(config.update.*boolean"),
+        (
+            "jax_enable_x64",
+            "maybe",
+            r"bad value 'maybe' for option jax_enable_x64 \(config.update.*boolean",
+        ),
         ("jax_numpy_rank_promotion", "rais", "one of 'allow', 'warn', 'raise'"),
         ("jax_random_seed_offset", "x", "an integer"),
         ("jax_persistent_cache_min_compile_time_secs", "soon", "a number"),
     ],
 )
-def test_bad_values_name_option_value_source_and_choices(name: str, value: str, message: str) -> None:
+def test_bad_values_name_option_value_source_and_choices(
+    name: str, value: str, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         config.update(name, value)
 
@@ -112,11 +119,17 @@ config.update("random_seed_offset", 7)
 print(config.jax_random_seed_offset)
 """
     result = run_python(
-        code, "--jax_random_seed_offset=6", "--unrelated=1", JAX_RANDOM_SEED_OFFSET="4", PYJAX_RANDOM_SEED_OFFSET="5"
+        code,
+        "--jax_random_seed_offset=6",
+        "--unrelated=1",
+        JAX_RANDOM_SEED_OFFSET="4",
+        PYJAX_RANDOM_SEED_OFFSET="5",
     )
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("5 ") and "environment variable PYJAX_RANDOM_SEED_OFFSET=5" in lines[0]
+    assert (
+        lines[0].startswith("5 ") and "environment variable PYJAX_RANDOM_SEED_OFFSET=5" in lines[0]
+    )
     assert lines[1].startswith("6 ") and "flag --jax_random_seed_offset=6" in lines[1]
     assert lines[2] == "7"
 
@@ -159,8 +172,10 @@ def test_attributes_cannot_be_assigned() -> None:
 
 
 def test_setting_an_option_without_effect_warns_once() -> None:
-    option = Option("jax_probe", Bool(), False, Affects.NOTHING, Scope.GLOBAL, "Probe.", "of this test")
-    with pytest.warns(UserWarning, match="jax_probe is set but has no effect: of this test"):
+    option = Option(
+        "jax_probe", Bool(), False, Affects.NOTHING, Scope.GLOBAL, "Probe.", "of this test"
+    )
+    with pytest.warns(UserWarning, match=r"jax_probe is set but has no effect: of this test"):
         option.set(True, Source.UPDATE, "test")
     option.set(False, Source.UPDATE, "test")
     option.set(True, Source.UPDATE, "test")  # warnings are errors: a second one would fail
@@ -197,13 +212,13 @@ def test_cache_key_follows_options_that_affect_tracing(restore: None) -> None:
 
 def test_cache_key_has_every_keyed_option() -> None:
     keyed = [o for o in all_options().values() if o.affects is not Affects.NOTHING]
-    assert len(trace_context()) == len(keyed)
+    assert len(trace_context().values) == len(keyed)
 
 
 def test_locked_options_refuse_changes() -> None:
     option = Option("jax_probe2", Int(), 0, Affects.NOTHING, Scope.GLOBAL, "Probe.", None)
     option.lock("the probe has started.")
-    with pytest.raises(RuntimeError, match="the probe has started.*PYJAX_PROBE2"):
+    with pytest.raises(RuntimeError, match=r"the probe has started.*PYJAX_PROBE2"):
         option.set(1, Source.UPDATE, "test")
     option.lock(None)
     option.set(1, Source.UPDATE, "test")
@@ -228,5 +243,8 @@ def test_explain_names_every_changed_option(restore: None) -> None:
 
 
 def test_find_accepts_names_without_prefix() -> None:
-    assert find("jax_check_vma" if "jax_check_vma" in all_options() else "check_vma").name == "check_vma"
+    assert (
+        find("jax_check_vma" if "jax_check_vma" in all_options() else "check_vma").name
+        == "check_vma"
+    )
     assert find("pyjax_mock_num_gpu_processes").name == "mock_num_gpu_processes"

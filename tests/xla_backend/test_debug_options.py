@@ -34,8 +34,16 @@ def test_defaults_have_their_type() -> None:
         ("--xla_dump_hlo_pass_re='a b'", "xla_dump_hlo_pass_re", "a b"),
         (r'--xla_dump_hlo_pass_re="a\"b"', "xla_dump_hlo_pass_re", 'a"b'),
         ("--xla_dump_to=a\n\t--xla_dump_to=b", "xla_dump_to", "b"),
-        ("--xla_disable_hlo_passes=a,b --xla_disable_hlo_passes=c", "xla_disable_hlo_passes", ("a", "b", "c")),
-        ("--xla_backend_extra_options=k=v,k2,k3=a=b", "xla_backend_extra_options", (("k", "v"), ("k2", ""), ("k3", "a=b"))),
+        (
+            "--xla_disable_hlo_passes=a,b --xla_disable_hlo_passes=c",
+            "xla_disable_hlo_passes",
+            ("a", "b", "c"),
+        ),
+        (
+            "--xla_backend_extra_options=k=v,k2,k3=a=b",
+            "xla_backend_extra_options",
+            (("k", "v"), ("k2", ""), ("k3", "a=b")),
+        ),
     ],
 )
 def test_accepted(text: str, name: str, value: object) -> None:
@@ -45,10 +53,16 @@ def test_accepted(text: str, name: str, value: object) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("--xla_dump_too=x", r"unknown flag in XLA_FLAGS: --xla_dump_too; did you mean --xla_dump_to\?"),
+        (
+            "--xla_dump_too=x",
+            r"unknown flag in XLA_FLAGS: --xla_dump_too; did you mean --xla_dump_to\?",
+        ),
         ("--aaa --bbb=1", "unknown flags in XLA_FLAGS: --aaa, --bbb"),
         ("--xla_dump_to", "--xla_dump_to in XLA_FLAGS needs a value"),
-        ("--xla_dump_hlo_as_text=yes", "bad value 'yes' for --xla_dump_hlo_as_text.*expected true, false"),
+        (
+            "--xla_dump_hlo_as_text=yes",
+            "bad value 'yes' for --xla_dump_hlo_as_text.*expected true, false",
+        ),
         ("--xla_force_host_platform_device_count=0x8", "bad value '0x8'.*a int"),
         ("--xla_dump_to=a stray", "cannot parse 'stray'"),
         ("-xla_dump_to=a", "cannot parse '-xla_dump_to=a'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,11 +77,21 @@ class KernelFunctions:
         key = structural_key(node)
         found = self._known.get(key)
         if found is None:
-            found = self._compile(node)
+            name = self.unique(node.name)
+            self.instructions[name] = node
+            found = self._compile(lower(node, name))
             self._known[key] = found
         return found
 
-    def _unique(self, base: str) -> str:
+    def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
+        """A kernel that is built by hand: `build(name)` makes its loop IR if `key` is new."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._compile(build(self.unique(name)))
+            self._known[key] = found
+        return found
+
+    def unique(self, base: str) -> str:
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
         name, n = base, 1
         while name in self._names or name == "entry":
@@ -90,11 +100,8 @@ class KernelFunctions:
         self._names.add(name)
         return name
 
-    def _compile(self, node: Instruction) -> CompiledKernel:
-        name = self._unique(node.name)
-        kernel = lower(node, name)
+    def _compile(self, kernel: Kernel) -> CompiledKernel:
         plans = schedule(kernel, self.module.target)
-        self.instructions[name] = node
         has_loops = any(isinstance(s, Loop) for s in kernel.stages)
         if not has_loops and len(kernel.stages) <= _INLINE_STATEMENTS:
             return CompiledKernel(kernel, None, plans.cycles)
@@ -119,7 +126,7 @@ class KernelFunctions:
                 groups.append(([*shared, stage], plan))
         result = []
         for n, (statements, plan) in enumerate(groups):
-            name = kernel.name if len(groups) == 1 else self._unique(f"{kernel.name}_stage{n}")
+            name = kernel.name if len(groups) == 1 else self.unique(f"{kernel.name}_stage{n}")
             if plan is None:
                 self._serial_function(name, kernel, statements)
                 result.append(StageFunction(name, 1))

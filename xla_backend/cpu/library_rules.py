@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xla_backend.cpu import host_rules
+from xla_backend.cpu import dot_rules, host_rules, sort_rules
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address
 
-_RULE_MODULES = (host_rules,)  # imported for the rules they register
+_RULE_MODULES = (dot_rules, host_rules, sort_rules)  # imported for the rules they register
 
 
 def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifier
+from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
+from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
+from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
+from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.copy_insertion import CopyInsertion
+from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.map_inliner import MapInliner
+from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scheduler import Scheduler
+from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
+from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
+
+# A round that changes something enables at most a few more; programs settle in two or three.
+_SIMPLIFICATION_ROUNDS = 6
 
 
 def build_pipeline(options: CompileOptions) -> Pipeline:
@@ -18,6 +34,13 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         CallInliner(),
         # After inlining (which shares bodies between copies), before anything edits a body.
         CallGraphFlattener(),
+        expansion(options),
+    ]
+    if options.optimization_level > 0:
+        passes.append(simplification(options))
+    passes += [
+        # After the last cse, which barriers hold back; before fusion, which they would hinder.
+        OptBarrierElimination(),
         TupleSimplifier(),
         DeadCodeElimination(),
         LoopFusion(),
@@ -27,3 +50,41 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         CopyInsertion(),
     ]
     return Pipeline("cpu", passes, options)
+
+
+def expansion(options: CompileOptions) -> Pipeline:
+    """Operations the CPU has no code for, in terms of those it has."""
+    return Pipeline(
+        "expansion",
+        [
+            BatchNormExpander(),
+            # rng becomes arithmetic on bits, so it goes before the bit generators.
+            RngExpander(),
+            RngBitGeneratorExpander(),
+            TopKDecomposer(),
+            MapInliner(),
+            TupleSimplifier(),
+        ],
+        options,
+    )
+
+
+def simplification(options: CompileOptions) -> Pipeline:
+    """Rewrites that make programs smaller, to a fixed point."""
+    return Pipeline(
+        "simplification",
+        [
+            ZeroSizedElimination(),
+            AlgebraicArithmeticSimplifier(),
+            AlgebraicShapeSimplifier(),
+            AlgebraicContractionSimplifier(),
+            ConstantFolding(),
+            ConditionalSimplifier(),
+            WhileLoopSimplifier(),
+            TupleSimplifier(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+        ],
+        options,
+        max_iterations=_SIMPLIFICATION_ROUNDS,
+    )

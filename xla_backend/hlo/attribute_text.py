@@ -94,6 +94,7 @@ class Codec:
     call_list: str = ""
     calls_optional: bool = False
     raw: tuple[str, ...] = ()  # further attributes kept as text in the annotations
+    cls: type = Attributes  # what `make` returns
 
     def allowed(self) -> list[str]:
         names = [f.name for f in self.fields] + list(self.calls) + list(self.raw)
@@ -122,7 +123,7 @@ def _codec(
     def make(values: dict[str, Any]) -> Attributes:
         return cls(**{attribute_of[name]: value for name, value in values.items()})
 
-    return Codec(make, tuple(built), tuple(calls), raw=tuple(raw), **more)
+    return Codec(make, tuple(built), tuple(calls), raw=tuple(raw), cls=cls, **more)
 
 
 _NONE = Codec(lambda values: NO_ATTRIBUTES)
@@ -149,7 +150,7 @@ def _raw(names: str, calls: Sequence[str] = (), calls_optional: bool = False) ->
         return lambda a: a.get(name) if isinstance(a, RawAttributes) else None
 
     fields = tuple(Field(n, RAW, None, get=getter(n)) for n in names.split())
-    return Codec(_make_raw, fields, tuple(calls), calls_optional=calls_optional)
+    return Codec(_make_raw, fields, tuple(calls), calls_optional=calls_optional, cls=RawAttributes)
 
 
 _COLLECTIVE_FIELDS = (
@@ -188,14 +189,17 @@ _COMPARE = Codec(
             get=lambda a: "TOTALORDER" if a.total_order else None,
         ),
     ),
+    cls=CompareAttributes,
 )
 _SLICE = Codec(
     lambda v: SliceAttributes(*v["slice"]),
     (Field("slice", SLICE, get=lambda a: (a.starts, a.limits, a.strides)),),
+    cls=SliceAttributes,
 )
 _PAD = Codec(
     lambda v: PadAttributes(*v["padding"]),
     (Field("padding", PADDING, ((), (), ()), get=lambda a: (a.low, a.high, a.interior)),),
+    cls=PadAttributes,
 )
 _CONVOLUTION = Codec(
     lambda v: ConvolutionAttributes(
@@ -212,6 +216,7 @@ _CONVOLUTION = Codec(
         Field("batch_group_count", INT, 1, get=attrgetter("batch_group_count")),
         Field("operand_precision", PRECISIONS, (), get=attrgetter("precision")),
     ),
+    cls=ConvolutionAttributes,
 )
 _CUSTOM_CALL = Codec(
     lambda v: CustomCallAttributes(
@@ -237,6 +242,7 @@ _CUSTOM_CALL = Codec(
     calls=("to_apply",),
     calls_optional=True,
     raw=("window", "dim_labels", "feature_group_count", "batch_group_count", "operand_precision"),
+    cls=CustomCallAttributes,
 )
 
 _TABLE: dict[str, Codec] = {
@@ -258,10 +264,16 @@ _TABLE: dict[str, Codec] = {
     ),
     "convolution": _CONVOLUTION,
     "reduce-window": Codec(
-        lambda v: WindowAttributes(v["window"]), (_WINDOW,), calls=("to_apply",)
+        lambda v: WindowAttributes(v["window"]),
+        (_WINDOW,),
+        calls=("to_apply",),
+        cls=WindowAttributes,
     ),
     "select-and-scatter": Codec(
-        lambda v: WindowAttributes(v["window"]), (_WINDOW,), calls=("select", "scatter")
+        lambda v: WindowAttributes(v["window"]),
+        (_WINDOW,),
+        calls=("select", "scatter"),
+        cls=WindowAttributes,
     ),
     "scan": _codec(
         ScanAttributes,
@@ -390,8 +402,11 @@ COMMON = (*COMMON_BEFORE_METADATA, "metadata", "backend_config")
 
 def attribute_texts(opcode: Opcode, attributes: Attributes) -> list[str]:
     """`name=value` texts of the opcode's own fields (called computations not included), in printed order."""
-    texts = []
-    for field in CODECS[opcode].fields:
+    codec = CODECS[opcode]
+    texts: list[str] = []
+    if attributes is NO_ATTRIBUTES and codec.cls is not Attributes:
+        return texts  # stands for all defaults
+    for field in codec.fields:
         assert field.get is not None
         value = field.get(attributes)
         if value == field.default and not field.always:

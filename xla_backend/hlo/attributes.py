@@ -58,7 +58,8 @@ class ConstantAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class DimensionsAttributes(Attributes):
-    """broadcast (where each operand dimension goes), transpose, reverse, reduce, concatenate, map, scan,
+    """broadcast (where each operand dimension goes), transpose, reverse, reduce, concatenate, map,
+    scan,
     get/set-dimension-size (one dimension), all-gather, all-to-all."""
 
     dimensions: Dims
@@ -271,7 +272,9 @@ class TopKAttributes(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class CollectiveAttributes(Attributes):
-    """all-reduce, all-gather, all-to-all, reduce-scatter, collective-broadcast and their -start forms."""
+    """all-reduce, all-gather, all-to-all, reduce-scatter, collective-broadcast and their -start
+    forms.
+    """
 
     replica_groups: tuple[Dims, ...] = ()
     channel_id: int | None = None

@@ -27,7 +27,8 @@ from xla_backend.hlo.types import PrimitiveType
 
 
 class HloBuilder:
-    """Appends instructions to a computation; `metadata` is stamped on each (set it before adding)."""
+    """Appends instructions to a computation; `metadata` is stamped on each (set it before adding).
+    """
 
     def __init__(self, name: str) -> None:
         self.computation = Computation(name)
@@ -49,13 +50,17 @@ class HloBuilder:
         """
         if shape is None:
             shape = infer_shape(opcode, operands, attributes, called)
-        node = Instruction(opcode, shape, list(operands), attributes, list(called), self.metadata, name)
+        node = Instruction(
+            opcode, shape, list(operands), attributes, list(called), self.metadata, name
+        )
         return self.computation.add(node)
 
     def parameter(self, number: int, shape: Shape, name: str = "") -> Instruction:
         return self.add(Opcode.PARAMETER, (), ParameterAttributes(number), shape=shape, name=name)
 
-    def constant(self, value: np.ndarray | np.generic | float, dtype: np.dtype | None = None) -> Instruction:
+    def constant(
+        self, value: np.ndarray | np.generic | float, dtype: np.dtype | None = None
+    ) -> Instruction:
         literal = Literal(np.asarray(value, dtype=dtype))
         return self.add(Opcode.CONSTANT, (), ConstantAttributes(literal), shape=literal.shape)
 
@@ -70,7 +75,8 @@ class HloBuilder:
     def broadcast(
         self, operand: Instruction, dimensions: Sequence[int], operand_dims: Sequence[int]
     ) -> Instruction:
-        """Broadcast so that operand dimension i becomes output dimension operand_dims[i]; sizes must agree
+        """Broadcast so that operand dimension i becomes output dimension operand_dims[i]; sizes
+        must agree
         (HLO's broadcast does not stretch size 1)."""
         shape = operand.shape.with_dimensions(dimensions)
         return self.add(
@@ -91,10 +97,16 @@ class HloBuilder:
         if tuple(permutation) == tuple(range(operand.shape.rank)):
             return operand
         shape = operand.shape.with_dimensions([operand.shape.dimensions[p] for p in permutation])
-        return self.add(Opcode.TRANSPOSE, (operand,), DimensionsAttributes(tuple(permutation)), shape=shape)
+        return self.add(
+            Opcode.TRANSPOSE, (operand,), DimensionsAttributes(tuple(permutation)), shape=shape
+        )
 
     def compare(
-        self, lhs: Instruction, rhs: Instruction, direction: ComparisonDirection, total_order: bool = False
+        self,
+        lhs: Instruction,
+        rhs: Instruction,
+        direction: ComparisonDirection,
+        total_order: bool = False,
     ) -> Instruction:
         shape = lhs.shape.with_type(PrimitiveType.PRED)
         return self.add(

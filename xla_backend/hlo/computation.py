@@ -1,4 +1,6 @@
-"""Computations: a named graph of instructions with parameters and a root, and the edits passes make on it."""
+"""Computations: a named graph of instructions with parameters and a root, and the edits passes make
+on it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Computation:
-    """A function of HLO values. Instructions keep insertion order; operands always precede users in `post_order`."""
+    """A function of HLO values. Instructions keep insertion order; operands always precede users in
+    `post_order`.
+    """
 
     def __init__(self, name: str, module: HloModule | None = None) -> None:
         self.name = name
@@ -44,7 +48,8 @@ class Computation:
         return iter(self.instructions)
 
     def post_order(self, *opcodes: Opcode) -> list[Instruction]:
-        """All instructions, operands before users (also those the root does not reach); only `opcodes` if given.
+        """All instructions, operands before users (also those the root does not reach); only
+        `opcodes` if given.
 
         The result is a snapshot: editing while iterating is safe, but skip instructions that have
         been removed meanwhile (`instruction.parent is None`).
@@ -80,7 +85,9 @@ class Computation:
     # -- editing ---------------------------------------------------------------------------------
 
     def unique_name(self, base: str) -> str:
-        """`base` itself if free, else base with `.N` appended (an existing numeric suffix is replaced)."""
+        """`base` itself if free, else base with `.N` appended (an existing numeric suffix is
+        replaced).
+        """
         if base not in self._names:
             return base
         stem = re.sub(r"\.\d+$", "", base)
@@ -91,14 +98,18 @@ class Computation:
         return f"{stem}.{n}"
 
     def add(self, instruction: Instruction, name: str | None = None) -> Instruction:
-        """Insert an instruction whose operands are already here; names it uniquely and registers it with its operands."""
+        """Insert an instruction whose operands are already here; names it uniquely and registers it
+        with its operands.
+        """
         assert instruction.parent is None, f"{instruction} already belongs to a computation"
         instruction.name = self.unique_name(name or instruction.name or instruction.opcode.value)
         self._names.add(instruction.name)
         instruction.parent = self
         self._instructions[instruction] = None
         for operand in instruction.operands:
-            assert operand.parent is self, f"operand {operand} of {instruction} is not in %{self.name}"
+            assert operand.parent is self, (
+                f"operand {operand} of {instruction} is not in %{self.name}"
+            )
             operand.users[instruction] = None
         if instruction.opcode is Opcode.PARAMETER:
             number = instruction.parameter_number
@@ -154,7 +165,8 @@ class Computation:
             new.users[user] = None
 
     def remove(self, instruction: Instruction) -> None:
-        """Remove an instruction that nobody uses. Parameters of a computation can be removed only through
+        """Remove an instruction that nobody uses. Parameters of a computation can be removed only
+        through
         `remove_parameter`."""
         assert not instruction.users, f"{instruction} still has users"
         assert instruction is not self.root, f"{instruction} is the root"
@@ -165,7 +177,9 @@ class Computation:
         instruction.parent = None
 
     def remove_if_dead(self, instruction: Instruction) -> bool:
-        """Remove the instruction and, transitively, operands that have no other user. True if anything went."""
+        """Remove the instruction and, transitively, operands that have no other user. True if
+        anything went.
+        """
         removed = False
         stack = [instruction]
         while stack:
@@ -186,7 +200,9 @@ class Computation:
         return removed
 
     def remove_parameter(self, number: int) -> None:
-        """Drop an unused parameter and renumber the later ones; callers must drop the matching operand."""
+        """Drop an unused parameter and renumber the later ones; callers must drop the matching
+        operand.
+        """
         parameter = self.parameters[number]
         assert not parameter.users and parameter is not self.root
         del self._instructions[parameter]
@@ -197,17 +213,22 @@ class Computation:
             later.attributes = ParameterAttributes(i)
 
     def reorder(self, order: list[Instruction]) -> None:
-        """Set the instruction order (a schedule). Must be a permutation with operands before users."""
+        """Set the instruction order (a schedule). Must be a permutation with operands before users.
+        """
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
 
     def inline(self, callee: Computation, arguments: list[Instruction]) -> Instruction:
-        """Copy `callee`'s body here with its parameters bound to `arguments`; returns the copy of its root."""
+        """Copy `callee`'s body here with its parameters bound to `arguments`; returns the copy of
+        its root.
+        """
         assert len(arguments) == len(callee.parameters)
         mapping: dict[Instruction, Instruction] = dict(zip(callee.parameters, arguments))
         for node in callee.post_order():
             if node.opcode is not Opcode.PARAMETER:
-                mapping[node] = self.add(clone_instruction(node, [mapping[o] for o in node.operands]))
+                mapping[node] = self.add(
+                    clone_instruction(node, [mapping[o] for o in node.operands])
+                )
         assert callee.root is not None
         return mapping[callee.root]
 

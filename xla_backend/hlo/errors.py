@@ -1,4 +1,5 @@
-"""Exceptions of the compiler. All derive from HloError, so that a caller can tell ours from bugs."""
+"""Exceptions of the compiler. All derive from HloError, so that a caller can tell ours from bugs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ class ShapeInferenceError(HloError, ValueError):
 
 
 class VerificationError(HloError, ValueError):
-    """A module breaks an invariant; the message names the instruction, its text and the pass that ran last."""
+    """A module breaks an invariant; the message names the instruction, its text and the pass that
+    ran last.
+    """
 
 
 class ParseError(HloError, ValueError):
@@ -20,7 +23,9 @@ class ParseError(HloError, ValueError):
 
 
 class UnimplementedError(HloError, NotImplementedError):
-    """A valid program that this compiler cannot run (yet); the message names opcode, types and a way round."""
+    """A valid program that this compiler cannot run (yet); the message names opcode, types and a
+    way round.
+    """
 
 
 class RuntimeFailure(HloError, RuntimeError):

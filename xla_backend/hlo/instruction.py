@@ -40,7 +40,9 @@ NO_METADATA = OpMetadata()
 
 
 class Instruction:
-    """One operation. `users` and `parent` are maintained by Computation; passes never assign to them."""
+    """One operation. `users` and `parent` are maintained by Computation; passes never assign to
+    them.
+    """
 
     __slots__ = (
         "annotations",
@@ -73,7 +75,8 @@ class Instruction:
         self.called: list[Computation] = list(called)
         self.metadata = metadata
         self.name = name
-        # Attributes any opcode may carry (sharding, frontend_attributes, backend_config ...): the text of the value
+        # Attributes any opcode may carry (sharding, frontend_attributes, backend_config ...): the
+        # text of the value
         # by the name of the attribute, e.g. {"sharding": "{replicated}"}; None when there are none.
         self.annotations = annotations
         self.users: dict[Instruction, None] = {}  # insertion-ordered set

@@ -8,12 +8,16 @@ from xla_backend.hlo.shape import Shape
 
 
 class Literal:
-    """An immutable array constant. Equal when shape and bits are equal (NaN payloads and signs of zero count)."""
+    """An immutable array constant. Equal when shape and bits are equal (NaN payloads and signs of
+    zero count).
+    """
 
     __slots__ = ("_hash", "array", "shape")
 
     def __init__(self, array: np.ndarray, shape: Shape | None = None) -> None:
-        array = np.array(array, copy=True, order="C")  # also detaches from a buffer the caller may change
+        array = np.array(
+            array, copy=True, order="C"
+        )  # also detaches from a buffer the caller may change
         array.flags.writeable = False
         self.array = array
         self.shape = shape if shape is not None else Shape.of(array)

@@ -11,7 +11,9 @@ from xla_backend.hlo.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class InputOutputAlias:
-    """Output leaf `output_index` may (or must) reuse the buffer of parameter `parameter` at `parameter_index`."""
+    """Output leaf `output_index` may (or must) reuse the buffer of parameter `parameter` at
+    `parameter_index`.
+    """
 
     output_index: tuple[int, ...]
     parameter: int
@@ -21,7 +23,9 @@ class InputOutputAlias:
 
 @dataclass(eq=False)
 class HloModule:
-    """`computations` holds callees before callers; `entry` is among them and comes last when printed."""
+    """`computations` holds callees before callers; `entry` is among them and comes last when
+    printed.
+    """
 
     name: str
     computations: list[Computation] = field(default_factory=list)
@@ -30,7 +34,9 @@ class HloModule:
     aliases: tuple[InputOutputAlias, ...] = ()
     replica_count: int = 1
     num_partitions: int = 1
-    attributes: dict[str, Any] = field(default_factory=dict)  # other header attributes, by text name
+    attributes: dict[str, Any] = field(
+        default_factory=dict
+    )  # other header attributes, by text name
 
     def unique_computation_name(self, base: str) -> str:
         names = {c.name for c in self.computations}

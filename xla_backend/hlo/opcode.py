@@ -1,4 +1,6 @@
-"""The opcodes of HLO and their properties, as one table. No second list of opcode properties exists elsewhere."""
+"""The opcodes of HLO and their properties, as one table. No second list of opcode properties exists
+elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from xla_backend.hlo.shape_inference import infer_shape
 from xla_backend.hlo.text_cursor import MAX_NESTING, Cursor, unescape
 
 _SIMPLE_OPERANDS = re.compile(
-    r"\(\s*(?:%?[A-Za-z_][\w.\-]*(?:\s*,\s*(?:/\*index=\d+\*/)?\s*%?[A-Za-z_][\w.\-]*)*)?\s*\)"
+    r"\(\s*(?:%?[A-Za-z_][\w.\-]*(?:\s*,\s*(?:/\*index=\d+\*/\s*)?%?[A-Za-z_][\w.\-]*)*)?\s*\)"
 )
 _OPERAND_NAME = re.compile(r"(?:/\*[^*]*\*/)?\s*%?([A-Za-z_][\w.\-]*)")
 _OPCODE = re.compile(r"[a-z][a-z0-9\-]*(?=\()")

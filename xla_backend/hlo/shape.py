@@ -1,4 +1,5 @@
-"""Shapes: the type of an HLO value. A shape is a value: equal by content, hashable, never mutated."""
+"""Shapes: the type of an HLO value. A shape is a value: equal by content, hashable, never mutated.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class Shape:
     def __post_init__(self) -> None:
         # Shapes are dictionary keys everywhere (cse, kernel cache): hash once.
         object.__setattr__(
-            self, "_hash", hash((self.element_type, self.dimensions, self.layout, self.tuple_shapes))
+            self,
+            "_hash",
+            hash((self.element_type, self.dimensions, self.layout, self.tuple_shapes)),
         )
 
     def __hash__(self) -> int:

@@ -134,6 +134,10 @@ class LoopBuilder:
     ) -> None:
         self._blocks[-1].statements.append(Store(buffer, index, tuple(values), guard))
 
+    def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
+        """A value that the user of the kernel supplies."""
+        return self._value(type, 0, bounds)
+
     def index_value(self, index: Index, type: PrimitiveType) -> Value:
         if index.is_constant:
             return self.constant(type, index.constant)

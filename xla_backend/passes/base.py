@@ -16,13 +16,8 @@ from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-
-try:
-    from xla_backend.hlo.verifier import verify
-except ImportError:  # TEMPORARY until the verifier lands
-
-    def verify(module: HloModule, *, after: str | None = None) -> None:  # type: ignore[misc]
-        pass
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.verifier import verify
 
 
 class HloPass:
@@ -150,7 +145,7 @@ class Pipeline(HloPass):
             return False
         if isinstance(hlo_pass, Pipeline):
             return hlo_pass._run(module, self)
-        before = module.to_text() if self.options.verify else ""
+        before = module_to_text(module) if self.options.verify else ""
         start = time.perf_counter()
         changed = hlo_pass.run(module)
         statistics = self.statistics.setdefault(hlo_pass.name, PassStatistics())
@@ -161,12 +156,12 @@ class Pipeline(HloPass):
             self._audit(module, hlo_pass, before, changed)
         dump = self.options.dump
         if dump is not None and changed and dump.wants_pass(hlo_pass.name):  # type: ignore[attr-defined]
-            dump.write(module.name, f"after_{hlo_pass.name}", module.to_text())  # type: ignore[attr-defined]
+            dump.write(module.name, f"after_{hlo_pass.name}", module_to_text(module))  # type: ignore[attr-defined]
         return changed
 
     def _audit(self, module: HloModule, hlo_pass: HloPass, before: str, changed: bool) -> None:
         verify(module, after=hlo_pass.name)
-        after = module.to_text()
+        after = module_to_text(module)
         if not changed and after != before:
             raise VerificationError(
                 f"pass {hlo_pass.name!r} changed module {module.name!r} but reported no change"

@@ -31,10 +31,12 @@ class BufferSpec:
 class Buffer:
     """One block of memory. A deleted or donated buffer has no attribute `ptr` any more.
 
-    `ptr` is read on the hot path of every call. Because a dead buffer lacks it, nothing needs testing there:
+    `ptr` is read on the hot path of every call. Because a dead buffer lacks it, nothing needs
+    testing there:
     the AttributeError is turned into a clear message by the caller.
 
-    `_owner` keeps foreign memory alive (a NumPy array, another buffer); None: the block is the pool's.
+    `_owner` keeps foreign memory alive (a NumPy array, another buffer); None: the block is the
+    pool's.
     """
 
     __slots__ = ("__weakref__", "_owner", "ptr", "spec")
@@ -86,7 +88,9 @@ def copy_from_host(buffer: Buffer, spec: BufferSpec, array: np.ndarray) -> None:
 
 
 def wrap_host(buffer: Buffer, spec: BufferSpec, array: np.ndarray) -> None:
-    """Use a C-contiguous NumPy array's memory without copying; the array lives as long as the buffer."""
+    """Use a C-contiguous NumPy array's memory without copying; the array lives as long as the
+    buffer.
+    """
     buffer.ptr = array.__array_interface__["data"][0]
     buffer.spec = spec
     buffer._owner = array

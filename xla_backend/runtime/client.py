@@ -1,4 +1,6 @@
-"""Clients and devices, shaped like PJRT: a client owns the devices of one platform and compiles for them."""
+"""Clients and devices, shaped like PJRT: a client owns the devices of one platform and compiles for
+them.
+"""
 
 from __future__ import annotations
 

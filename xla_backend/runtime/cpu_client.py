@@ -18,7 +18,8 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import POOL
 
-# `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as they are.
+# `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
+# they are.
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 _RELEASING_GIL = ctypes.CFUNCTYPE(*_SIGNATURE)
 _HOLDING_GIL = ctypes.PYFUNCTYPE(*_SIGNATURE)

@@ -1,7 +1,10 @@
-"""Custom calls that run in Python on the host: the registry, and the trampoline that native code calls.
+"""Custom calls that run in Python on the host: the registry, and the trampoline that native code
+calls.
 
-A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own memory: it reads
-`operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the program.
+A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own
+memory: it reads
+`operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the
+program.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ def register_custom_call(target: str, function: HostFunction, *, replace: bool =
       ValueError: the target has a function already (pass `replace=True` to change it).
     """
     if target in _targets and not replace:
-        raise ValueError(f"custom call target {target!r} is already registered; pass replace=True to replace it")
+        raise ValueError(
+            f"custom call target {target!r} is already registered; pass replace=True to replace it"
+        )
     _targets[target] = function
 
 
@@ -84,7 +89,7 @@ def _host_call(number: int, buffers: int) -> int:
             array.flags.writeable = False
         function(operands, arrays[len(operand_shapes) :], attributes)
         return 0
-    except BaseException as error:  # noqa: BLE001 - nothing may escape into native code; it is raised later
+    except BaseException as error:
         _pending.error = error
         return CALLBACK_FAILED
 

@@ -1,4 +1,6 @@
-"""Loaded executables: what a client's compile returns, with one calling convention for all platforms."""
+"""Loaded executables: what a client's compile returns, with one calling convention for all
+platforms.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class LoadedExecutable:
         raise NotImplementedError
 
     def texts(self) -> dict[str, str]:
-        """Printable stages of the program: "hlo", and where there are such "loops", "llvm", "assembly"."""
+        """Printable stages of the program: "hlo", and where there are such "loops", "llvm",
+        "assembly".
+        """
         raise NotImplementedError
 
     def memory_stats(self) -> dict[str, int]:

@@ -1,4 +1,6 @@
-"""The `interpreter` platform: runs HLO in the NumPy evaluator. For debugging and as an oracle, never a default."""
+"""The `interpreter` platform: runs HLO in the NumPy evaluator. For debugging and as an oracle,
+never a default.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Host memory for arrays: 64-byte aligned blocks in size classes, kept for reuse.
 
-Why a pool: the operating system hands out large blocks page by page at first touch, which costs more than the
+Why a pool: the operating system hands out large blocks page by page at first touch, which costs
+  more than the
 arithmetic that fills them; and a small block from a free list costs a list pop.
 """
 
@@ -18,7 +19,9 @@ _HUGE_PAGE = 1 << 21
 
 
 def size_class(nbytes: int) -> int:
-    """Rounded size: multiples of 64 up to 512, then four classes per power of two (at most 25 % waste)."""
+    """Rounded size: multiples of 64 up to 512, then four classes per power of two (at most 25 %
+    waste).
+    """
     if nbytes <= 512:
         return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
     step = 1 << ((nbytes - 1).bit_length() - 3)
@@ -26,7 +29,8 @@ def size_class(nbytes: int) -> int:
 
 
 class MemoryPool:
-    """Free lists by size class. `list.pop` and `list.append` are atomic, so the hot path takes no lock.
+    """Free lists by size class. `list.pop` and `list.append` are atomic, so the hot path takes no
+    lock.
 
     Blocks are never returned to the system but by `trim`.
     """
@@ -41,7 +45,9 @@ class MemoryPool:
         self.reserved_bytes = 0
 
     def free_list(self, nbytes: int) -> list[int]:
-        """The list that blocks of this size come from and go back to: `pop` it if it is not empty, else `grow`."""
+        """The list that blocks of this size come from and go back to: `pop` it if it is not empty,
+        else `grow`.
+        """
         size = size_class(nbytes)
         found = self._free.get(size)
         if found is None:

@@ -1,4 +1,6 @@
-"""Which platforms exist: the built-in ones, plugins found through entry points, and those registered by hand."""
+"""Which platforms exist: the built-in ones, plugins found through entry points, and those
+registered by hand.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_blocks_are_aligned_disjoint_and_reused() -> None:
     pool = MemoryPool()
     blocks = sorted(pool.allocate(100) for _ in range(1000))
     assert all(b % ALIGNMENT == 0 for b in blocks)
-    assert all(b - a >= 128 for a, b in zip(blocks, blocks[1:]))
+    assert all(b - a >= 128 for a, b in itertools.pairwise(blocks))
     pool.release(blocks[7], 100)
     assert pool.allocate(120) == blocks[7]  # the same size class
 

@@ -8,12 +8,14 @@ package docstring for the symbols. The order of additions depends on sizes only,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xla_backend.cpu.kernels.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.cpu.kernels.gemm_pack import emit_pack_a, emit_pack_b
 from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType, Tile, tile_for
 from xla_backend.cpu.kernels.gemm_vector import emit_matrix_vector
-from xla_backend.cpu.kernels.library import register_group
+from xla_backend.cpu.kernels.registry import register_group
+from xla_backend.cpu.kernels.workspace import emit_workspace
 from xla_backend.llvm.types import bits_of, register_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
@@ -476,7 +478,7 @@ class _Driver:
         w.ret()
 
     def emit(self) -> None:
-        _emit_workspace(self.module)
+        emit_workspace(self.module)
         heights = {self.tile.rows} | {h for h in (4, 2, 1) if h < self.tile.rows}
         layouts = ("columns", "rows") if self.direct else ("columns",)
         for height in sorted(heights):
@@ -496,69 +498,12 @@ class _Driver:
         self.emit_batched()
 
 
-_WORKSPACE = """
-@pyjax.workspace = internal global ptr null, align 64
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare void @abort()
-
-; A block of at least %n bytes (plus a 64-byte header holding its size), reused from call to call.
-define internal ptr @pyjax.workspace.take(i64 %n) {
-  %kept = atomicrmw xchg ptr @pyjax.workspace, ptr null acquire
-  %none = icmp eq ptr %kept, null
-  br i1 %none, label %fresh, label %check
-check:
-  %size = load i64, ptr %kept
-  %fits = icmp sge i64 %size, %n
-  br i1 %fits, label %reuse, label %grow
-reuse:
-  ret ptr %kept
-grow:
-  %old = getelementptr i8, ptr %kept, i64 8
-  %raw.old = load ptr, ptr %old
-  call void @free(ptr %raw.old)
-  br label %fresh
-fresh:
-  %want = add i64 %n, 192
-  %raw = call ptr @malloc(i64 %want)
-  %failed = icmp eq ptr %raw, null
-  br i1 %failed, label %out, label %got
-out:
-  call void @abort()
-  unreachable
-got:
-  %address = ptrtoint ptr %raw to i64
-  %up = add i64 %address, 63
-  %aligned = and i64 %up, -64
-  %block = inttoptr i64 %aligned to ptr
-  store i64 %n, ptr %block
-  %slot = getelementptr i8, ptr %block, i64 8
-  store ptr %raw, ptr %slot
-  ret ptr %block
-}
-
-define internal void @pyjax.workspace.give(ptr %block) {
-  %other = atomicrmw xchg ptr @pyjax.workspace, ptr %block release
-  %none = icmp eq ptr %other, null
-  br i1 %none, label %done, label %drop
-drop:
-  %slot = getelementptr i8, ptr %other, i64 8
-  %raw = load ptr, ptr %slot
-  call void @free(ptr %raw)
-  br label %done
-done:
-  ret void
-}
-"""
+def register() -> None:
+    """Declares the GEMM kernels of every element type."""
+    for name, t in GEMM_TYPES.items():
+        symbols = (f"pyjax_gemm_{name}", f"pyjax_gemm_batched_{name}")
+        register_group(f"gemm_{name}", symbols, partial(_emit_group, t))
 
 
-def _emit_workspace(module: ModuleWriter) -> None:
-    module.add_definitions(_WORKSPACE, ("pyjax.workspace.take", "pyjax.workspace.give"))
-
-
-for _name, _type in GEMM_TYPES.items():
-    register_group(
-        f"gemm_{_name}",
-        (f"pyjax_gemm_{_name}", f"pyjax_gemm_batched_{_name}"),
-        lambda module, t=_type: _Driver(module, t).emit(),
-    )
+def _emit_group(t: GemmType, module: ModuleWriter) -> None:
+    _Driver(module, t).emit()

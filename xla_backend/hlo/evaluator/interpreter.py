@@ -66,8 +66,16 @@ class Interpreter:
         self, custom_calls: Mapping[str, CustomCall] | None = None, seed: int | None = None
     ) -> None:
         self.custom_calls: Mapping[str, CustomCall] = custom_calls or {}
-        self.generator = np.random.default_rng(seed)
+        self._seed = seed
+        self._generator: np.random.Generator | None = None
         self._plans: dict[int, tuple[Computation, _Plan]] = {}
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Behind the `rng` opcode; made on first use, because making one costs more than a small evaluation."""
+        if self._generator is None:
+            self._generator = np.random.default_rng(self._seed)
+        return self._generator
 
     def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """Value of the root for these parameter values."""

@@ -114,7 +114,7 @@ def _philox_bits(
             f"rng_philox needs a state of u64[2] or u64[3], got {words.size} words"
         )
     key, low = words[0], words[1]
-    high = words[2] if words.size == 3 else U64(0)
+    high = words[2] if words.size == 3 else key  # as XLA widens a u64[2] state
     size = int(np.prod(dimensions, dtype=np.int64))
     per_block = 4 if bits == 32 else 2
     blocks = -(-size // per_block)

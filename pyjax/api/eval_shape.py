@@ -1,0 +1,104 @@
+"""eval_shape and ShapeDtypeStruct: shapes and dtypes without values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.pytree import tree_flatten, tree_unflatten
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
+
+
+class ShapeDtypeStruct:
+    """Shape and dtype of an array, to stand for one in eval_shape, lowering and tracing.
+
+    >>> ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        vma: Any = None,
+        is_ref: bool = False,
+    ) -> None:
+        del vma, is_ref
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified")
+        self.shape = tuple(shape)
+        self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
+        self.sharding = sharding
+        self.weak_type = bool(weak_type)
+
+    @property
+    def aval(self) -> ShapedArray:
+        return ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """A copy with some fields replaced."""
+        fields = {n: changes.get(n, getattr(self, n)) for n in self.__slots__}
+        return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype, self.sharding, self.weak_type)
+
+    def __repr__(self) -> str:
+        extra = f", sharding={self.sharding}" if self.sharding is not None else ""
+        extra += ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of `fun(*args, **kwargs)` without computing anything.
+
+    Args:
+      args, kwargs: pytrees of arrays, numbers or ShapeDtypeStructs.
+    Returns:
+      The result's pytree, of ShapeDtypeStructs.
+
+    >>> import pyjax.numpy as jnp
+    >>> eval_shape(jnp.dot, jnp.ones((2, 3)), jnp.ones((3, 4))).shape
+    (2, 4)
+    """
+    leaves, in_tree = tree_flatten((args, kwargs))
+    out_trees: list[Any] = []
+
+    def flat_fun(*flat: Any) -> list[Any]:
+        inner_args, inner_kwargs = tree_unflatten(in_tree, flat)
+        outs, out_tree = tree_flatten(fun(*inner_args, **inner_kwargs))
+        out_trees.append(out_tree)
+        return outs
+
+    _, out_avals = trace_to_jaxpr(flat_fun, [abstractify(x) for x in leaves])
+    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in out_avals]
+    return tree_unflatten(out_trees[-1], structs)

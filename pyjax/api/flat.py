@@ -1,0 +1,173 @@
+"""From functions of pytrees to flat functions and back; checks shared by the transformations.
+
+Layer: api.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import abstractify, is_valid_value
+from pyjax.core.errors import InvalidInputException
+from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.trace import Tracer
+from pyjax.core.tree_util import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+
+
+class FlatFunction:
+    """A function of pytrees as a function of flat values; remembers the output's structure.
+
+    Attributes:
+      out_tree, aux_tree: set by the last call (aux_tree with `has_aux` only).
+    """
+
+    def __init__(
+        self, fun: Callable[..., Any], in_tree: PyTreeDef, has_aux: bool = False, kwargs: bool = False
+    ) -> None:
+        self.fun = fun
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.kwargs = kwargs
+        self.out_tree: PyTreeDef | None = None
+        self.aux_tree: PyTreeDef | None = None
+
+    def _call(self, leaves: Sequence[Any]) -> Any:
+        if self.kwargs:
+            args, kwargs = tree_unflatten(self.in_tree, leaves)
+            return self.fun(*args, **kwargs)
+        return self.fun(*tree_unflatten(self.in_tree, leaves))
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        outs, self.out_tree = tree_flatten(self._call(leaves))
+        return outs
+
+    def with_aux(self, *leaves: Any) -> tuple[list[Any], list[Any]]:
+        """(outputs, auxiliary leaves); the latter are empty without `has_aux`."""
+        result = self._call(leaves)
+        if not self.has_aux:
+            outs, self.out_tree = tree_flatten(result)
+            return outs, []
+        if not isinstance(result, (list, tuple)) or len(result) != 2:
+            shown = repr(result) if not isinstance(result, (list, tuple)) else f"{len(result)} values"
+            raise TypeError(
+                "expected function with aux output to return a two-element tuple, but got type "
+                f"{type(result)} with value {shown:.80}. With has_aux=True the function "
+                f"{function_name(self.fun)} must return (output, auxiliary data)."
+            )
+        outs, self.out_tree = tree_flatten(result[0])
+        aux, self.aux_tree = tree_flatten(result[1])
+        return outs, aux
+
+
+def check_callable(fun: Any) -> None:
+    """Raise TypeError unless `fun` can be transformed."""
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun}")
+
+
+def wraps(
+    fun: Callable[..., Any], prefix: str = "", doc: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Like functools.wraps, for any callable, with a prefix for the name ("grad" -> grad_f)."""
+
+    def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        name = function_name(fun)
+        wrapper.__name__ = f"{prefix}_{name}" if prefix else name
+        wrapper.__qualname__ = wrapper.__name__
+        wrapper.__module__ = getattr(fun, "__module__", None) or __name__
+        inner_doc = getattr(fun, "__doc__", None) or ""
+        wrapper.__doc__ = f"{doc}\n\n{inner_doc}" if doc and inner_doc else doc or inner_doc
+        wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def check_arrays(name: str, tree: Any, what: str = "Argument") -> None:
+    """Raise TypeError, with the pytree path, for a leaf that is not an array or a scalar."""
+    for leaf in tree_flatten(tree)[0]:
+        if not is_valid_value(leaf):
+            path = next(p for p, x in tree_flatten_with_path(tree)[0] if x is leaf)
+            place = f" at path {keystr(path)}" if path else ""
+            text = f"'{leaf}'" if isinstance(leaf, str) else repr(leaf)
+            raise InvalidInputException(
+                f"{what} {text:.80} of type {type(leaf)}{place} is not a valid JAX type.",
+                where=user_frame(),
+                why=f"{name} works on arrays, NumPy values, Python numbers and pytrees of them.",
+                fix="Close over it (functools.partial), or convert it to an array.",
+            )
+
+
+def normalize_argnums(argnums: Any, n: int, name: str) -> tuple[int, ...]:
+    """Positions as a tuple of distinct non-negative integers."""
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    result = []
+    for i in numbers:
+        i = int(i.__index__())
+        if not -n <= i < n:
+            raise ValueError(
+                f"Positional argument indices, e.g. for `static_argnums`, must have value greater "
+                f"than or equal to -len(args) and less than len(args), but got value {i} for "
+                f"len(args) == {n} in {name}."
+            )
+        result.append(i % n)
+    if len(set(result)) != len(result):
+        raise ValueError(f"{name}: duplicate entries in argnums {argnums}")
+    return tuple(result)
+
+
+def partial_args(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Sequence[int]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`fun` as a function of the arguments at `argnums` alone, and those arguments."""
+    chosen = tuple(args[i] for i in argnums)
+
+    @functools.wraps(fun, updated=())
+    def inner(*dynamic: Any) -> Any:
+        full = list(args)
+        for i, x in zip(argnums, dynamic):
+            full[i] = x
+        return fun(*full, **kwargs)
+
+    return inner, chosen
+
+
+def dtype_of(x: Any) -> Any:
+    """dtype of a value."""
+    return x.aval.dtype if isinstance(x, Tracer) else dtypes.dtype(x)
+
+
+def primal_text(x: Any) -> str:
+    """`float32[3]` of a value."""
+    return abstractify(x).str_short()
+
+
+def argument_places(fun: Any, args: Sequence[Any]) -> list[str]:
+    """For each flat positional leaf: `x`, `params['w']`, or `args[0]['w']` when names are unknown."""
+    try:
+        parameters = [
+            p.name
+            for p in inspect.signature(fun).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (ValueError, TypeError):
+        parameters = []
+    places = []
+    for i, arg in enumerate(args):
+        base = parameters[i] if i < len(parameters) else f"args[{i}]"
+        places.extend(base + keystr(path) for path, _ in tree_flatten_with_path(arg)[0])
+    return places

@@ -1,0 +1,217 @@
+"""grad and value_and_grad: gradients of scalar functions. Layer: api."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.api.flat import (
+    FlatFunction,
+    check_arrays,
+    check_callable,
+    dtype_of,
+    normalize_argnums,
+    partial_args,
+    wraps,
+)
+from pyjax.core import dtypes
+from pyjax.core.avals import abstractify, is_valid_value
+from pyjax.core.debug_info import debug_info
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import function_location, user_frame
+from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.interpreters import ad
+from pyjax.interpreters.tangents import Zero
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """The gradient of a scalar-valued function.
+
+    Args:
+      fun: returns a real scalar (shape ()); with `has_aux` a pair (scalar, auxiliary data).
+      argnums: position(s) to differentiate; one position gives one gradient, a sequence a tuple.
+      has_aux: see `fun`; the gradient function then returns (gradient, aux).
+      holomorphic: `fun` is holomorphic: inputs and output are complex.
+      allow_int: allow integer inputs; their gradients are float0 arrays.
+    Returns:
+      A function with the arguments of `fun` that returns the gradient, shaped like the argument(s).
+    Raises:
+      TypeError (when called): not a scalar, not a real output, integer or complex inputs that the flags
+      do not allow.
+
+    >>> float(grad(lambda x: x ** 3)(2.0))
+    12.0
+    """
+    value_and_grad_f = value_and_grad(
+        fun,
+        argnums=argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        allow_int=allow_int,
+        reduce_axes=reduce_axes,
+    )
+    doc = f"Gradient of {_name(fun)} with respect to positional argument(s) {argnums}."
+
+    if has_aux:
+
+        @wraps(fun, "grad", doc)
+        def grad_f_aux(*args: Any, **kwargs: Any) -> Any:
+            (_, aux), g = value_and_grad_f(*args, **kwargs)
+            return g, aux
+
+        return grad_f_aux
+
+    @wraps(fun, "grad", doc)
+    def grad_f(*args: Any, **kwargs: Any) -> Any:
+        return value_and_grad_f(*args, **kwargs)[1]
+
+    return grad_f
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """Like `grad`, returning (value, gradient), or ((value, aux), gradient) with `has_aux`.
+
+    >>> [float(v) for v in value_and_grad(lambda x: x * x)(3.0)]
+    [9.0, 6.0]
+    """
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to grad is deprecated")
+    check_callable(fun)
+    single = isinstance(argnums, (int, np.integer))
+    positions = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]
+    highest = max((i if i >= 0 else -i - 1 for i in positions), default=-1)  # type: ignore
+    debug = debug_info("grad", fun)
+    doc = f"Value and gradient of {_name(fun)} with respect to positional argument(s) {argnums}."
+
+    @wraps(fun, "value_and_grad", doc)
+    def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
+        if highest >= len(args):
+            raise TypeError(
+                f"differentiating with respect to argnums={argnums} requires at least {highest + 1} "
+                f"positional arguments to be passed by the caller, but got only {len(args)} "
+                "positional arguments."
+            )
+        numbers = normalize_argnums(positions, len(args), "grad")
+        f_partial, dynamic = partial_args(fun, args, kwargs, numbers)
+        check_arrays("grad", dynamic)
+        leaves, in_tree = tree_flatten(dynamic)
+        for leaf in leaves:
+            _check_input("grad", holomorphic, allow_int, leaf)
+        flat = FlatFunction(f_partial, in_tree, has_aux)
+        outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
+        assert flat.out_tree is not None
+        _check_scalar(fun, outs, flat.out_tree)
+        (out,) = outs
+        _check_output("grad", holomorphic, out)
+        one = abstractify(out).dtype.type(1)
+        found = iter(linear.transpose([one]))
+        gradients = [
+            _dense(next(found)) if nz else ad.zero_tangent_array(abstractify(x))
+            for nz, x in zip(linear.nonzero_in, leaves)
+        ]
+        g = tree_unflatten(in_tree, gradients)
+        g = g[0] if single else g
+        if not has_aux:
+            return out, g
+        assert flat.aux_tree is not None
+        return (out, tree_unflatten(flat.aux_tree, aux)), g
+
+    return value_and_grad_f
+
+
+def _name(fun: Callable[..., Any]) -> str:
+    return function_location(fun)
+
+
+def _dense(ct: Any) -> Any:
+    return ad.instantiate_zeros(ct) if type(ct) is Zero else ct
+
+
+def _check_scalar(fun: Any, outs: list[Any], out_tree: Any) -> None:
+    message = "Gradient only defined for scalar-output functions. "
+    where = user_frame()
+    fix = "Reduce the output to a scalar (jnp.sum, jnp.mean), or use jacrev, jacfwd or vjp."
+    if not out_tree.is_leaf():
+        what = f"{message}Output was a pytree with structure {out_tree}."
+        if isinstance(out_tree.node_data(), tuple) and len(outs) == 2:
+            fix = "If the function returns (loss, auxiliary data), pass has_aux=True."
+        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
+    (out,) = outs
+    if not is_valid_value(out):
+        what = f"{message}Output was {out!r:.80}."
+        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
+    aval = abstractify(out)
+    if aval.shape != ():
+        what = f"{message}Output had shape: {aval.shape}."
+        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
+
+
+def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
+    dtype = dtype_of(x)
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(
+                f"{name} with holomorphic=True requires inputs with complex dtype, but got {_d(dtype)}."
+            )
+        return
+    if dtypes.issubdtype(dtype, np.inexact) or allow_int:
+        return
+    if dtypes.issubdtype(dtype, np.integer) or dtypes.issubdtype(dtype, np.bool_):
+        raise TypeError(
+            four_parts(
+                f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+                f"np.inexact), but got {_d(dtype)}. If you want to use Boolean- or integer-valued "
+                "inputs, use vjp or set allow_int to True.",
+                user_frame(),
+                None,
+                "Pass floats, for example x.astype(float) or 3.0 instead of 3.",
+            )
+        )
+    raise TypeError(
+        f"{name} requires numerical-valued inputs (input dtype that is a sub-dtype of np.bool_ or "
+        f"np.number), but got {_d(dtype)}."
+    )
+
+
+def _check_output(name: str, holomorphic: bool, x: Any) -> None:
+    dtype = dtype_of(x)
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(
+                f"{name} with holomorphic=True requires outputs with complex dtype, but got "
+                f"{_d(dtype)}."
+            )
+        return
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"but got {_d(dtype)}. For holomorphic differentiation, pass holomorphic=True. For "
+            "differentiation of non-holomorphic functions involving complex outputs, use jax.vjp "
+            "directly."
+        )
+    if not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"but got {_d(dtype)}. For differentiation of functions with integer outputs, use "
+            "jax.vjp directly."
+        )
+
+
+def _d(dtype: Any) -> str:
+    return getattr(dtype, "name", str(dtype))

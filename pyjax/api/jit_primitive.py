@@ -1,0 +1,213 @@
+"""The `jit` primitive: a call of a traced function, with its rules. The API is in api/jit.py.
+
+Every derived jaxpr (jvp, known and unknown parts, transpose, batched) is remembered with the jaxpr it
+comes from, so nested jits are transformed once. Layer: api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyjax.core.effects import Effects
+from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, Var, eval_jaxpr
+from pyjax.interpreters import ad, batching
+from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.partial_eval import (
+    PartialTrace,
+    dce_jaxpr,
+    jaxpr_cache,
+    partial_eval_jaxpr,
+)
+from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.staging import staging_rules
+from pyjax.interpreters.tangents import Zero
+from xla_backend.hlo.instruction import Instruction
+
+
+def _abstract_eval(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return list(jaxpr.out_avals)
+
+
+def _effects(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Effects:
+    return jaxpr.effects
+
+
+def _params(
+    jaxpr: ClosedJaxpr, name: str, inline: bool = False, keep_unused: bool = False
+) -> dict[str, Any]:
+    return {
+        "jaxpr": jaxpr,
+        "name": name,
+        "donated_invars": (False,) * len(jaxpr.in_avals),
+        "keep_unused": keep_unused,
+        "inline": inline,
+    }
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, name: str, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    nonzero_in = [type(t) is not Zero for t in tangents]
+    new, nonzero_out = ad.jvp_jaxpr(jaxpr, nonzero_in)
+    dense = [t for t in tangents if type(t) is not Zero]
+    outs = jit_p.bind(*primals, *dense, **_params(new, name, params.get("inline", False)))
+    n = len(jaxpr.out_avals)
+    found = iter(outs[n:])
+    out_tangents = [
+        next(found) if nz else Zero(a.to_tangent_aval())
+        for nz, a in zip(nonzero_out, jaxpr.out_avals)
+    ]
+    return outs[:n], out_tangents
+
+
+# -- partial evaluation ---------------------------------------------------------------------------
+
+
+class _Split:
+    """A jaxpr split for partial evaluation, with outputs that need no computing taken out.
+
+    `sources` says where each output of the known part comes from: ("in", i), ("out", i) or
+    ("literal", value).
+    """
+
+    def __init__(self, known: ClosedJaxpr, staged: ClosedJaxpr, unknown_out: list[bool]) -> None:
+        self.staged = staged
+        self.unknown_out = unknown_out
+        jaxpr = known.jaxpr
+        inputs = {v: i for i, v in enumerate(jaxpr.invars)}
+        position: dict[Var, int] = {}
+        outvars: list[Var] = []
+        self.sources: list[tuple[str, Any]] = []
+        for v in jaxpr.outvars:
+            if type(v) is Literal:
+                self.sources.append(("literal", v.val))
+            elif v in inputs:
+                self.sources.append(("in", inputs[v]))
+            else:
+                if v not in position:
+                    position[v] = len(outvars)
+                    outvars.append(v)
+                self.sources.append(("out", position[v]))
+        self.known = ClosedJaxpr(jaxpr.replace(outvars=outvars), known.consts)
+
+    def run(self, args: Sequence[Any], name: str) -> list[Any]:
+        """Known outputs and residuals."""
+        outs: list[Any] = []
+        if self.known.jaxpr.outvars or self.known.effects:
+            outs = jit_p.bind(*args, **_params(self.known, name))
+        places = {"in": args, "out": outs}
+        return [x if kind == "literal" else places[kind][x] for kind, x in self.sources]
+
+
+@jaxpr_cache
+def _split(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...]) -> _Split:
+    known, staged, unknown_out, _ = partial_eval_jaxpr(jaxpr, unknown_in, False)
+    return _Split(known, staged, unknown_out)
+
+
+def _partial_eval(
+    trace: PartialTrace, args: Sequence[Any], *, jaxpr: ClosedJaxpr, name: str, **params: Any
+) -> list[Any]:
+    unknown_in = tuple(map(trace.is_unknown, args))
+    split = _split(jaxpr, unknown_in)
+    known_args = [x for x, u in zip(args, unknown_in) if not u]
+    results = split.run(known_args, name)
+    num_known = sum(not u for u in split.unknown_out)
+    known_outs, residuals = iter(results[:num_known]), results[num_known:]
+    staged = split.staged
+    unknown_args = [x for x, u in zip(args, unknown_in) if u]
+    unknown_outs = iter(
+        trace.emit(
+            jit_p,
+            [*residuals, *unknown_args],
+            staged.out_avals,
+            _params(staged, name),
+            staged.effects,
+        )
+        if staged.out_avals
+        else []
+    )
+    return [next(unknown_outs) if u else next(known_outs) for u in split.unknown_out]
+
+
+# -- transposition, batching ----------------------------------------------------------------------
+
+
+def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, name: str, **_: Any) -> list[Any]:
+    linear = [ad.is_undefined_primal(x) for x in args]
+    nonzero = [type(ct) is not Zero for ct in cts]
+    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
+    values = [x for x, lin in zip(args, linear) if not lin]
+    dense = [ct for ct in cts if type(ct) is not Zero]
+    found = iter(jit_p.bind(*values, *dense, **_params(new, name)))
+    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
+    return [next(linear_cts) if lin else None for lin in linear]
+
+
+def _batching(
+    axis_size: int, args: Sequence[Any], dims: Sequence[Any], *, jaxpr: ClosedJaxpr, name: str, **p: Any
+) -> tuple[list[Any], list[Any]]:
+    moved = [x if d is None else batching.move_bdim(x, d, 0) for x, d in zip(args, dims)]
+    new, batched = batching.batch_jaxpr(jaxpr, axis_size, [d is not None for d in dims])
+    outs = jit_p.bind(*moved, **_params(new, name, p.get("inline", False)))
+    return outs, [0 if b else None for b in batched]
+
+
+# -- dead code, lowering, inlining ----------------------------------------------------------------
+
+
+@jaxpr_cache
+def _dce_closed(jaxpr: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    new, used_inputs = dce_jaxpr(jaxpr.jaxpr, used)
+    return ClosedJaxpr(new, jaxpr.consts), used_inputs
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    closed, used_inputs = _dce_closed(eqn.params["jaxpr"], tuple(used_outputs))
+    if not any(used_inputs) and not any(used_outputs) and not closed.effects:
+        return used_inputs, None
+    params = _params(closed, eqn.params["name"], eqn.params.get("inline", False))
+    new = eqn.replace(
+        invars=[v for v, used in zip(eqn.invars, used_inputs) if used],
+        outvars=[v for v, used in zip(eqn.outvars, used_outputs) if used and type(v) is not DropVar],
+        params=params,
+        effects=closed.effects,
+    )
+    return used_inputs, new
+
+
+def _lowering(
+    ctx: LoweringContext, *operands: Instruction, jaxpr: ClosedJaxpr, name: str, **_: Any
+) -> list[Instruction]:
+    names = ctx.names
+    ctx.names = (*names, *(ctx.source.names if ctx.source else ()), f"jit({name})")
+    try:
+        if len(jaxpr.eqns) <= 2:
+            return ctx.inline_jaxpr(jaxpr, *operands)
+        return ctx.call(jaxpr, name, *operands)
+    finally:
+        ctx.names = names
+
+
+jit_p = define_primitive(
+    "jit",
+    abstract_eval=_abstract_eval,
+    jvp=FullJvp(_jvp),
+    transpose=_transpose,
+    batching=_batching,
+    lowering=_lowering,
+    partial_eval=_partial_eval,
+    dce=_dce,
+    effects=_effects,
+)
+jit_p.multiple_results = True
+
+
+def _stage_inline(args: Any, params: dict[str, Any]) -> list[Any] | None:
+    if not params.get("inline", False):
+        return None
+    return eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)
+
+
+staging_rules[jit_p] = _stage_inline

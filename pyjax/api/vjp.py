@@ -1,0 +1,171 @@
+"""vjp and linear_transpose: pullbacks of functions. Layer: api."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.api.flat import FlatFunction, check_arrays, check_callable
+from pyjax.core import dtypes
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.interpreters import ad
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.interpreters.tangents import UndefinedPrimal, Zero
+
+
+class Pullback:
+    """The static part of a pullback; its residuals are passed at each call (see `tree_util.Partial`)."""
+
+    def __init__(
+        self, linear: ad.Linearized, in_tree: PyTreeDef, in_avals: list[Any], out_tree: PyTreeDef,
+        out_avals: list[Any],
+    ) -> None:
+        self._jaxpr = linear.jaxpr
+        self._nonzero_in = linear.nonzero_in
+        self._nonzero_out = linear.nonzero_out
+        self._in_tree = in_tree
+        self._in_avals = in_avals
+        self._out_tree = out_tree
+        self._out_avals = out_avals
+
+    def __call__(self, residuals: list[Any], *args: Any) -> Any:
+        if len(args) != 1:
+            raise TypeError(
+                f"The function returned by `jax.vjp` applied to a function was called with {len(args)} "
+                "arguments, but functions returned by `jax.vjp` must be called with a single argument "
+                "corresponding to the single value returned by the function (even if that returned "
+                "value is a tuple or other container)."
+            )
+        cts, ct_tree = tree_flatten(args[0])
+        if ct_tree != self._out_tree:
+            raise ValueError(
+                f"Tree structure of cotangent input {ct_tree}, does not match structure of primal "
+                f"output {self._out_tree}."
+            )
+        for ct, aval in zip(cts, self._out_avals):
+            _check_cotangent(ct, aval)
+        dense = [ct for ct, nz in zip(cts, self._nonzero_out) if nz]
+        primals = [UndefinedPrimal(v.aval) for v in self._jaxpr.invars]
+        found = iter(ad.backward_pass(self._jaxpr, residuals, primals, dense))
+        leaves = [
+            _instantiate(next(found)) if nz else ad.zero_tangent_array(a)
+            for nz, a in zip(self._nonzero_in, self._in_avals)
+        ]
+        return tree_unflatten(self._in_tree, leaves)
+
+
+def _instantiate(ct: Any) -> Any:
+    return ad.instantiate_zeros(ct) if type(ct) is Zero else ct
+
+
+def _check_cotangent(ct: Any, aval: Any) -> None:
+    expected = aval.to_tangent_aval()
+    check_arrays("vjp", ct, "Cotangent")
+    got = abstractify(ct)
+    if got.shape == expected.shape and got.dtype == expected.dtype:
+        return
+    raise ValueError(
+        "unexpected JAX type (e.g. shape/dtype) for argument to vjp function: "
+        f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding output "
+        f"of the differentiated function had JAX type {aval.str_short()}"
+    )
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+    """Value of `fun` at `primals` and its pullback (vector-Jacobian product).
+
+    Args:
+      fun: function of pytrees of arrays.
+      primals: where to differentiate; integer inputs get float0 cotangents.
+      has_aux: `fun` returns (output, auxiliary data).
+    Returns:
+      (output, pullback) or (output, pullback, aux). `pullback(cotangent of output)` gives the tuple of
+      cotangents of the primals; it is a pytree, so it may cross jit.
+    Raises:
+      TypeError: primals that are not arrays. The pullback raises ValueError for a cotangent of another
+      structure, shape or dtype than the output.
+
+    >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
+    >>> [float(g) for g in pullback(1.0)]
+    [4.0, 3.0]
+    """
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to vjp is deprecated")
+    check_callable(fun)
+    leaves, in_tree = tree_flatten(primals)
+    check_arrays("vjp", primals)
+    flat = FlatFunction(fun, in_tree, has_aux)
+    debug = debug_info("vjp", fun)
+    outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
+    assert flat.out_tree is not None
+    out_avals = [abstractify(x) for x in outs]
+    in_avals = [abstractify(x) for x in leaves]
+    pullback = Partial(
+        Pullback(linear, in_tree, in_avals, flat.out_tree, out_avals), linear.residuals
+    )
+    out = tree_unflatten(flat.out_tree, outs)
+    if not has_aux:
+        return out, pullback
+    assert flat.aux_tree is not None
+    return out, pullback, tree_unflatten(flat.aux_tree, aux)
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable:
+    """Transpose a function that is known to be linear, without evaluating it.
+
+    Args:
+      fun: linear function of pytrees of arrays.
+      primals: arrays or `ShapeDtypeStruct`s; only shapes and dtypes matter.
+    Returns:
+      A function from the cotangent of the output to the tuple of cotangents of the primals.
+    Raises:
+      TypeError: inputs or outputs are not of inexact dtype.
+      NotImplementedError: an operation in `fun` is not linear.
+
+    >>> f = lambda x: x * 3.0
+    >>> float(linear_transpose(f, 1.0)(2.0)[0])
+    6.0
+    """
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to transpose is deprecated")
+    check_callable(fun)
+    leaves, in_tree = tree_flatten(primals)
+    in_avals = [abstractify(x) for x in leaves]
+    flat = FlatFunction(fun, in_tree)
+    closed, out_avals = trace_to_jaxpr(flat, in_avals, debug=debug_info("linear_transpose", fun))
+    out_tree = flat.out_tree
+    assert out_tree is not None
+    _check_linear_types(in_avals, out_avals)
+
+    def transposed(ct: Any) -> Any:
+        cts, ct_tree = tree_flatten(ct)
+        if ct_tree != out_tree:
+            raise TypeError(
+                f"cotangent tree does not match function output, expected {out_tree} but got {ct_tree}"
+            )
+        for x, aval in zip(cts, out_avals):
+            got = abstractify(x)
+            if (got.shape, got.dtype) != (aval.shape, aval.dtype):
+                raise TypeError(
+                    "cotangent type does not match function output, expected "
+                    f"{aval.str_short()} but got {got.str_short()}"
+                )
+        undefined = [UndefinedPrimal(a) for a in in_avals]
+        found = ad.backward_pass(closed.jaxpr, closed.consts, undefined, cts)
+        return tree_unflatten(in_tree, [ad.instantiate_zeros(x) for x in found])
+
+    return transposed
+
+
+def _check_linear_types(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> None:
+    inexact = all(dtypes.issubdtype(a.dtype, np.inexact) for a in (*in_avals, *out_avals))
+    if not inexact:
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and [int or "
+            "bool] constants, but got "
+            f"{[a.str_short() for a in in_avals]} -> {[a.str_short() for a in out_avals]}."
+        )

@@ -1,0 +1,199 @@
+"""vmap: vectorise a function over an axis of its arguments. Layer: api."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.api.flat import FlatFunction, argument_places, check_arrays, check_callable, wraps
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.tree_util import (
+    PyTreeDef,
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_structure,
+    tree_unflatten,
+)
+from pyjax.interpreters import batching
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    sum_match: bool = False,
+) -> Callable[..., Any]:
+    """Map a function over an axis of its arguments, as one vectorised computation.
+
+    Args:
+      fun: function of pytrees of arrays.
+      in_axes: the axis to map, for all positional arguments (an integer), per argument (a tuple), or per
+        leaf (a pytree prefix inside the tuple); None: not mapped. Keyword arguments are mapped over
+        their leading axis.
+      out_axes: where the mapped axis goes in the output: an integer or a pytree prefix of the output;
+        None where the output does not depend on the mapped axis.
+      axis_name: a name by which collectives (lax.psum, lax.axis_index) in `fun` refer to the axis.
+      axis_size: size of the axis, needed when nothing is mapped.
+    Returns:
+      The batched function.
+    Raises:
+      ValueError: sizes differ, an axis does not exist, `in_axes` does not fit the arguments.
+
+    >>> import pyjax.numpy as jnp
+    >>> vmap(lambda x, y: x + y, in_axes=(0, None))(jnp.arange(3), 10).tolist()
+    [10, 11, 12]
+    """
+    del spmd_axis_name, sum_match
+    check_callable(fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or type(in_axes) in (int, tuple)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
+    if not all(type(a) is int for a in tree_flatten(in_axes)[0]):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or (nested) container with those types as leaves, but "
+            f"got {in_axes}."
+        )
+    if not all(type(a) is int for a in tree_flatten(out_axes)[0]):
+        raise TypeError(
+            "vmap out_axes must be an int, None, or (nested) container with those types as leaves, but "
+            f"got {out_axes}."
+        )
+    doc = "Vectorized version of the function. Takes arguments with additional array axes."
+
+    @wraps(fun, "", doc)
+    def vmap_f(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got {len(in_axes)=}, {len(args)=}"
+            )
+        check_arrays("vmap", (args, kwargs))
+        leaves, in_tree = tree_flatten((args, kwargs))
+        dims = _flatten_in_axes(in_tree, in_axes, kwargs)
+        size = _mapped_axis_size(fun, args, kwargs, leaves, dims, axis_size)
+        dims = [d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)]
+        flat = FlatFunction(fun, in_tree, kwargs=True)
+        debug = debug_info("vmap", fun, in_tree)
+        outs, out_dims = batching.batch_with_dims(flat, leaves, dims, size, axis_name, debug)
+        assert flat.out_tree is not None
+        wanted = _flatten_out_axes(flat.out_tree, out_axes)
+        placed = []
+        for i, (x, have, want) in enumerate(zip(outs, out_dims, wanted)):
+            if want is None and have is not None:
+                raise ValueError(_mapped_output(flat.out_tree, i, out_axes))
+            placed.append(batching.match_bdim(x, size, have, want, i))
+        return tree_unflatten(flat.out_tree, placed)
+
+    return vmap_f
+
+
+def _flatten_in_axes(in_tree: PyTreeDef, in_axes: Any, kwargs: dict[str, Any]) -> list[Any]:
+    example = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
+    try:
+        return broadcast_prefix((in_axes, 0), example, _is_axis_none)
+    except ValueError as error:
+        args_tree = tree_structure(example[0])
+        raise ValueError(
+            f"vmap in_axes specification must be a tree prefix of the corresponding value, got "
+            f"specification {in_axes} for value tree {args_tree}.\n  {error}"
+        ) from None
+
+
+def _is_axis_none(x: Any) -> bool:
+    return x is None
+
+
+def _flatten_out_axes(out_tree: PyTreeDef, out_axes: Any) -> list[Any]:
+    if type(out_axes) is int or out_axes is None:
+        return [out_axes] * out_tree.num_leaves
+    example = tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
+    try:
+        return broadcast_prefix(out_axes, example, _is_axis_none)
+    except ValueError as error:
+        raise ValueError(
+            "vmap out_axes specification must be a tree prefix of the corresponding value, got "
+            f"specification {out_axes} for value tree {out_tree}.\n  {error}"
+        ) from None
+
+
+def _mapped_output(out_tree: PyTreeDef, index: int, out_axes: Any) -> str:
+    example = tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
+    path = tree_flatten_with_path(example)[0][index][0]
+    return (
+        f"vmap has mapped output{keystr(path)} but out_axes is {out_axes}: the output differs between "
+        "the mapped elements, so it needs an axis. Use an integer in out_axes for it."
+    )
+
+
+def _mapped_axis_size(
+    fun: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    leaves: list[Any],
+    dims: list[Any],
+    axis_size: int | None,
+) -> int:
+    if not leaves and axis_size is None:
+        raise ValueError(
+            "vmap wrapped function must be passed at least one argument containing an array, "
+            f"got empty *args={args} and **kwargs={kwargs}"
+        )
+    sizes: list[int | None] = []
+    for x, d in zip(leaves, dims):
+        if d is None:
+            sizes.append(None)
+            continue
+        shape = abstractify(x).shape
+        if not -len(shape) <= d < len(shape):
+            least = d + 1 if d >= 0 else -d
+            raise ValueError(
+                f"vmap was requested to map its argument along axis {d}, which implies that its rank "
+                f"should be at least {least}, but is only {len(shape)} (its shape is {shape})"
+            )
+        sizes.append(shape[d])
+    found = [s for s in sizes if s is not None]
+    if axis_size is not None:
+        found.append(axis_size)
+    if not found:
+        raise ValueError("vmap must have at least one non-None value in in_axes")
+    if all(s == found[0] for s in found):
+        return found[0]
+    raise ValueError(_inconsistent_sizes(fun, args, kwargs, leaves, dims, sizes, axis_size))
+
+
+def _inconsistent_sizes(
+    fun: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    leaves: list[Any],
+    dims: list[Any],
+    sizes: list[int | None],
+    axis_size: int | None,
+) -> str:
+    places = [f"argument {p}" for p in argument_places(fun, args)]
+    places += [f"kwargs{keystr(p)}" for p, _ in tree_flatten_with_path(kwargs)[0]]
+    counts: Counter[int] = Counter(s for s in sizes if s is not None)
+    lines = ["vmap got inconsistent sizes for array axes to be mapped:"]
+    if axis_size is not None:
+        lines.append(f"  * the axis_size argument is {axis_size};")
+    for size, count in counts.most_common():
+        holders = [
+            f"axis {d} of {place} of type {abstractify(x).str_short()}"
+            for x, d, s, place in zip(leaves, dims, sizes, places)
+            if s == size
+        ]
+        head = "one axis had" if count == 1 else f"{count} axes had"
+        lines.append(f"  * {head} size {size}: {', '.join(holders)};")
+    lines[-1] = lines[-1][:-1]
+    return "\n".join(lines)

@@ -1,0 +1,277 @@
+"""Reverse mode of scan: splitting a scan into a known and a recorded one, and transposing the latter.
+
+Residuals that do not change from step to step are computed once, outside the loop; residuals that are
+slices of xs are not stored again; the others are stacked by the known scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyjax.core.jaxpr import ClosedJaxpr, Literal
+from pyjax.core.structural import add_jaxvals
+from pyjax.interpreters import ad
+from pyjax.interpreters.partial_eval import jaxpr_cache, partial_eval_jaxpr, trace_to_jaxpr
+from pyjax.lax.common import aval_of
+from pyjax.lax.control_flow.scan_rules import scan_p
+from pyjax.lax.control_flow.tracing import either, merge, pick, reordered, split_list
+
+# -- splitting -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A scan split by which of its operands are known.
+
+    Attributes:
+      carry_unknown, ys_unknown: which outputs are recorded.
+      hoisted: known consts -> values that are the same in every step.
+      loop: body of the known scan: hoisted values, known carry, known xs -> known carry, known ys, residuals.
+      staged: body of the recorded scan: fixed residuals, unknown consts, carry, stacked residuals, unknown xs.
+      residuals: for each residual of the body where it comes from: ("fixed", i of hoisted),
+        ("xs", i of known xs) or ("stacked", i of loop residuals).
+    """
+
+    carry_unknown: list[bool]
+    ys_unknown: list[bool]
+    hoisted: ClosedJaxpr
+    num_fixed: int
+    loop: ClosedJaxpr
+    staged: ClosedJaxpr
+    sources: list[tuple[str, int]]
+
+
+@jaxpr_cache
+def _split_body(
+    jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: tuple[bool, ...]
+) -> _Split:
+    consts_uk, carry_uk, xs_uk = split_list(unknown, num_consts, num_carry)
+    num_ys = len(jaxpr.out_avals) - num_carry
+    while True:
+        known, staged, out_uk, residual_avals = partial_eval_jaxpr(
+            jaxpr, consts_uk + carry_uk + xs_uk, carry_uk + [False] * num_ys
+        )
+        carry_out, ys_uk = split_list(out_uk, num_carry)
+        if carry_out == carry_uk:
+            break
+        carry_uk = either(carry_uk, carry_out)
+    num_known_consts = num_consts - sum(consts_uk)
+    num_known_carry = num_carry - sum(carry_uk)
+    num_known_outs = len(known.out_avals) - len(residual_avals)
+    num_residuals = len(residual_avals)
+    # Hoist: treat carry and xs as unknown; what is known then is the same in every step.
+    in_loop = [False] * num_known_consts + [True] * (len(known.in_avals) - num_known_consts)
+    hoist, loop, varies, fixed_avals = partial_eval_jaxpr(
+        known, in_loop, [True] * num_known_outs + [False] * num_residuals
+    )
+    residual_varies = varies[num_known_outs:]
+    # hoist returns fixed residuals of the staged body, then values the loop needs.
+    num_fixed = num_residuals - sum(residual_varies)
+    num_loop_consts = len(fixed_avals)
+    xs_vars = {
+        v: i for i, v in enumerate(loop.jaxpr.invars[num_loop_consts + num_known_carry :])
+    }
+    sources: list[tuple[str, int]] = []
+    stacked_outs: list[int] = []
+    loop_position, fixed_position = num_known_outs, 0
+    for varying in residual_varies:
+        if not varying:
+            sources.append(("fixed", fixed_position))
+            fixed_position += 1
+            continue
+        v = loop.jaxpr.outvars[loop_position]
+        if type(v) is not Literal and v in xs_vars:
+            sources.append(("xs", xs_vars[v]))
+        else:
+            sources.append(("stacked", len(stacked_outs)))
+            stacked_outs.append(loop_position)
+        loop_position += 1
+    loop = reordered(
+        loop, range(len(loop.in_avals)), [*range(num_known_outs), *stacked_outs]
+    )
+    # Recorded body: fixed residuals and unknown consts, carry, other residuals and unknown xs.
+    fixed = [i for i, (kind, _) in enumerate(sources) if kind == "fixed"]
+    moving = [i for i, (kind, _) in enumerate(sources) if kind != "fixed"]
+    n_consts, n_carry = sum(consts_uk), sum(carry_uk)
+    after = num_residuals + n_consts
+    ins = [
+        *fixed,
+        *range(num_residuals, after),
+        *range(after, after + n_carry),
+        *moving,
+        *range(after + n_carry, len(staged.in_avals)),
+    ]
+    staged = reordered(staged, ins, range(len(staged.out_avals)))
+    return _Split(carry_uk, ys_uk, hoist, num_fixed, loop, staged, sources)
+
+
+def _run_known(
+    args: Sequence[Any],
+    unknown: Sequence[bool],
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> tuple[_Split, list[Any], list[Any], dict[str, Any]]:
+    """Run the known part; (split, known outputs, operands of the recorded scan, its parameters)."""
+    split = _split_body(jaxpr, num_consts, num_carry, tuple(map(bool, unknown)))
+    consts, init, xs = split_list(args, num_consts, num_carry)
+    consts_uk, _, xs_uk = split_list(unknown, num_consts, num_carry)
+    fixed_values = split.hoisted.eval(*pick(consts, consts_uk, False))
+    fixed, loop_consts = split_list(fixed_values, split.num_fixed)
+    known_init = pick(init, split.carry_unknown, False)
+    known_xs = pick(xs, xs_uk, False)
+    num_known_outs = len(known_init) + sum(not u for u in split.ys_unknown)
+    outs: list[Any] = []
+    if split.loop.out_avals or split.loop.effects:
+        outs = scan_p.bind(
+            *loop_consts,
+            *known_init,
+            *known_xs,
+            jaxpr=split.loop,
+            num_consts=len(loop_consts),
+            num_carry=len(known_init),
+            **params,
+        )
+    known_outs, stacked = outs[:num_known_outs], outs[num_known_outs:]
+    places = {"xs": known_xs, "stacked": stacked}
+    moving = [places[kind][i] for kind, i in split.sources if kind != "fixed"]
+    unknown_consts = pick(consts, consts_uk)
+    unknown_init = pick(init, split.carry_unknown)
+    operands = [*fixed, *unknown_consts, *unknown_init, *moving, *pick(xs, xs_uk)]
+    staged_params = dict(
+        params,
+        jaxpr=split.staged,
+        num_consts=len(fixed) + len(unknown_consts),
+        num_carry=len(unknown_init),
+    )
+    return split, known_outs, operands, staged_params
+
+
+def scan_partial_eval(trace: Any, args: Sequence[Any], **params: Any) -> list[Any]:
+    unknown = [trace.is_unknown(x) for x in args]
+    split, known_outs, operands, staged_params = _run_known(args, unknown, **params)
+    unknown_out = split.carry_unknown + split.ys_unknown
+    if not any(unknown_out):
+        return known_outs
+    avals = scan_p.abstract_eval(*map(aval_of, operands), **staged_params)
+    staged_outs = trace.emit(scan_p, operands, avals, staged_params)
+    return merge(unknown_out, staged_outs, known_outs)
+
+
+# -- transposition ---------------------------------------------------------------------------------
+
+
+@jaxpr_cache
+def _transposed_body(
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    consts_lin: tuple[bool, ...],
+    xs_lin: tuple[bool, ...],
+    ys_nonzero: tuple[bool, ...],
+) -> ClosedJaxpr:
+    """(residual consts | cts of consts, ct of carry | cts of ys, residual xs) ->
+    (cts of consts, ct of carry | cts of xs). Cotangents of constants add up over the steps."""
+    consts_avals, carry_avals, xs_avals = split_list(jaxpr.in_avals, num_consts, num_carry)
+    ys_avals = jaxpr.out_avals[num_carry:]
+    tangent = lambda avals: [a.to_tangent_aval() for a in avals]  # noqa: E731
+    res_c, lin_c = pick(consts_avals, consts_lin, False), tangent(pick(consts_avals, consts_lin))
+    ct_carry_avals = tangent(carry_avals)
+    ct_ys_avals = tangent(pick(ys_avals, ys_nonzero))
+    res_x = pick(xs_avals, xs_lin, False)
+
+    def fun(*args: Any) -> list[Any]:
+        c, ct_c, ct_carry, ct_ys, x = split_list(
+            args, len(res_c), len(lin_c), num_carry, len(ct_ys_avals)
+        )
+        primals = [
+            *merge(consts_lin, [ad.UndefinedPrimal(a) for a in pick(consts_avals, consts_lin)], c),
+            *[ad.UndefinedPrimal(a) for a in carry_avals],
+            *merge(xs_lin, [ad.UndefinedPrimal(a) for a in pick(xs_avals, xs_lin)], x),
+        ]
+        zeros = [ad.Zero(a.to_tangent_aval()) for a in pick(ys_avals, ys_nonzero, False)]
+        cts = [*ct_carry, *merge(ys_nonzero, ct_ys, zeros)]
+        found = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, primals, cts)
+        new_c, new_carry, new_x = split_list(found, num_consts, num_carry)
+        sums = [
+            old if type(ct) is ad.Zero else add_jaxvals(old, ct)
+            for old, ct in zip(ct_c, pick(new_c, consts_lin))
+        ]
+        out_carry = [ad.instantiate_zeros(ct) for ct in new_carry]
+        return sums + out_carry + [ad.instantiate_zeros(ct) for ct in pick(new_x, xs_lin)]
+
+    avals = [*res_c, *lin_c, *ct_carry_avals, *ct_ys_avals, *res_x]
+    return trace_to_jaxpr(fun, avals, debug=jaxpr.jaxpr.debug_info)[0]
+
+
+def scan_transpose(
+    cts: Sequence[Any],
+    *args: Any,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool,
+    **params: Any,
+) -> list[Any]:
+    linear = [ad.is_undefined_primal(x) for x in args]
+    consts_lin, init_lin, xs_lin = split_list(linear, num_consts, num_carry)
+    if not all(init_lin):
+        return _transpose_with_known_carry(
+            cts,
+            args,
+            linear,
+            dict(
+                params,
+                jaxpr=jaxpr,
+                num_consts=num_consts,
+                num_carry=num_carry,
+                reverse=reverse,
+            ),
+        )
+    consts, init, xs = split_list(args, num_consts, num_carry)
+    ct_carry, ct_ys = split_list(cts, num_carry)
+    ys_nonzero = tuple(type(ct) is not ad.Zero for ct in ct_ys)
+    body = _transposed_body(
+        jaxpr, num_consts, num_carry, tuple(consts_lin), tuple(xs_lin), ys_nonzero
+    )
+    ct_consts = [
+        ad.instantiate_zeros(ad.Zero(x.aval.to_tangent_aval())) for x in pick(consts, consts_lin)
+    ]
+    outs = scan_p.bind(
+        *pick(consts, consts_lin, False),
+        *ct_consts,
+        *[ad.instantiate_zeros(ct) for ct in ct_carry],
+        *pick(ct_ys, ys_nonzero),
+        *pick(xs, xs_lin, False),
+        jaxpr=body,
+        num_consts=num_consts - len(ct_consts),
+        num_carry=num_carry + len(ct_consts),
+        reverse=not reverse,
+        **params,
+    )
+    new_consts, new_init, new_xs = split_list(outs, len(ct_consts), num_carry)
+    return [
+        *merge(consts_lin, new_consts, [None] * num_consts),
+        *new_init,
+        *merge(xs_lin, new_xs, [None] * len(xs)),
+    ]
+
+
+def _transpose_with_known_carry(
+    cts: Sequence[Any], args: Sequence[Any], linear: list[bool], params: dict[str, Any]
+) -> list[Any]:
+    """Part of the carry does not depend on linear operands (a counter): scan that first."""
+    num_carry = params["num_carry"]
+    num_consts = params["num_consts"]
+    split, _, operands, staged_params = _run_known(args, linear, **params)
+    # A linear carry may start from a value that is not: give it to the recorded scan as it is.
+    unknown_out = split.carry_unknown + split.ys_unknown
+    in_cts = scan_transpose(pick(cts, unknown_out), *operands, **staged_params)
+    linear_cts = [ct for ct, x in zip(in_cts, operands) if ad.is_undefined_primal(x)]
+    if len(linear_cts) != sum(linear):
+        raise AssertionError(f"{num_consts + num_carry} operands, {sum(linear)} linear")
+    return merge(linear, linear_cts, [None] * len(args))

@@ -1,0 +1,187 @@
+"""Small matrix helpers that the linear-algebra files share, on the last two dimensions of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.avals import ShapedArray
+from pyjax.interpreters.batching import bdim_at_front
+from pyjax.lax.arithmetic import add, conj, mul
+from pyjax.lax.common import INEXACT, Array, check_dtype, dtype_of, fail, is_complex, shape_of
+from pyjax.lax.compare import full_value, select
+from pyjax.lax.creation import eye, tri
+from pyjax.lax.dot import dot_general
+from pyjax.lax.dot_types import Precision
+from pyjax.lax.nary import expand_to
+from pyjax.lax.shape import transpose
+from xla_backend.hlo.attributes import ComparisonDirection, CustomCallAttributes
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
+
+# -- on values -------------------------------------------------------------------------------------
+
+
+def mT(x: Array) -> Array:
+    """Transpose of each matrix."""
+    n = len(shape_of(x))
+    return transpose(x, (*range(n - 2), n - 1, n - 2))
+
+
+def mH(x: Array) -> Array:
+    """Conjugate transpose of each matrix."""
+    return conj(mT(x)) if is_complex(dtype_of(x)) else mT(x)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """Products of matrices with equal leading dimensions."""
+    n = len(shape_of(a))
+    batch = tuple(range(n - 2))
+    return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), Precision.HIGHEST)
+
+
+def _masked(x: Array, mask: Array, keep: bool) -> Array:
+    shape = shape_of(x)
+    mask = expand_to(mask, shape, (len(shape) - 2, len(shape) - 1))
+    zeros = full_value(x, 0)
+    return select(mask, x, zeros) if keep else select(mask, zeros, x)
+
+
+def tril(x: Array, offset: int = 0) -> Array:
+    """Zero above a diagonal."""
+    return _masked(x, tri(np.bool_, shape_of(x)[-2:], offset), True)
+
+
+def triu(x: Array, offset: int = 0) -> Array:
+    """Zero below a diagonal."""
+    return _masked(x, tri(np.bool_, shape_of(x)[-2:], offset - 1), False)
+
+
+def only_diagonal(x: Array) -> Array:
+    """Zero off the main diagonal."""
+    return _masked(x, eye(np.bool_, shape_of(x)[-2:]), True)
+
+
+def without_diagonal(x: Array) -> Array:
+    """Zero on the main diagonal."""
+    return _masked(x, eye(np.bool_, shape_of(x)[-2:]), False)
+
+
+def identity_like(x: Array) -> Array:
+    """Identity matrices of x's (square) shape and dtype."""
+    shape = shape_of(x)
+    return expand_to(eye(dtype_of(x), shape[-2:]), shape, (len(shape) - 2, len(shape) - 1))
+
+
+def symmetrized(x: Array) -> Array:
+    """(x + x^H) / 2."""
+    return mul(add(x, mH(x)), np.asarray(0.5, dtype_of(x)))
+
+
+def columns(v: Array, like: Array) -> Array:
+    """A vector for each matrix, repeated down the rows: [..., n] to [..., m, n]."""
+    shape = shape_of(like)
+    dims = (*range(len(shape) - 2), len(shape) - 1)
+    return expand_to(v, shape, dims)
+
+
+def rows(v: Array, like: Array) -> Array:
+    """A vector for each matrix, repeated along the columns: [..., m] to [..., m, n]."""
+    shape = shape_of(like)
+    return expand_to(v, shape, tuple(range(len(shape) - 1)))
+
+
+
+
+# -- rules -----------------------------------------------------------------------------------------
+
+
+def check_matrix(name: str, x: ShapedArray, square: bool = False) -> tuple[tuple[int, ...], int, int]:
+    """(batch shape, m, n) of a matrix operand."""
+    check_dtype(name, x, INEXACT)
+    if len(x.shape) < 2:
+        fail(
+            ValueError,
+            f"Argument to {name} must have ndims >= 2, got shape {x.shape}",
+            fix="add dimensions, e.g. lax.expand_dims(x, (0,)).",
+        )
+    *batch, m, n = x.shape
+    if square and m != n:
+        fail(
+            ValueError,
+            f"Argument to {name} must have shape [..., n, n], got shape {x.shape}",
+            f"the operand is {x.str_short()}.",
+        )
+    return tuple(batch), m, n
+
+
+def leading_batching(bind: Callable[..., list[Any]]) -> Callable[..., Any]:
+    """All operands batched at the front; every output is, too."""
+
+    def rule(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        outs = bind(*[bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)], **params)
+        return outs, [0] * len(outs)
+
+    return rule
+
+
+def array_shape(dtype: Any, dimensions: Sequence[int]) -> Shape:
+    return Shape.array(from_numpy_dtype(np.dtype(dtype)), tuple(dimensions))
+
+
+INT32 = np.dtype(np.int32)
+
+
+def lapack_call(
+    ctx: Any, routine: str, operands: Sequence[Any], results: Sequence[Shape], **options: str | bool | int
+) -> list[Any]:
+    """Call a LAPACK routine of the runtime; string options are LAPACK's character codes."""
+    items = []
+    for key, value in options.items():
+        if isinstance(value, bool):
+            items.append(f"{key} = {'true' if value else 'false'}")
+        elif isinstance(value, str):
+            items.append(f"{key} = {ord(value)} : ui8")
+        else:
+            items.append(f"{key} = {value} : i64")
+    attributes = CustomCallAttributes(f"lapack.{routine}", "{" + ", ".join(items) + "}")
+    call = ctx.builder.add(
+        Opcode.CUSTOM_CALL, operands, attributes, shape=Shape.tuple(list(results))
+    )
+    return [ctx.builder.get_tuple_element(call, i) for i in range(len(results))]
+
+
+def nan_where_failed(ctx: Any, info: Any, *results: Any) -> list[Any]:
+    """The results, or nan for matrices whose `info` is not 0."""
+    builder = ctx.builder
+    ok = builder.compare(info, builder.full(info.shape, 0), ComparisonDirection.EQ)
+    outs = []
+    for x in results:
+        kept = tuple(range(ok.shape.rank))
+        mask = ok
+        if x.shape.dimensions != ok.shape.dimensions:
+            mask = builder.broadcast(ok, x.shape.dimensions, kept)
+        nan = complex(np.nan, np.nan) if x.shape.element_type.is_complex else np.nan
+        outs.append(
+            builder.add(Opcode.SELECT, (mask, x, builder.full(x.shape, nan)), shape=x.shape)
+        )
+    return outs
+
+
+def in_lapack_type(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """LAPACK has float32, float64, complex64 and complex128: narrower floats go through float32."""
+
+    def lowering(ctx: Any, *operands: Any, **params: Any) -> Any:
+        narrow = (PrimitiveType.F16, PrimitiveType.BF16)
+        if any(x.shape.element_type in narrow for x in operands):
+            fail(
+                NotImplementedError,
+                f"linear algebra on {operands[0].shape} is not implemented.",
+                fix="convert to float32 first.",
+            )
+        return rule(ctx, *operands, **params)
+
+    return lowering

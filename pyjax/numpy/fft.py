@@ -1,0 +1,225 @@
+"""pyjax.numpy.fft: discrete Fourier transforms along one, two or several axes.
+
+Arguments of all transforms: `n` (or `s`) cuts or zero-pads the transformed axes, `axis` (`axes`)
+names them, `norm` is 'backward' (1/n on the inverse, the default), 'ortho' (1/sqrt(n) on both) or
+'forward' (1/n on the forward transform).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.dispatch import device_put
+from pyjax.numpy import util
+from pyjax.numpy.manipulation import moveaxis, roll
+from pyjax.numpy.ufuncs import conj, is_complex
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]
+
+_FORWARD = (lax.FftType.FFT, lax.FftType.RFFT)
+
+
+def _scale(norm: Any, sizes: Sequence[int], forward: bool) -> float:
+    """The factor on top of lax.fft's own 1/n for inverse transforms."""
+    n = util.size_of(sizes)
+    if norm in (None, "backward"):
+        return 1.0
+    if norm == "ortho":
+        return n**-0.5 if forward else n**0.5
+    if norm == "forward":
+        return 1.0 / n if forward else float(n)
+    raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+
+
+def _transform(
+    name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any
+) -> Any:
+    full = f"jax.numpy.fft.{name}"
+    a = util.ensure_arraylike(full, a)
+    if axes is None:
+        axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
+    axes = util.canonicalize_axes(tuple(axes), a.ndim, "axes")
+    if s is not None and len(s) != len(axes):
+        raise ValueError(f"{full}: s and axes must have the same length, got {s} and {axes}.")
+    if s is not None and any(n is not None and n < 1 for n in s):
+        raise ValueError(f"{full}: shape should be non-negative and nonzero, got {tuple(s)}.")
+    if kind in (lax.FftType.RFFT,) and is_complex(a):
+        raise TypeError(f"{full} only takes real input, got {a.dtype}; use {name[1:]}.")
+    if kind is lax.FftType.RFFT:
+        a = util.convert(a, dtypes.to_inexact_dtype(a.dtype))
+    else:
+        a = util.convert(a, dtypes.to_complex_dtype(a.dtype))
+    if a.dtype.itemsize == 2:
+        a = util.convert(a, np.dtype(np.float32))
+    sizes = [a.shape[i] for i in axes]
+    if s is not None:
+        sizes = [n if m is None else util.static_int(m, "s") for n, m in zip(sizes, s, strict=True)]
+    elif kind is lax.FftType.IRFFT and axes:
+        sizes[-1] = max(0, 2 * (sizes[-1] - 1))
+    if any(n < 1 for n in sizes):
+        raise ValueError(f"{full}: transformed axes must not be empty, got sizes {sizes}.")
+    a = _resize(a, axes, sizes, kind)
+    a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
+    out = _fft_last(a, kind, sizes)
+    factor = _scale(norm, sizes, kind in _FORWARD)
+    if factor != 1.0:
+        out = lax.mul(out, np.asarray(factor, out.dtype))
+    return moveaxis(out, tuple(range(out.ndim - len(axes), out.ndim)), axes)
+
+
+def _resize(a: Any, axes: tuple[int, ...], sizes: list[int], kind: Any) -> Any:
+    """Cut or pad the transformed axes; a real inverse reads n // 2 + 1 of its last axis."""
+    config = [(0, 0, 0)] * a.ndim
+    for place, axis in enumerate(axes):
+        last = place == len(axes) - 1
+        wanted = sizes[place] // 2 + 1 if kind is lax.FftType.IRFFT and last else sizes[place]
+        config[axis] = (0, wanted - a.shape[axis], 0)
+    if all(c == (0, 0, 0) for c in config):
+        return a
+    return lax.pad(a, np.zeros((), a.dtype), config)
+
+
+def _fft_last(a: Any, kind: Any, sizes: list[int]) -> Any:
+    """Transform of the last axes; lax.fft does up to three at a time."""
+    if len(sizes) <= 3:
+        return lax.fft(a, kind, tuple(sizes)) if sizes else a
+    complex_kind = lax.FftType.FFT if kind in _FORWARD else lax.FftType.IFFT
+    first, rest = sizes[:-3], sizes[-3:]
+    if kind in _FORWARD:
+        a = lax.fft(a, kind, tuple(rest))
+        return _other_axes(a, complex_kind, first)
+    return lax.fft(_other_axes(a, complex_kind, first), kind, tuple(rest))
+
+
+def _other_axes(a: Any, kind: Any, sizes: list[int]) -> Any:
+    for place, n in enumerate(sizes):
+        axis = a.ndim - 3 - len(sizes) + place
+        a = moveaxis(lax.fft(moveaxis(a, axis, -1), kind, (n,)), -1, axis)
+    return a
+
+
+def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
+    def fn(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        if axis is None or isinstance(axis, (list, tuple)):
+            raise ValueError(
+                f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+                f"jax.numpy.fft.{name}n. Got axis = {axis!r}."
+            )
+        return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
+
+    return _documented(fn, name, doc)
+
+
+def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
+    def fn(
+        a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+        norm: str | None = None,
+    ) -> Any:
+        if len(axes) != 2:
+            raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}.")
+        return _transform(name, kind, a, s, axes, norm)
+
+    return _documented(fn, name, doc)
+
+
+def _many_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
+    def fn(
+        a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+        norm: str | None = None,
+    ) -> Any:
+        return _transform(name, kind, a, s, axes, norm)
+
+    return _documented(fn, name, doc)
+
+
+def _documented(fn: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    fn.__name__ = fn.__qualname__ = name
+    fn.__module__ = "pyjax.numpy.fft"
+    fn.__doc__ = f"{doc}\n\n    See the module for the arguments.  Complex64 or complex128 inside."
+    return fn
+
+
+fft = _one_axis("fft", lax.FftType.FFT, "Fourier transform along one axis.")
+ifft = _one_axis("ifft", lax.FftType.IFFT, "Inverse Fourier transform along one axis.")
+rfft = _one_axis("rfft", lax.FftType.RFFT, "Transform of a real array: n // 2 + 1 frequencies.")
+irfft = _one_axis("irfft", lax.FftType.IRFFT, "Real inverse of `rfft`; n defaults to 2 (m - 1).")
+fft2 = _two_axes("fft2", lax.FftType.FFT, "Fourier transform along two axes.")
+ifft2 = _two_axes("ifft2", lax.FftType.IFFT, "Inverse Fourier transform along two axes.")
+rfft2 = _two_axes("rfft2", lax.FftType.RFFT, "Transform of a real array along two axes.")
+irfft2 = _two_axes("irfft2", lax.FftType.IRFFT, "Real inverse of `rfft2`.")
+fftn = _many_axes("fftn", lax.FftType.FFT, "Fourier transform along several axes.")
+ifftn = _many_axes("ifftn", lax.FftType.IFFT, "Inverse Fourier transform along several axes.")
+rfftn = _many_axes("rfftn", lax.FftType.RFFT, "Transform of a real array along several axes.")
+irfftn = _many_axes("irfftn", lax.FftType.IRFFT, "Real inverse of `rfftn`.")
+
+_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _swapped(norm: Any) -> str:
+    if norm not in _SWAPPED:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    return _SWAPPED[norm]
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum."""
+    a = util.ensure_arraylike("jax.numpy.fft.hfft", a)
+    n = 2 * (a.shape[axis] - 1) if n is None else n
+    return irfft(conj(a), n, axis, _swapped(norm))
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Inverse of `hfft`."""
+    a = util.ensure_arraylike("jax.numpy.fft.ihfft", a)
+    return conj(rfft(a, n, axis, _swapped(norm)))
+
+
+def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any, real: bool) -> Any:
+    if isinstance(n, (list, tuple)) or isinstance(d, (list, tuple)):
+        raise ValueError(
+            f"The n and d arguments of jax.numpy.fft.{name} only take scalars. Got n={n}, d={d}."
+        )
+    n = util.static_int(n, "n")
+    dtype = util.check_user_dtype(dtype, name) or dtypes.canonicalize_dtype(np.float64)
+    if real:
+        places = np.arange(0, n // 2 + 1)
+    else:
+        places = np.concatenate([np.arange(0, (n - 1) // 2 + 1), np.arange(-(n // 2), 0)])
+    values = util.convert(util.as_array(places.astype(dtype)), dtype)
+    out = lax.div(*util.promote_args(name, values, util.convert(d, dtype) * np.asarray(n, dtype)))
+    return out if device is None else device_put(out, device)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the bins of `fft`, in cycles per unit of the sample spacing `d`."""
+    return _frequencies("fftfreq", n, d, dtype, device, False)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the bins of `rfft`."""
+    return _frequencies("rfftfreq", n, d, dtype, device, True)
+
+
+def _shift(name: str, x: Any, axes: Any, sign: int) -> Any:
+    x = util.ensure_arraylike(name, x)
+    axes = util.canonicalize_axes(axes, x.ndim, "axes")
+    shifts = [x.shape[i] // 2 if sign > 0 else -(x.shape[i] // 2) for i in axes]
+    return roll(x, tuple(shifts), axes) if axes else x
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Frequency zero moved to the middle."""
+    return _shift("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """Inverse of `fftshift`."""
+    return _shift("ifftshift", x, axes, -1)

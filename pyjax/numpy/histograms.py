@@ -1,0 +1,199 @@
+"""Counting: bincount, histogram, histogram2d, histogramdd, histogram_bin_edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.numpy import reductions, util
+from pyjax.numpy.array_constructors import array, asarray
+from pyjax.numpy.calculus import diff
+from pyjax.numpy.creation import linspace
+from pyjax.numpy.index_update import update
+from pyjax.numpy.manipulation import ravel
+from pyjax.numpy.searching import searchsorted
+from pyjax.numpy.selection import clip, select_where
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+
+
+def bincount(
+    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """Number of times (or sum of the weights with which) each nonnegative integer occurs in `x`.
+
+    Args:
+      length: static size of the result, needed under jit; larger values are dropped, negative
+        ones count as zero.
+    >>> bincount(np.array([0, 2, 2])).tolist()
+    [1, 0, 2]
+    """
+    util.check_arraylike("bincount", x)
+    x = util.as_array(x)
+    if x.dtype != np.bool_ and not dtypes.issubdtype(x.dtype, np.integer):
+        raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")
+    if x.ndim != 1:
+        raise ValueError(f"only 1-dimensional input supported, got shape {x.shape}.")
+    minlength = util.static_int(minlength, "minlength")
+    if length is None:
+        value = util.concrete_or_none(x)
+        if value is None:
+            raise util.concretization_error(
+                x, "The length of jnp.bincount's result depends on values: pass length=n under jit."
+            )
+        length = max(minlength, int(value.max()) + 1 if value.size else 0)
+    else:
+        length = util.static_int(length, "length")
+    if weights is None:
+        weights = np.asarray(1, dtypes.canonicalize_dtype(np.int64))
+    elif np.shape(weights) != x.shape:
+        raise ValueError("shape of weights must match shape of x.")
+    weights = util.as_array(weights)
+    places = util.convert(x, np.dtype(np.int32)) if x.dtype == np.bool_ else clip(x, 0)
+    zeros = lax.full((length,), 0, weights.dtype)
+    return update(zeros, places, weights, "add", mode="drop")
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """Edges of the bins that `histogram` would use: `bins` + 1 evenly spaced values, or `bins`."""
+    del weights  # accepted as in NumPy; it does not change the edges
+    if isinstance(bins, str):
+        raise NotImplementedError("string values for `bins` not implemented; pass a number.")
+    a, bins = _arrays("histogram_bin_edges", a, bins)
+    dtype = dtypes.to_inexact_dtype(a.dtype)
+    if bins.ndim == 1:
+        return util.convert(bins, dtypes.to_inexact_dtype(bins.dtype))
+    count = util.static_int(bins, "bins")
+    low, high = _limits(a, range, dtype)
+    return linspace(low, high, count + 1, dtype=dtype)
+
+
+def _arrays(name: str, *values: Any) -> list[Any]:
+    values = tuple(array(v) if isinstance(v, (list, tuple)) else v for v in values)
+    util.check_arraylike(name, *values)
+    return [util.as_array(v) for v in values]
+
+
+def _limits(a: Any, span: Any, dtype: Any) -> tuple[Any, Any]:
+    if span is not None:
+        low, high = (util.convert(v, dtype) for v in span)
+    elif a.size == 0:
+        low, high = (util.convert(v, dtype) for v in (0.0, 1.0))
+    else:
+        low = util.convert(reductions.min(a), dtype)
+        high = util.convert(reductions.max(a), dtype)
+    same = lax.eq(low, high)
+    half = np.asarray(0.5, dtype)
+    return select_where(same, low - half, low), select_where(same, high + half, high)
+
+
+def _bin_numbers(a: Any, edges: Any) -> Any:
+    """Bin of each element; elements equal to the last edge are in the last bin, others out."""
+    place = searchsorted(edges, a, "right") - 1
+    last = edges.shape[0] - 2
+    place = select_where(a == edges[-1], last, place)
+    outside = (a < edges[0]) | (a > edges[-1]) | (a != a)
+    return select_where(outside, last + 1, place)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, Any]:
+    """Counts of the elements of `a` in bins, and the edges of the bins.
+
+    Args:
+      bins: number of bins, or 1-d edges.  range: (low, high) of the bins.
+      density: divide by the total count and the widths.
+    >>> histogram(np.array([1.0, 2.0, 2.5]), bins=2)[0].tolist()
+    [1.0, 2.0]
+    """
+    a, bins_array = _arrays("histogram", a, bins)
+    if weights is None:
+        weights = lax.full(a.shape, 1, dtypes.to_inexact_dtype(a.dtype))
+    else:
+        (weights,) = _arrays("histogram", weights)
+        if weights.shape != a.shape:
+            raise ValueError("weights should have the same shape as a.")
+    edges = histogram_bin_edges(a, bins if bins_array.ndim == 0 else bins_array, range, weights)
+    counts = _count(_bin_numbers(*util.promote_dtypes(ravel(a), edges)), ravel(weights),
+                    edges.shape[0] - 1)
+    if density:
+        counts = counts / diff(edges) / reductions.sum(counts)
+    return counts, edges
+
+
+def _count(places: Any, weights: Any, length: int) -> Any:
+    return update(lax.full((length,), 0, weights.dtype), places, weights, "add", mode="drop")
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, Any, Any]:
+    """Two-dimensional histogram: counts, and the edges along each axis."""
+    x, y = _arrays("histogram2d", x, y)
+    count = len(bins) if isinstance(bins, (list, tuple)) else np.shape(bins)[0] if np.ndim(
+        bins) else 1
+    if count not in (1, 2):
+        edges = asarray(bins) if isinstance(bins, (list, tuple)) else bins
+        bins = [edges, edges]
+    sample = lax.concatenate(
+        [lax.expand_dims(c, (1,)) for c in util.promote_dtypes(ravel(x), ravel(y))], 1)
+    counts, (x_edges, y_edges) = histogramdd(sample, bins, range, weights, density)
+    return counts, x_edges, y_edges
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, list[Any]]:
+    """Histogram of points in the rows of `sample` (N by D): D-dimensional counts, and edges."""
+    if isinstance(sample, (list, tuple)):
+        columns = util.promote_dtypes(*_arrays("histogramdd", *sample))
+        points = lax.concatenate([lax.expand_dims(c, (1,)) for c in columns], 1)
+    else:
+        (points,) = _arrays("histogramdd", sample)
+    n, d = points.shape
+    if weights is not None:
+        (weights,) = _arrays("histogramdd", weights)
+        if weights.shape != (n,):
+            raise ValueError("should have one weight for each sample.")
+    if range is not None and (len(range) != d or any(
+            r is not None and len(r) != 2 for r in range)):
+        raise ValueError(f"For sample.shape={(n, d)}, range must be a sequence of {d} pairs.")
+    if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
+        per_axis = list(bins)
+        if len(per_axis) != d:
+            raise ValueError("should be a bin for each dimension.")
+    else:
+        per_axis = [bins] * d
+    edges, places = [], None
+    for i, spec in enumerate(per_axis):
+        column = lax.index_in_dim(points, i, 1, keepdims=False)
+        span = None if range is None else range[i]
+        axis_edges = histogram_bin_edges(column, spec, span)
+        edges.append(axis_edges)
+        number = _bin_numbers(*util.promote_dtypes(column, axis_edges))
+        size = axis_edges.shape[0] - 1
+        total = util.size_of([e.shape[0] - 1 for e in edges])
+        outside = number >= size
+        if places is None:
+            places, invalid = number, outside
+        else:
+            places, invalid = places * size + number, invalid | outside
+    shape = tuple(e.shape[0] - 1 for e in edges)
+    places = select_where(invalid, total, places)
+    kind = dtypes.to_inexact_dtype(points.dtype)
+    weights = lax.full((n,), 1, kind) if weights is None else weights
+    counts = lax.reshape(_count(places, weights, total), shape)
+    if density:
+        counts = counts / reductions.sum(counts)
+        for i, axis_edges in enumerate(edges):
+            width = lax.reshape(diff(axis_edges), (1,) * i + (-1 if False else shape[i],)
+                                + (1,) * (d - 1 - i))
+            counts = counts / width
+    return counts, edges

@@ -1,0 +1,301 @@
+"""Cost of a module as XLA counts it: flops, transcendentals, bytes accessed.
+
+An elementwise operation is one flop per result element; exp, log, sin, sqrt, power ... count apart as
+transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its operands and writes its
+result; a fusion costs what it contains but touches memory only at its edges. A while loop costs its known trip
+count times condition and body, or one iteration if the count is unknown. Custom calls cost only their traffic.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xla_backend.hlo.attributes import (
+    ConvolutionAttributes,
+    DotAttributes,
+    FftAttributes,
+    ScanAttributes,
+    WindowAttributes,
+    WindowDimension,
+)
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.shape_rules_structured import window_output_size
+
+_POINTER_BYTES = 8
+_TRANSCENDENTAL = frozenset(
+    Opcode(text)
+    for text in (
+        "cosine sine tan sinh cosh asin acos asinh acosh atanh exponential exponential-minus-one log "
+        "log-plus-one logistic rsqrt sqrt cbrt tanh erf power atan2"
+    ).split()
+)
+_FREE = frozenset(
+    Opcode(text)
+    for text in "parameter constant bitcast get-tuple-element after-all add-dependency domain".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    flops: float = 0.0
+    transcendentals: float = 0.0
+    bytes_accessed: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.bytes_accessed + other.bytes_accessed,
+        )
+
+    def times(self, count: float) -> Cost:
+        return Cost(self.flops * count, self.transcendentals * count, self.bytes_accessed * count)
+
+    def arithmetic(self) -> Cost:
+        """Without the memory traffic."""
+        return Cost(self.flops, self.transcendentals)
+
+
+def analyze(module: HloModule) -> Cost:
+    """Cost of running the module once."""
+    assert module.entry is not None, f"module {module.name} has no entry computation"
+    return CostAnalysis().computation(module.entry)
+
+
+class CostAnalysis:
+    """Costs of computations and instructions; each computation is counted once and remembered."""
+
+    def __init__(self) -> None:
+        self._computations: dict[Computation, Cost] = {}
+
+    def computation(self, computation: Computation) -> Cost:
+        cost = self._computations.get(computation)
+        if cost is None:
+            cost = Cost()
+            for node in computation:
+                cost += self.instruction(node)
+            self._computations[computation] = cost
+        return cost
+
+    def instruction(self, node: Instruction) -> Cost:
+        """Cost of one instruction, with the computations it calls."""
+        opcode = node.opcode
+        if opcode in _FREE:
+            return Cost()
+        control = _CONTROL.get(opcode)
+        if control is not None:
+            return control(self, node)
+        arithmetic = Cost()
+        rule = _ARITHMETIC.get(opcode)
+        if rule is not None:
+            arithmetic = rule(self, node)
+        elif opcode in _TRANSCENDENTAL or opcode is Opcode.RNG:
+            arithmetic = Cost(transcendentals=node.shape.num_elements)
+        elif opcode.is_elementwise and opcode is not Opcode.COPY:
+            arithmetic = Cost(flops=node.shape.num_elements)
+        return arithmetic + Cost(bytes_accessed=bytes_accessed(node))
+
+    def called(self, node: Instruction, index: int = 0) -> Cost:
+        """Arithmetic of one application of a called scalar computation."""
+        return self.computation(node.called[index]).arithmetic()
+
+
+# -- memory traffic --------------------------------------------------------------------------------
+
+
+def _operand_bytes(shape: Shape) -> int:
+    """Reading a tuple reads its pointers."""
+    return _POINTER_BYTES * len(shape.tuple_shapes) if shape.is_tuple else shape.byte_size
+
+
+def bytes_accessed(node: Instruction) -> int:
+    """Bytes one instruction reads and writes. Slicing opcodes touch only the slice."""
+    operands, result = node.operands, node.shape.byte_size
+    opcode = node.opcode
+    if opcode is Opcode.SLICE:
+        return 2 * result
+    if opcode is Opcode.DYNAMIC_SLICE:
+        return 2 * result + (operands[1].shape.byte_size if len(operands) > 1 else 0)
+    if opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        indices = operands[2].shape.byte_size if len(operands) > 2 else 0
+        return 2 * operands[1].shape.byte_size + indices
+    if opcode is Opcode.GATHER:
+        return 2 * result + operands[1].shape.byte_size
+    if opcode is Opcode.SCATTER:
+        count = len(operands) // 2
+        updates = sum(u.shape.byte_size for u in operands[count + 1 :])
+        return 3 * updates + operands[count].shape.byte_size
+    if opcode is Opcode.CHOLESKY:  # a triangle in, a triangle out
+        return result
+    if opcode is Opcode.TRIANGULAR_SOLVE:
+        return result + operands[0].shape.byte_size // 2 + operands[1].shape.byte_size
+    if opcode is Opcode.TUPLE:
+        return _POINTER_BYTES * len(operands)
+    return result + sum(_operand_bytes(o.shape) for o in operands)
+
+
+# -- control flow ----------------------------------------------------------------------------------
+
+
+def known_trip_count(node: Instruction) -> int | None:
+    """What `backend_config={"known_trip_count":{"n":"5"}}` of a while says, or None."""
+    text = (node.annotations or {}).get("backend_config")
+    if not text:
+        return None
+    try:
+        return int(json.loads(text)["known_trip_count"]["n"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _while(analysis: CostAnalysis, node: Instruction) -> Cost:
+    one = analysis.computation(node.called[0]) + analysis.computation(node.called[1])
+    trips = known_trip_count(node)
+    return one.times(1 if trips is None else trips)
+
+
+def _conditional(analysis: CostAnalysis, node: Instruction) -> Cost:
+    """The dearest branch, each quantity by itself."""
+    branches = [analysis.computation(c) for c in node.called]
+    return Cost(
+        max(b.flops for b in branches),
+        max(b.transcendentals for b in branches),
+        max(b.bytes_accessed for b in branches),
+    )
+
+
+def _call(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return analysis.computation(node.called[0])
+
+
+def _fusion(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return analysis.called(node) + Cost(bytes_accessed=bytes_accessed(node))
+
+
+_CONTROL: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {
+    Opcode.WHILE: _while,
+    Opcode.CONDITIONAL: _conditional,
+    Opcode.CALL: _call,
+    Opcode.FUSION: _fusion,
+}
+
+
+# -- arithmetic ------------------------------------------------------------------------------------
+
+
+def _dot(analysis: CostAnalysis, node: Instruction) -> Cost:
+    a = node.attributes
+    assert isinstance(a, DotAttributes)
+    lhs = node.operands[0].shape.dimensions
+    return Cost(flops=2.0 * node.shape.num_elements * math.prod(lhs[i] for i in a.lhs_contracting))
+
+
+def _valid_taps(size: int, window: WindowDimension) -> int:
+    """Pairs (output position, kernel position) of one dimension that meet a real input element."""
+    count = 0
+    starts = np.arange(window_output_size(size, window)) * window.stride - window.padding_low
+    for k in range(window.size):
+        position = starts + k * window.window_dilation
+        real = (position >= 0) & (position % window.base_dilation == 0)
+        count += int(np.count_nonzero(real & (position // window.base_dilation < size)))
+    return count
+
+
+def _convolution(analysis: CostAnalysis, node: Instruction) -> Cost:
+    """Multiply-adds with elements of the input, not with its padding."""
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    n, lhs = a.dimension_numbers, node.operands[0].shape.dimensions
+    taps = math.prod(_valid_taps(lhs[d], w) for d, w in zip(n.input_spatial, a.window))
+    features = lhs[n.input_feature] // a.feature_group_count
+    batch = lhs[n.input_batch] // a.batch_group_count
+    return Cost(flops=2.0 * taps * features * batch * node.shape.dimensions[n.output_feature])
+
+
+def _reduce(analysis: CostAnalysis, node: Instruction) -> Cost:
+    operand, result = node.operands[0].shape, node.shape.flatten()[0]
+    return analysis.called(node).times(max(0, operand.num_elements - result.num_elements))
+
+
+def _reduce_window(analysis: CostAnalysis, node: Instruction) -> Cost:
+    a = node.attributes
+    assert isinstance(a, WindowAttributes)
+    steps = math.prod(w.size for w in a.window) - 1
+    return analysis.called(node).times(node.shape.flatten()[0].num_elements * max(0, steps))
+
+
+def _select_and_scatter(analysis: CostAnalysis, node: Instruction) -> Cost:
+    a = node.attributes
+    assert isinstance(a, WindowAttributes)
+    source = node.operands[1].shape.num_elements
+    steps = max(0, math.prod(w.size for w in a.window) - 1)
+    return analysis.called(node, 0).times(source * steps) + analysis.called(node, 1).times(source)
+
+
+def _scatter(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return analysis.called(node).times(node.operands[-1].shape.num_elements)
+
+
+def _per_element(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return analysis.called(node).times(sum(s.num_elements for s in node.shape.flatten()))
+
+
+def _scan(analysis: CostAnalysis, node: Instruction) -> Cost:
+    a = node.attributes
+    assert isinstance(a, ScanAttributes)
+    return analysis.called(node).times(node.operands[0].shape.dimensions[a.dimension])
+
+
+def _sort(analysis: CostAnalysis, node: Instruction) -> Cost:
+    """n log n comparisons over all elements."""
+    count = node.operands[0].shape.num_elements
+    return Cost(flops=float(count * max(count - 1, 0).bit_length()))
+
+
+def _fft(analysis: CostAnalysis, node: Instruction) -> Cost:
+    """One complex multiply-add (8 flops) per element and power of two."""
+    a = node.attributes
+    assert isinstance(a, FftAttributes)
+    stages = math.prod(a.fft_length).bit_length() - 1
+    return Cost(flops=8.0 * max(0, stages) * node.operands[0].shape.num_elements)
+
+
+def _cholesky(analysis: CostAnalysis, node: Instruction) -> Cost:
+    n = node.shape.dimensions[-1]
+    return Cost(flops=float(node.shape.num_elements * n // 3))
+
+
+def _triangular_solve(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return Cost(flops=2.0 * node.shape.num_elements * node.operands[0].shape.dimensions[-1])
+
+
+def _random_bits(analysis: CostAnalysis, node: Instruction) -> Cost:
+    return Cost(transcendentals=sum(s.num_elements for s in node.shape.flatten()))
+
+
+_ARITHMETIC: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {
+    Opcode.DOT: _dot,
+    Opcode.CONVOLUTION: _convolution,
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: _reduce_window,
+    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+    Opcode.SCATTER: _scatter,
+    Opcode.MAP: _per_element,
+    Opcode.ALL_REDUCE: _per_element,
+    Opcode.ALL_REDUCE_START: _per_element,
+    Opcode.SCAN: _scan,
+    Opcode.SORT: _sort,
+    Opcode.FFT: _fft,
+    Opcode.CHOLESKY: _cholesky,
+    Opcode.TRIANGULAR_SOLVE: _triangular_solve,
+    Opcode.RNG_BIT_GENERATOR: _random_bits,
+}

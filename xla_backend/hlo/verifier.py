@@ -1,0 +1,290 @@
+"""The HLO verifier: every invariant that passes and code generation rely on.
+
+Checked per module: names, call graph, aliases; per computation: root, parameters, use lists, acyclicity, schedule;
+per instruction: attributes of the right class, number of operands and called computations, and the shape against
+shape inference (which holds the constraints of each opcode). Run before and after every pass when
+`CompileOptions.verify` is set; the error names the pass.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xla_backend.hlo.attribute_text import CODECS, REQUIRED
+from xla_backend.hlo.attributes import (
+    NO_ATTRIBUTES,
+    ConditionalAttributes,
+    ConstantAttributes,
+    ParameterAttributes,
+)
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.errors import ShapeInferenceError, VerificationError
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.printer import instruction_to_text
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.shape_inference import infer_shape
+
+_OWN_CLASS = {
+    Opcode.PARAMETER: ParameterAttributes,
+    Opcode.CONSTANT: ConstantAttributes,
+    Opcode.CONDITIONAL: ConditionalAttributes,
+}
+
+
+def verify(module: HloModule, *, after: str | None = None) -> None:
+    """Raise VerificationError at the first broken invariant.
+
+    Args:
+      after: name of the pass that ran last; it goes into the message.
+    Raises:
+      VerificationError: what is broken, the instruction's text, its computation and the user's source line.
+    """
+    _Verifier(module, after).run()
+
+
+class _Verifier:
+    def __init__(self, module: HloModule, after: str | None) -> None:
+        self.module = module
+        self.after = after
+
+    def fail(
+        self, what: str, node: Instruction | None = None, computation: Computation | None = None
+    ) -> NoReturn:
+        lines = [f"after pass '{self.after}': {what}" if self.after else what]
+        if node is not None:
+            try:
+                text = instruction_to_text(node, "long")
+            except (
+                Exception
+            ):  # the broken instruction may not even print; the first line says what is wrong
+                text = repr(node)
+            lines.append("  " + (text if len(text) < 600 else text[:600] + " ..."))
+            computation = computation or node.parent
+        if computation is not None:
+            lines.append(f"  in computation %{computation.name} of module {self.module.name}")
+        else:
+            lines.append(f"  in module {self.module.name}")
+        if node is not None and node.metadata.source_file:
+            lines.append(f"  from {node.metadata.source_file}:{node.metadata.source_line}")
+        raise VerificationError("\n".join(lines))
+
+    def run(self) -> None:
+        self._module()
+        for computation in self.module.computations:
+            self._computation(computation)
+        self._callers()
+        self._aliases()
+
+    # -- module ------------------------------------------------------------------------------------
+
+    def _module(self) -> None:
+        module = self.module
+        if module.entry is None:
+            self.fail("the module has no entry computation")
+        if module.entry not in module.computations:
+            self.fail(f"the entry %{module.entry.name} is not among the module's computations")
+        names: set[str] = set()
+        for computation in module.computations:
+            if computation.name in names:
+                self.fail(f"two computations are named %{computation.name}")
+            names.add(computation.name)
+            if computation.module is not module:
+                self.fail("a computation belongs to another module", computation=computation)
+        self._call_graph()
+
+    def _call_graph(self) -> None:
+        """Callees belong to the module, and nothing calls itself."""
+        known = set(self.module.computations)
+        for computation in self.module.computations:
+            for node in computation:
+                for callee in node.called:
+                    if callee not in known:
+                        self.fail(f"calls %{callee.name}, which is not in the module", node)
+        state: dict[Computation, int] = {}  # 1: being visited, 2: done
+        for start in self.module.computations:
+            if start in state:
+                continue
+            state[start] = 1
+            stack = [(start, _calls_of(start))]
+            while stack:
+                computation, calls = stack[-1]
+                if not calls:
+                    state[computation] = 2
+                    stack.pop()
+                    continue
+                node, callee = calls.pop()
+                if state.get(callee) == 1:
+                    self.fail(f"%{callee.name} calls itself, here", node)
+                if callee not in state:
+                    state[callee] = 1
+                    stack.append((callee, _calls_of(callee)))
+
+    def _callers(self) -> None:
+        """A fused computation belongs to one fusion; the entry is called by nobody."""
+        fused: set[Computation] = set()
+        for computation in self.module.computations:
+            for node in computation:
+                for callee in node.called:
+                    if callee is self.module.entry:
+                        self.fail("the entry computation is called", node)
+                    if callee in fused:
+                        self.fail(f"%{callee.name} is fused and has another caller", node)
+                    if node.opcode is Opcode.FUSION:
+                        fused.add(callee)
+
+    def _aliases(self) -> None:
+        assert self.module.entry is not None
+        parameters, root = self.module.entry.program_shape
+        seen_outputs: set[tuple[int, ...]] = set()
+        seen_parameters: set[tuple[int, tuple[int, ...]]] = set()
+        for alias in self.module.aliases:
+            if not 0 <= alias.parameter < len(parameters):
+                self.fail(
+                    f"input_output_alias names parameter {alias.parameter} of {len(parameters)}"
+                )
+            output = _member(root, alias.output_index)
+            source = _member(parameters[alias.parameter], alias.parameter_index)
+            if output is None or source is None:
+                self.fail(f"input_output_alias has an index that does not exist: {alias}")
+            if not output.is_array or output.byte_size != source.byte_size:
+                self.fail(f"input_output_alias joins {source} and {output}; sizes must be equal")
+            if alias.output_index in seen_outputs:
+                self.fail(f"input_output_alias names output {alias.output_index} twice")
+            key = (alias.parameter, alias.parameter_index)
+            if key in seen_parameters:
+                self.fail(f"input_output_alias names parameter {key} twice")
+            seen_outputs.add(alias.output_index)
+            seen_parameters.add(key)
+
+    # -- computation -----------------------------------------------------------------------------------
+
+    def _computation(self, computation: Computation) -> None:
+        root = computation.root
+        if root is None or root not in computation:
+            self.fail("the computation has no root of its own", computation=computation)
+        names: set[str] = set()
+        for node in computation:
+            if not node.name:
+                self.fail("an instruction has no name", node)
+            if node.name in names:
+                self.fail(f"two instructions are named %{node.name}", node)
+            names.add(node.name)
+            self._edges(computation, node)
+        self._parameters(computation)
+        self._order(computation)
+        for node in computation:
+            self._instruction(node)
+
+    def _edges(self, computation: Computation, node: Instruction) -> None:
+        if node.parent is not computation:
+            self.fail("the instruction's parent is another computation", node, computation)
+        for operand in node.operands:
+            if operand not in computation:
+                self.fail(f"operand %{operand.name} is not in the same computation", node)
+            if node not in operand.users:
+                self.fail(f"operand %{operand.name} does not list this instruction as a user", node)
+        for user in node.users:
+            if user not in computation:
+                self.fail(f"user %{user.name} is not in the same computation", node)
+            if node not in user.operands:
+                self.fail(f"%{user.name} is listed as a user but has no such operand", node)
+
+    def _parameters(self, computation: Computation) -> None:
+        count = 0
+        for node in computation:
+            if node.opcode is not Opcode.PARAMETER:
+                continue
+            count += 1
+            attributes = node.attributes
+            if not isinstance(attributes, ParameterAttributes):
+                self.fail("a parameter needs ParameterAttributes", node)
+            number = attributes.number
+            if number >= len(computation.parameters) or computation.parameters[number] is not node:
+                self.fail(f"is not registered as parameter {number} of its computation", node)
+        if count != len(computation.parameters):
+            self.fail(
+                f"{count} parameter instructions, {len(computation.parameters)} registered "
+                "(a number is missing or given twice)",
+                computation=computation,
+            )
+
+    def _order(self, computation: Computation) -> None:
+        """No cycles; operands before users when the module is scheduled."""
+        done: set[Instruction] = set()
+        ordered = True
+        for node in computation:
+            if not all(o in done for o in node.operands):
+                ordered = False
+                if self.module.is_scheduled:
+                    self.fail("is scheduled before one of its operands", node)
+            done.add(node)
+        if not ordered:
+            self._acyclic(computation)
+
+    def _acyclic(self, computation: Computation) -> None:
+        remaining = {node: len(set(node.operands)) for node in computation}
+        ready = [node for node, count in remaining.items() if count == 0]
+        visited = 0
+        while ready:
+            node = ready.pop()
+            visited += 1
+            for user in node.users:
+                remaining[user] -= 1
+                if remaining[user] == 0:
+                    ready.append(user)
+        if visited != len(computation):
+            node = next(n for n, count in remaining.items() if count)
+            self.fail("takes part in, or depends on, a cycle of operands", node)
+
+    # -- instruction -----------------------------------------------------------------------------------
+
+    def _instruction(self, node: Instruction) -> None:
+        opcode = node.opcode
+        self._attribute_class(node)
+        arity, calls = opcode.info.arity, opcode.info.calls
+        if arity is not None and len(node.operands) != arity:
+            self.fail(f"{opcode} takes {arity} operand(s), has {len(node.operands)}", node)
+        if calls is not None and len(node.called) != calls:
+            self.fail(f"{opcode} calls {calls} computation(s), has {len(node.called)}", node)
+        try:
+            inferred = infer_shape(opcode, node.operands, node.attributes, node.called, node.shape)
+        except ShapeInferenceError as error:
+            self.fail(str(error), node)
+        if inferred is not node.shape and not inferred.compatible(node.shape):
+            self.fail(f"has shape {node.shape}, its operands give {inferred}", node)
+        self._layouts(node, node.shape)
+
+    def _attribute_class(self, node: Instruction) -> None:
+        codec = CODECS[node.opcode]
+        expected = _OWN_CLASS.get(node.opcode, codec.cls)
+        if type(node.attributes) is expected:
+            return
+        has_defaults = codec.fields and all(f.default is not REQUIRED for f in codec.fields)
+        if node.attributes is NO_ATTRIBUTES and has_defaults:
+            return
+        self.fail(
+            f"{node.opcode} needs {expected.__name__}, has {type(node.attributes).__name__}", node
+        )
+
+    def _layouts(self, node: Instruction, shape: Shape) -> None:
+        if shape.tuple_shapes:
+            for member in shape.tuple_shapes:
+                self._layouts(node, member)
+        elif shape.layout is not None and sorted(shape.layout) != list(range(shape.rank)):
+            self.fail(f"layout {shape.layout} is not a permutation of its dimensions", node)
+        if any(d < 0 for d in shape.dimensions):
+            self.fail(f"a dimension of {shape} is negative", node)
+
+
+def _calls_of(computation: Computation) -> list[tuple[Instruction, Computation]]:
+    return [(node, callee) for node in computation for callee in node.called]
+
+
+def _member(shape: Shape, index: tuple[int, ...]) -> Shape | None:
+    for i in index:
+        if not 0 <= i < len(shape.tuple_shapes):
+            return None
+        shape = shape.tuple_shapes[i]
+    return shape

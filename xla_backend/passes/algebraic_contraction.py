@@ -1,0 +1,158 @@
+"""Simplifications of reduce, dot and gather, and transposes folded into dots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xla_backend.hlo.attributes import (
+    DimensionsAttributes,
+    DotAttributes,
+    DynamicSliceAttributes,
+    GatherAttributes,
+)
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import RuleTablePass
+from xla_backend.passes.emit import Emit
+from xla_backend.passes.patterns import binary_reducer, dims_of
+
+
+def _reduce_of_transpose(node: Instruction) -> Instruction | None:
+    """Reducing a transposed array reduces other dimensions of the original, if the rest keeps its order."""
+    if node.shape.is_tuple:
+        return None
+    inner = node.operands[0]
+    if inner.opcode is not Opcode.TRANSPOSE:
+        return None
+    permutation, reduced = dims_of(inner), dims_of(node)
+    kept = [p for i, p in enumerate(permutation) if i not in reduced]
+    if kept != sorted(kept):
+        return None
+    return Emit(node).add(
+        Opcode.REDUCE,
+        (inner.operands[0], node.operands[1]),
+        DimensionsAttributes(tuple(sorted(permutation[d] for d in reduced))),
+        node.called,
+        shape=node.shape,
+    )
+
+
+def _degenerate_reduce(node: Instruction) -> Instruction | None:
+    """A reduce over dimensions of size 1 combines the one element with the initial value."""
+    if node.shape.is_tuple:
+        return None
+    x, init = node.operands
+    if any(x.shape.dimensions[d] != 1 for d in dims_of(node)):
+        return None
+    opcode = binary_reducer(node.called[0])
+    if opcode is None or node.called[0].root is None:
+        return None
+    b = Emit(node)
+    initial = b.broadcast(init, node.shape.dimensions, ()) if node.shape.dimensions else init
+    return b.add(
+        opcode,
+        (initial, b.reshape(x, node.shape.dimensions)),
+        node.called[0].root.attributes,
+        shape=node.shape,
+    )
+
+
+def _transposed_operand(node: Instruction) -> Instruction | None:
+    """dot(transpose(x), y): the dot's dimension numbers say the same for free, if the free dimensions keep
+    their order."""
+    a = node.attributes
+    assert isinstance(a, DotAttributes)
+    lhs, rhs = node.operands
+    left = _untransposed(lhs, a.lhs_contracting, a.lhs_batch)
+    right = _untransposed(rhs, a.rhs_contracting, a.rhs_batch)
+    if left is None and right is None:
+        return None
+    if left is not None:
+        lhs, a = left[0], replace(a, lhs_contracting=left[1], lhs_batch=left[2])
+    if right is not None:
+        rhs, a = right[0], replace(a, rhs_contracting=right[1], rhs_batch=right[2])
+    return Emit(node).add(Opcode.DOT, (lhs, rhs), a, shape=node.shape)
+
+
+def _untransposed(
+    x: Instruction, contracting: tuple[int, ...], batch: tuple[int, ...]
+) -> tuple[Instruction, tuple[int, ...], tuple[int, ...]] | None:
+    if x.opcode is not Opcode.TRANSPOSE:
+        return None
+    p = dims_of(x)
+    free = [p[d] for d in range(len(p)) if d not in contracting and d not in batch]
+    if free != sorted(free):
+        return None
+    return x.operands[0], tuple(p[d] for d in contracting), tuple(p[d] for d in batch)
+
+
+def _transpose_of_dot(node: Instruction) -> Instruction | None:
+    """transpose(dot(a, b)) that swaps a's and b's dimensions -> dot(b, a)."""
+    inner = node.operands[0]
+    if inner.opcode is not Opcode.DOT or len(inner.users) != 1:
+        return None
+    a = inner.attributes
+    assert isinstance(a, DotAttributes)
+    batch = len(a.lhs_batch)
+    lhs, rhs = inner.operands
+    lhs_free = lhs.shape.rank - batch - len(a.lhs_contracting)
+    rank = inner.shape.rank
+    swapped = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
+    if dims_of(node) != swapped:
+        return None
+    if a.precision:
+        a = replace(a, precision=a.precision[::-1])
+    a = replace(
+        a,
+        lhs_contracting=a.rhs_contracting,
+        rhs_contracting=a.lhs_contracting,
+        lhs_batch=a.rhs_batch,
+        rhs_batch=a.lhs_batch,
+    )
+    return Emit(node).add(Opcode.DOT, (rhs, lhs), a, shape=node.shape)
+
+
+def _gather_of_one(node: Instruction) -> Instruction | None:
+    """A gather of a single window is a dynamic-slice (both clamp the start)."""
+    a = node.attributes
+    assert isinstance(a, GatherAttributes)
+    x, indices = node.operands
+    if a.operand_batching_dims or indices.shape.rank > 2:
+        return None
+    count = indices.shape.num_elements
+    if indices.shape.rank == a.index_vector_dim:
+        if count != 1 or len(a.start_index_map) != 1:
+            return None
+    elif count != indices.shape.dimensions[a.index_vector_dim]:
+        return None
+    b = Emit(node)
+    flat = b.reshape(indices, (count,))
+    zero = b.splat(flat.shape.with_dimensions(()), 0)
+    starts = [zero] * x.shape.rank
+    for i, d in enumerate(a.start_index_map):
+        starts[d] = b.reshape(b.slice(flat, (i,), (i + 1,)), ())
+    window = b.add(
+        Opcode.DYNAMIC_SLICE,
+        (x, *starts),
+        DynamicSliceAttributes(a.slice_sizes),
+        shape=x.shape.with_dimensions(a.slice_sizes),
+    )
+    # Collapsed dimensions and the dimensions of the indices have size 1, and offsets keep their order.
+    return b.reshape(window, node.shape.dimensions)
+
+
+class AlgebraicContractionSimplifier(RuleTablePass):
+    """Transposes folded into dots and reduces, reduces over size 1, gathers of one window.
+
+    Why: a transpose in front of a matrix product is a pass over memory that the product's strides replace.
+    Needs: algebraic-shape keeps transposes merged.
+    Leaves: no dot operand that is a transpose with its free dimensions in order.
+    """
+
+    name = "algebraic-contraction"
+    rules = {
+        Opcode.REDUCE: (_degenerate_reduce, _reduce_of_transpose),
+        Opcode.DOT: (_transposed_operand,),
+        Opcode.TRANSPOSE: (_transpose_of_dot,),
+        Opcode.GATHER: (_gather_of_one,),
+    }

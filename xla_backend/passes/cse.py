@@ -1,0 +1,75 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import HloPass
+
+_NEVER = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.WHILE,
+        Opcode.CONDITIONAL,
+        Opcode.CALL,
+        Opcode.CUSTOM_CALL,
+        Opcode.AFTER_ALL,
+        Opcode.RNG,
+        Opcode.COPY,
+    }
+)
+_MAX_REDUCER = 32  # instructions of an applied computation that are compared
+
+
+class CommonSubexpressionElimination(HloPass):
+    """Instructions that compute the same from the same operands become one.
+
+    Why: differentiation and vmap repeat work; one value instead of two also saves its memory.
+    Needs: nothing.  Leaves: no two equal instructions in a computation. opt-barriers keep what is behind
+    them apart from what is before, as rematerialisation wants.
+    """
+
+    name = "cse"
+
+    def run_on_computation(self, computation: Computation) -> bool:
+        seen: dict[Hashable, Instruction] = {}
+        callees: dict[Computation, Hashable] = {}
+        changed = False
+        for node in computation.post_order():
+            opcode = node.opcode
+            if opcode in _NEVER or opcode.info.side_effect:
+                continue
+            operands: tuple[Instruction, ...] = tuple(node.operands)
+            if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
+                operands = (operands[1], operands[0])
+            called = tuple(_callee_key(c, callees) for c in node.called) if node.called else ()
+            key = (opcode, node.shape, node.attributes, operands, called)
+            first = seen.setdefault(key, node)
+            if first is not node:
+                computation.replace_uses(node, first)
+                computation.remove(node)
+                changed = True
+        return changed
+
+
+def _callee_key(computation: Computation, known: dict[Computation, Hashable]) -> Hashable:
+    """Equal for computations of the same structure."""
+    key = known.get(computation)
+    if key is None:
+        if len(computation) > _MAX_REDUCER:
+            key = computation
+        else:
+            number: dict[Instruction, int] = {}
+            rows: list[Hashable] = []
+            for node in computation.post_order():
+                number[node] = len(number)
+                callees = tuple(_callee_key(c, known) for c in node.called)
+                operands = tuple(number[o] for o in node.operands)
+                rows.append((node.opcode, node.shape, node.attributes, operands, callees))
+            assert computation.root is not None
+            key = (*rows, number[computation.root])
+        known[computation] = key
+    return key

@@ -1,0 +1,79 @@
+"""Small questions that simplification rules ask about instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.attributes import DimensionsAttributes
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+
+
+def scalar_of(node: Instruction) -> Instruction | None:
+    """The scalar a node is filled with: the node itself if scalar, or the operand of its broadcast."""
+    if not node.shape.dimensions and node.shape.is_array:
+        return node
+    if node.opcode is Opcode.BROADCAST and not node.operands[0].shape.dimensions:
+        return node.operands[0]
+    return None
+
+
+def splat_value(node: Instruction) -> Any | None:
+    """The constant every element of `node` equals, as a NumPy scalar, or None."""
+    scalar = scalar_of(node)
+    if scalar is not None:
+        return scalar.literal_array[()] if scalar.opcode is Opcode.CONSTANT else None
+    if node.opcode is Opcode.CONSTANT and node.shape.num_elements <= 4096:
+        array = node.literal_array
+        if array.size and _is_splat(array):
+            return array.reshape(-1)[0]
+    return None
+
+
+def _is_splat(array: np.ndarray) -> bool:
+    flat = array.reshape(-1)
+    return bool(flat.size == 1 or (flat.view(np.uint8).reshape(flat.size, -1) == flat[:1].view(np.uint8)).all())
+
+
+def is_splat(node: Instruction, value: float) -> bool:
+    """Every element of `node` is the constant `value`; zeros must agree in sign."""
+    found = splat_value(node)
+    if found is None:
+        return False
+    if value == 0 and node.shape.element_type.is_floating:
+        number = float(found)
+        return number == 0 and np.signbit(number) == np.signbit(value)
+    return bool(found == value)
+
+
+def dims_of(node: Instruction) -> tuple[int, ...]:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    return node.attributes.dimensions
+
+
+def is_float(node: Instruction) -> bool:
+    return node.shape.element_type.is_floating
+
+
+def is_int_or_pred(node: Instruction) -> bool:
+    t = node.shape.element_type
+    return t.is_array and not t.is_floating and not t.is_complex
+
+
+def binary_reducer(computation: Computation) -> Opcode | None:
+    """The opcode of a computation (a, b) -> op(a, b), in either order for commutative ops."""
+    root = computation.root
+    if root is None or len(computation.parameters) != 2 or len(root.operands) != 2:
+        return None
+    if root.operands == computation.parameters:
+        return root.opcode
+    if root.opcode.is_commutative and root.operands[::-1] == computation.parameters:
+        return root.opcode
+    return None
+
+
+def drop_ones(dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(d for d in dims if d != 1)

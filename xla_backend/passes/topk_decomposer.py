@@ -1,0 +1,73 @@
+"""topk -> sort and slice."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.attributes import (
+    CompareAttributes,
+    ComparisonDirection,
+    ParameterAttributes,
+    SortAttributes,
+    TopKAttributes,
+)
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.passes.base import HloPass
+from xla_backend.passes.emit import Emit, adopt
+
+
+class TopKDecomposer(HloPass):
+    """topk(x) -> the first k of a stable sort of (x, position) along the last dimension.
+
+    Why: sorting has a fast kernel.  Needs: nothing.  Leaves: no topk.
+    """
+
+    name = "topk-decomposer"
+
+    def run_on_computation(self, computation: Computation) -> bool:
+        nodes = computation.post_order(Opcode.TOPK)
+        for node in nodes:
+            computation.replace(node, _decompose(node))
+        if nodes:
+            adopt(computation)
+        return bool(nodes)
+
+
+def _decompose(node: Instruction) -> Instruction:
+    assert isinstance(node.attributes, TopKAttributes)
+    b = Emit(node)
+    x = node.operands[0]
+    last = x.shape.rank - 1
+    index_type = node.shape.tuple_shapes[1].element_type
+    positions = b.iota(x.shape.with_type(index_type), last)
+    comparator = _comparator(x.shape.element_type, index_type, node.attributes.largest)
+    both = b.add(
+        Opcode.SORT,
+        (x, positions),
+        SortAttributes(last, True),
+        (comparator,),
+        shape=Shape.tuple([x.shape, positions.shape]),
+    )
+    start = (0,) * x.shape.rank
+    limit = (*x.shape.dimensions[:last], node.attributes.k)
+    return b.tuple([b.slice(b.gte(both, i), start, limit) for i in range(2)])
+
+
+def _comparator(value: PrimitiveType, index: PrimitiveType, largest: bool) -> Computation:
+    """Total order on floats, so that NaNs have a place (above all numbers)."""
+    computation = Computation("topk_order")
+    parameters = [
+        computation.add(
+            Instruction(Opcode.PARAMETER, Shape.array(t), (), ParameterAttributes(i), name=f"p{i}")
+        )
+        for i, t in enumerate((value, value, index, index))
+    ]
+    direction = ComparisonDirection.GT if largest else ComparisonDirection.LT
+    attributes = CompareAttributes(direction, total_order=value.is_floating)
+    shape = Shape.array(PrimitiveType.PRED)
+    computation.root = computation.add(
+        Instruction(Opcode.COMPARE, shape, (parameters[0], parameters[1]), attributes)
+    )
+    return computation
