@@ -1,0 +1,77 @@
+"""pyjax: NumPy programs that compile.
+
+The public names are those of JAX. Submodules load on first use: `pyjax.numpy`, `pyjax.lax`, `pyjax.nn`,
+`pyjax.random`, `pyjax.tree`, `pyjax.errors` ...
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from pyjax._config import config as config
+from pyjax._config import options as _options
+from pyjax.api.eval_shape import ShapeDtypeStruct as ShapeDtypeStruct
+from pyjax.api.eval_shape import eval_shape as eval_shape
+from pyjax.api.grad import grad as grad
+from pyjax.api.grad import value_and_grad as value_and_grad
+from pyjax.api.jit import jit as jit
+from pyjax.api.jvp import jvp as jvp
+from pyjax.api.jvp import linearize as linearize
+from pyjax.api.vjp import linear_transpose as linear_transpose
+from pyjax.api.vjp import vjp as vjp
+from pyjax.api.vmap import vmap as vmap
+from pyjax.array import Array as Array
+from pyjax.devices import default_backend as default_backend
+from pyjax.devices import device_count as device_count
+from pyjax.devices import devices as devices
+from pyjax.devices import local_device_count as local_device_count
+from pyjax.devices import local_devices as local_devices
+from pyjax.devices import process_count as process_count
+from pyjax.devices import process_index as process_index
+from pyjax.devices import process_indices as process_indices
+from pyjax.placement import block_until_ready as block_until_ready
+from pyjax.placement import copy_to_host_async as copy_to_host_async
+from pyjax.placement import device_get as device_get
+from pyjax.placement import device_put as device_put
+from pyjax.placement import typeof as typeof
+from pyjax.version import __version__ as __version__
+from pyjax.version import __version_info__ as __version_info__
+from xla_backend.runtime.client import Device as Device
+
+# Options that a block may override: `with pyjax.enable_x64(True): ...`
+array_garbage_collection_guard = _options.array_garbage_collection_guard
+check_tracer_leaks = _options.check_tracer_leaks
+checking_leaks = _options.check_tracer_leaks
+debug_infs = _options.debug_infs
+debug_key_reuse = _options.debug_key_reuse
+debug_nans = _options.debug_nans
+default_device = _options.default_device
+default_matmul_precision = _options.default_matmul_precision
+default_prng_impl = _options.default_prng_impl
+disable_jit = _options.disable_jit
+enable_checks = _options.enable_checks
+enable_custom_prng = _options.enable_custom_prng
+enable_x64 = _options.enable_x64
+explain_cache_misses = _options.explain_cache_misses
+legacy_prng_key = _options.legacy_prng_key
+log_compiles = _options.log_compiles
+no_tracing = _options.no_tracing
+numpy_dtype_promotion = _options.numpy_dtype_promotion
+numpy_rank_promotion = _options.numpy_rank_promotion
+softmax_custom_jvp = _options.softmax_custom_jvp
+threefry_partitionable = _options.threefry_partitionable
+transfer_guard = _options.transfer_guard
+transfer_guard_device_to_device = _options.transfer_guard_device_to_device
+transfer_guard_device_to_host = _options.transfer_guard_device_to_host
+transfer_guard_host_to_device = _options.transfer_guard_host_to_device
+
+_SUBMODULES = frozenset({"errors", "lax", "nn", "numpy", "random", "scipy", "tree", "tree_util"})
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(f"pyjax.{name}")
+    raise AttributeError(f"module 'pyjax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

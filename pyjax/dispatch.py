@@ -39,7 +39,6 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, with_overrides
 from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import POOL
@@ -238,7 +237,7 @@ def compile_lowered(
     debug = with_overrides(dict(overrides or {}))
     dump = make_dumper(debug, module.name)
     if dump is not None:
-        dump.write("before_optimizations.txt", module_to_text(module))
+        dump.write("before_optimizations.txt", device.client.module_text(module))
     start = time.perf_counter()
     executable = device.client.compile(module, compile_options(debug, dump))
     if options.log_compiles.value:
@@ -285,17 +284,17 @@ def compile_jaxpr(
     if options.log_compiles.value:
         logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
     if options.dump_ir_to.value:
-        _dump_ir(closed, module)
+        _dump_ir(closed, module, device)
     executable = compile_lowered(module, device, overrides)
     return make_program(executable, constants, closed.out_avals, device, committed, name)
 
 
-def _dump_ir(closed: ClosedJaxpr, module: HloModule) -> None:
+def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
     directory = Path(options.dump_ir_to.value)
     directory.mkdir(parents=True, exist_ok=True)
     stem = f"pyjax_ir{next(_dump_ids):04d}_{module.name}"
     (directory / f"{stem}.jaxpr.txt").write_text(str(closed) + "\n", encoding="utf-8")
-    (directory / f"{stem}.hlo.txt").write_text(module_to_text(module), encoding="utf-8")
+    (directory / f"{stem}.hlo.txt").write_text(device.client.module_text(module), encoding="utf-8")
 
 
 def as_array(value: Any) -> Array:

@@ -99,7 +99,12 @@ def wraps(
 
 def check_arrays(name: str, tree: Any, what: str = "Argument") -> None:
     """Raise TypeError, with the pytree path, for a leaf that is not an array or a scalar."""
-    for leaf in tree_flatten(tree)[0]:
+    check_leaves(name, tree_flatten(tree)[0], tree, what)
+
+
+def check_leaves(name: str, leaves: Sequence[Any], tree: Any, what: str = "Argument") -> None:
+    """`check_arrays` for a pytree that is flattened already."""
+    for leaf in leaves:
         if not is_valid_value(leaf):
             path = next(p for p, x in tree_flatten_with_path(tree)[0] if x is leaf)
             place = f" at path {keystr(path)}" if path else ""

@@ -9,8 +9,8 @@ import numpy as np
 
 from pyjax.api.flat import (
     FlatFunction,
-    check_arrays,
     check_callable,
+    check_leaves,
     dtype_of,
     normalize_argnums,
     partial_args,
@@ -63,14 +63,14 @@ def grad(
 
     if has_aux:
 
-        @wraps(fun, "grad", doc)
+        @wraps(fun, "", doc)
         def grad_f_aux(*args: Any, **kwargs: Any) -> Any:
             (_, aux), g = value_and_grad_f(*args, **kwargs)
             return g, aux
 
         return grad_f_aux
 
-    @wraps(fun, "grad", doc)
+    @wraps(fun, "", doc)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         return value_and_grad_f(*args, **kwargs)[1]
 
@@ -99,7 +99,7 @@ def value_and_grad(
     debug = debug_info("grad", fun)
     doc = f"Value and gradient of {_name(fun)} with respect to positional argument(s) {argnums}."
 
-    @wraps(fun, "value_and_grad", doc)
+    @wraps(fun, "", doc)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         if highest >= len(args):
             raise TypeError(
@@ -109,8 +109,8 @@ def value_and_grad(
             )
         numbers = normalize_argnums(positions, len(args), "grad")
         f_partial, dynamic = partial_args(fun, args, kwargs, numbers)
-        check_arrays("grad", dynamic)
         leaves, in_tree = tree_flatten(dynamic)
+        check_leaves("grad", leaves, dynamic)
         for leaf in leaves:
             _check_input("grad", holomorphic, allow_int, leaf)
         flat = FlatFunction(f_partial, in_tree, has_aux)
@@ -144,22 +144,25 @@ def _dense(ct: Any) -> Any:
 
 
 def _check_scalar(fun: Any, outs: list[Any], out_tree: Any) -> None:
-    message = "Gradient only defined for scalar-output functions. "
-    where = user_frame()
     fix = "Reduce the output to a scalar (jnp.sum, jnp.mean), or use jacrev, jacfwd or vjp."
     if not out_tree.is_leaf():
-        what = f"{message}Output was a pytree with structure {out_tree}."
-        if isinstance(out_tree.node_data(), tuple) and len(outs) == 2:
+        what = f"Output was a pytree with structure {out_tree}."
+        if len(outs) == 2:
             fix = "If the function returns (loss, auxiliary data), pass has_aux=True."
-        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
-    (out,) = outs
-    if not is_valid_value(out):
-        what = f"{message}Output was {out!r:.80}."
-        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
-    aval = abstractify(out)
-    if aval.shape != ():
-        what = f"{message}Output had shape: {aval.shape}."
-        raise TypeError(four_parts(what, where, f"The function is {function_location(fun)}.", fix))
+    elif not is_valid_value(outs[0]):
+        what = f"Output was {outs[0]!r:.80}."
+    elif (shape := abstractify(outs[0]).shape) != ():
+        what = f"Output had shape: {shape}."
+    else:
+        return
+    raise TypeError(
+        four_parts(
+            f"Gradient only defined for scalar-output functions. {what}",
+            user_frame(),
+            f"The function is {function_location(fun)}.",
+            fix,
+        )
+    )
 
 
 def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:

@@ -20,9 +20,7 @@ from pyjax.dispatch import (
     make_program,
 )
 from pyjax.sharding import SingleDeviceSharding
-from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.runtime.executable import LoadedExecutable
 
 CompilerOptions = dict[str, Any]
@@ -48,15 +46,6 @@ class MemoryStats(NamedTuple):
 
 def _info(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-
-def _cost(module: HloModule) -> dict[str, float]:
-    cost = analyze(module)
-    return {
-        "flops": cost.flops,
-        "transcendentals": cost.transcendentals,
-        "bytes accessed": cost.bytes_accessed,
-    }
 
 
 class _Stage:
@@ -161,7 +150,7 @@ class Lowered(_Stage):
           ValueError: another dialect.
         """
         self._check_dialect(dialect)
-        return module_to_text(self._module)
+        return default_device().client.module_text(self._module)
 
     def compiler_ir(self, dialect: str | None = None) -> HloModule:
         """The HLO module (a copy)."""
@@ -174,7 +163,7 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of one run."""
-        return _cost(self._module)
+        return default_device().client.module_cost(self._module)
 
     def compile(
         self, compiler_options: CompilerOptions | None = None, *, device_assignment: Any = None
@@ -240,7 +229,7 @@ class Compiled(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of the optimised program."""
-        return _cost(self._executable.module)
+        return default_device().client.module_cost(self._executable.module)
 
     def memory_analysis(self) -> MemoryStats:
         """Bytes of code, arguments, outputs and temporaries."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.api.flat import FlatFunction, check_arrays, check_callable
+from pyjax.api.flat import FlatFunction, check_arrays, check_callable, check_leaves
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
@@ -97,7 +97,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
         raise NotImplementedError("reduce_axes argument to vjp is deprecated")
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
-    check_arrays("vjp", primals)
+    check_leaves("vjp", leaves, primals)
     flat = FlatFunction(fun, in_tree, has_aux)
     debug = debug_info("vjp", fun)
     outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)

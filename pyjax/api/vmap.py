@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import FlatFunction, argument_places, check_arrays, check_callable, wraps
+from pyjax.api.flat import FlatFunction, argument_places, check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.tree_util import (
@@ -78,11 +78,16 @@ def vmap(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
                 f"positional arguments passed to the function, but got {len(in_axes)=}, {len(args)=}"
             )
-        check_arrays("vmap", (args, kwargs))
         leaves, in_tree = tree_flatten((args, kwargs))
-        dims = _flatten_in_axes(in_tree, in_axes, kwargs)
+        check_leaves("vmap", leaves, (args, kwargs))
+        if type(in_axes) is int and not kwargs:
+            dims: list[Any] = [in_axes] * len(leaves)
+        else:
+            dims = _flatten_in_axes(in_tree, in_axes)
         size = _mapped_axis_size(fun, args, kwargs, leaves, dims, axis_size)
-        dims = [d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)]
+        dims = [
+            d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)
+        ]
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = debug_info("vmap", fun, in_tree)
         outs, out_dims = batching.batch_with_dims(flat, leaves, dims, size, axis_name, debug)
@@ -98,7 +103,7 @@ def vmap(
     return vmap_f
 
 
-def _flatten_in_axes(in_tree: PyTreeDef, in_axes: Any, kwargs: dict[str, Any]) -> list[Any]:
+def _flatten_in_axes(in_tree: PyTreeDef, in_axes: Any) -> list[Any]:
     example = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
     try:
         return broadcast_prefix((in_axes, 0), example, _is_axis_none)

@@ -7,54 +7,54 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core import source_info
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 
-@dataclass(frozen=True, slots=True)
 class DebugInfo:
-    """For messages and printing.
+    """For messages and printing; texts are worked out when a message needs them.
 
-    `arg_names` are the flat arguments ("x", "params['w']"), or None when nobody computed them;
-    `make_arg_names` computes them when a message needs them.
+    Args:
+      traced_for: the transformation.
+      fun: the user's function (or a name).
+      in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only the
+        structure is kept: holding on to arguments would keep their buffers alive.
+      static_argnums: the positions that were left out.
     """
 
-    traced_for: str = "jit"
-    function: str = "<unknown>"
-    arg_names: tuple[str, ...] | None = None
-    make_arg_names: Callable[[], tuple[str, ...]] | None = None
+    __slots__ = ("_fun", "_in_tree", "_static", "traced_for")
+
+    def __init__(
+        self,
+        traced_for: str = "jit",
+        fun: Any = "<unknown>",
+        in_tree: PyTreeDef | None = None,
+        static_argnums: Sequence[int] = (),
+    ) -> None:
+        self.traced_for = traced_for
+        self._fun = fun
+        self._in_tree = in_tree
+        self._static = static_argnums
+
+    @property
+    def function(self) -> str:
+        """`loss at train.py:12`."""
+        return self._fun if isinstance(self._fun, str) else source_info.function_location(self._fun)
 
     def names(self) -> tuple[str, ...]:
-        """Names of the flat arguments; empty when unknown."""
-        if self.arg_names is not None:
-            return self.arg_names
-        return self.make_arg_names() if self.make_arg_names is not None else ()
+        """Names of the flat arguments (`x`, `params['w']`); empty when unknown."""
+        if self._in_tree is None:
+            return ()
+        return arg_names(self._fun, self._in_tree, self._static)
 
     def describe(self) -> str:
         return f"the function {self.function} is being traced by {self.traced_for}"
 
 
-def debug_info(
-    traced_for: str, fun: Any, in_tree: PyTreeDef | None = None, static_argnums: Sequence[int] = ()
-) -> DebugInfo:
-    """DebugInfo of a call.
-
-    Args:
-      in_tree: structure of `(args, kwargs)`, static arguments left out. Only the structure is kept
-        (holding on to arguments would keep their buffers alive).
-      static_argnums: the positions that were left out.
-    """
-    if in_tree is None:
-        return DebugInfo(traced_for, source_info.function_location(fun))
-
-    def make() -> tuple[str, ...]:
-        return arg_names(fun, in_tree, static_argnums)
-
-    return DebugInfo(traced_for, source_info.function_location(fun), None, make)
+debug_info = DebugInfo
 
 
 def arg_names(fun: Any, in_tree: PyTreeDef, static_argnums: Sequence[int] = ()) -> tuple[str, ...]:

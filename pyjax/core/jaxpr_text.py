@@ -33,6 +33,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 # Parameters left out of the text: by primitive name, parameter -> value at which it goes unsaid.
 _ANY = object()
+_UNSAID_EVERYWHERE: dict[str, Any] = {"accuracy": None, "out_dtype": None}
 _UNSAID: dict[str, dict[str, Any]] = {
     "broadcast_in_dim": {"shape": _ANY, "sharding": None, "broadcast_dimensions": ()},
     "dot_general": {"precision": None, "preferred_element_type": None, "out_sharding": None},
@@ -126,7 +127,7 @@ def _lists(value: Any) -> str:
 
 
 def _said(eqn: JaxprEqn) -> list[tuple[str, Any]]:
-    unsaid = _UNSAID.get(eqn.primitive.name, {})
+    unsaid = {**_UNSAID_EVERYWHERE, **_UNSAID.get(eqn.primitive.name, {})}
     pairs = []
     for key in sorted(eqn.params):
         value = eqn.params[key]

@@ -87,6 +87,27 @@ from pyjax.lax.compare import (
     select_n as select_n,
     select_n_p as select_n_p,
 )
+from pyjax.lax.control_flow.cond import (
+    cond as cond,
+    switch as switch,
+)
+from pyjax.lax.control_flow.cond_rules import (
+    cond_p as cond_p,
+)
+from pyjax.lax.control_flow.loops import (
+    fori_loop as fori_loop,
+    map as map,
+)
+from pyjax.lax.control_flow.scan import (
+    scan as scan,
+)
+from pyjax.lax.control_flow.scan_rules import (
+    scan_p as scan_p,
+)
+from pyjax.lax.control_flow.while_loop import (
+    while_loop as while_loop,
+    while_p as while_p,
+)
 from pyjax.lax.conv import (
     conv as conv,
     conv_general_dilated as conv_general_dilated,
@@ -299,6 +320,9 @@ from pyjax.lax.shape_join import (
     pad as pad,
     pad_p as pad_p,
 )
+from pyjax.lax.fft import FftType as FftType
+from pyjax.lax.fft import fft as fft
+from pyjax.lax.fft import fft_p as fft_p
 from pyjax.lax.slicing import (
     dynamic_index_in_dim as dynamic_index_in_dim,
     dynamic_slice as dynamic_slice,

@@ -94,12 +94,12 @@ def rows(v: Array, like: Array) -> Array:
     return expand_to(v, shape, tuple(range(len(shape) - 1)))
 
 
-
-
 # -- rules -----------------------------------------------------------------------------------------
 
 
-def check_matrix(name: str, x: ShapedArray, square: bool = False) -> tuple[tuple[int, ...], int, int]:
+def check_matrix(
+    name: str, x: ShapedArray, square: bool = False
+) -> tuple[tuple[int, ...], int, int]:
     """(batch shape, m, n) of a matrix operand."""
     check_dtype(name, x, INEXACT)
     if len(x.shape) < 2:
@@ -136,7 +136,11 @@ INT32 = np.dtype(np.int32)
 
 
 def lapack_call(
-    ctx: Any, routine: str, operands: Sequence[Any], results: Sequence[Shape], **options: str | bool | int
+    ctx: Any,
+    routine: str,
+    operands: Sequence[Any],
+    results: Sequence[Shape],
+    **options: str | bool | int,
 ) -> list[Any]:
     """Call a LAPACK routine of the runtime; string options are LAPACK's character codes."""
     items = []

@@ -154,7 +154,9 @@ def ormqr(
 # -- qr --------------------------------------------------------------------------------------------
 
 
-def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> list[ShapedArray]:
+def _qr_aval(
+    x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: Any
+) -> list[ShapedArray]:
     batch, m, n = check_matrix("qr", x)
     k = m if full_matrices else min(m, n)
     outs = [x.update(shape=(*batch, m, k)), x.update(shape=(*batch, k, n))]
@@ -184,7 +186,12 @@ def _qr(x: Array, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> lis
 
 
 def _qr_jvp(
-    primals: Sequence[Array], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool, use_magma: Any
+    primals: Sequence[Array],
+    tangents: Sequence[Any],
+    *,
+    pivoting: bool,
+    full_matrices: bool,
+    use_magma: Any,
 ) -> tuple[list[Any], list[Any]]:
     (x,), (dx,) = primals, tangents
     *_, m, n = shape_of(x)
@@ -231,7 +238,11 @@ qr_p = define(
 
 
 def qr(
-    x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
 ) -> Any:
     """x = q r with orthonormal columns in q and upper triangular r; with pivoting, x[:, p] = q r.
 
@@ -247,5 +258,3 @@ def qr(
         x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma
     )
     return tuple(outs)
-
-

@@ -189,7 +189,9 @@ def triangular_solve(
         b = expand_dims(b, (-1 if left_side else -2,))
     if conjugate_a and not transpose_a:
         a, conjugate_a = conj(a), False
-    out = _solve(a, b, bool(left_side), bool(lower), bool(transpose_a), conjugate_a, bool(unit_diagonal))
+    out = _solve(
+        a, b, bool(left_side), bool(lower), bool(transpose_a), conjugate_a, bool(unit_diagonal)
+    )
     return squeeze(out, (-1 if left_side else -2,)) if vector else out
 
 

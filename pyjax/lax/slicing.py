@@ -19,13 +19,6 @@ from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import FullJvp, define_primitive
-from pyjax.lax.gather import gather_batching
-from pyjax.lax.gather_scatter_types import (
-    GatherDimensionNumbers,
-    GatherScatterMode,
-    ScatterDimensionNumbers,
-)
-from pyjax.lax.scatter import scatter
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
     Array,
@@ -41,6 +34,13 @@ from pyjax.lax.common import (
 )
 from pyjax.lax.compare import lt, select
 from pyjax.lax.convert import convert_element_type
+from pyjax.lax.gather import gather_batching
+from pyjax.lax.gather_scatter_types import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
+from pyjax.lax.scatter import scatter
 from pyjax.lax.shape import expand_dims, squeeze
 from pyjax.lax.shape_join import concatenate, pad
 from xla_backend.hlo.attributes import DynamicSliceAttributes, SliceAttributes

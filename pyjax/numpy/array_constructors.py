@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.array import Array
+from pyjax.array import Array, array_from_host
 from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray
 from pyjax.core.tree_util import tree_leaves
-from pyjax.dispatch import device_put
+from pyjax.placement import device_put
 from pyjax.numpy import util
 
 __all__ = [
@@ -127,9 +128,9 @@ def _from_numpy(value: np.ndarray, dtype: Any) -> Array:
         with np.errstate(all="ignore"):
             value = (value.real if value.dtype.kind == "c" and dtype.kind not in "cb"
                      else value).astype(dtype)
-        return Array.from_numpy(value)
+        return _host_array(value)
     if value.dtype == dtype:
-        return Array.from_numpy(np.array(value, order="C"))
+        return _host_array(value)
     return util.convert(value, dtype)
 
 
@@ -228,9 +229,14 @@ def _stack(sequence: Any, dtype: Any) -> Any:
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
 
+def _host_array(value: np.ndarray) -> Array:
+    """An Array with a copy of a NumPy value of a supported dtype."""
+    return array_from_host(value, ShapedArray(value.shape, value.dtype))
+
+
 def _copied(x: Any) -> Any:
-    if type(x) is Array:
-        return Array.from_numpy(np.array(x)) if not x.aval.weak_type else x
+    if type(x) is Array and isinstance(x.dtype, np.dtype):
+        return array_from_host(np.asarray(x), x.aval)
     return x  # a traced value is immutable: there is nothing a copy could protect
 
 
@@ -315,5 +321,5 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if util.is_array(x):
         return x if copy is not True else _copied(x)
     value = np.from_dlpack(x)
-    out = Array.from_numpy(np.array(value) if copy else value)
+    out = asarray(value)
     return out if device is None else device_put(out, device)

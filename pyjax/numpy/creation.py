@@ -14,7 +14,7 @@ from pyjax.array import Array
 from pyjax.core import dtypes
 from pyjax.core.errors import ConcretizationTypeError
 from pyjax.core.trace import Tracer
-from pyjax.dispatch import device_put
+from pyjax.placement import device_put
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
-from pyjax.dispatch import device_put
+from pyjax.placement import device_put
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex

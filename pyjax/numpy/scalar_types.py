@@ -11,7 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from pyjax.core import dtypes
 from pyjax.numpy.array_constructors import asarray
 
 
@@ -73,8 +72,10 @@ float8_e4m3fnuz = _scalar_type(ml_dtypes.float8_e4m3fnuz)
 float8_e5m2 = _scalar_type(ml_dtypes.float8_e5m2)
 float8_e5m2fnuz = _scalar_type(ml_dtypes.float8_e5m2fnuz)
 float8_e8m0fnu = _scalar_type(ml_dtypes.float8_e8m0fnu)
+int1 = _scalar_type(ml_dtypes.int1)
 int2 = _scalar_type(ml_dtypes.int2)
 int4 = _scalar_type(ml_dtypes.int4)
+uint1 = _scalar_type(ml_dtypes.uint1)
 uint2 = _scalar_type(ml_dtypes.uint2)
 uint4 = _scalar_type(ml_dtypes.uint4)
 
@@ -85,10 +86,10 @@ cdouble = complex128
 csingle = complex64
 double = float64
 single = float32
-int_ = int32 if dtypes.int_ == np.int32 else int64
-uint = uint32 if dtypes.uint == np.uint32 else uint64
-float_ = float32 if dtypes.float_ == np.float32 else float64
-complex_ = complex64 if dtypes.complex_ == np.complex64 else complex128
+int_ = int64
+uint = uint64
+float_ = float64
+complex_ = complex128
 
 # Abstract types, for issubdtype.
 character = np.character

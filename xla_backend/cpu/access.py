@@ -1,8 +1,8 @@
 """Memory access of the emitter: which lanes an index covers, and the best instruction for it.
 
-An index splits into a part that is the same in all lanes and a part that differs. Lanes that are neighbours in memory
-become vector loads and stores, equal ones a scalar load, every second one a wide load and a shuffle, anything else
-a gather or scatter.
+An index splits into a part that is the same in all lanes and a part that differs. Lanes that are
+neighbours in memory become vector loads and stores, equal ones a scalar load, every second one a
+wide load and a shuffle, anything else a gather or scatter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Access:
         """The vector loop changed: what varies must be asked again."""
         self._varies.clear()
 
-    # -- index expressions ---------------------------------------------------------------------------------
+    # -- index expressions -------------------------------------------------------------------------
 
     def varies(self, index: Index) -> bool:
         """Whether the index differs between lanes."""
@@ -53,8 +53,8 @@ class Access:
         return self.varies(atom.index)
 
     def uniform(self, index: Index) -> str:
-        """The index as an i64, for an index that is the same in all lanes (the vector variable counts as its
-        first lane)."""
+        """The index as an i64, for an index that is the same in all lanes (the vector variable
+        counts as its first lane)."""
         w = self.w
         total = "0"
         for atom, c in sorted(index.terms.items(), key=_depth_of_term):
@@ -152,7 +152,7 @@ class Access:
         lanes = self.lanes_of_index(shifted, element)
         return w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
 
-    # -- classification ---------------------------------------------------------------------------------------
+    # -- classification ----------------------------------------------------------------------------
 
     def stride(self, index: Index) -> int | None:
         """Distance of neighbouring lanes in memory; None if irregular."""
@@ -174,7 +174,7 @@ class Access:
             mask = own if mask is None else w.op("and", ty, own, mask)
         return mask
 
-    # -- loads ----------------------------------------------------------------------------------------------------
+    # -- loads -------------------------------------------------------------------------------------
 
     def load(self, s: Load) -> None:
         e, w = self.e, self.w
@@ -237,7 +237,7 @@ class Access:
         wide = w.load(wide_ty, pointer)
         return w.shuffle(wide_ty, wide, "poison", list(range(odd, 2 * lanes, 2)))
 
-    # -- stores ---------------------------------------------------------------------------------------------------
+    # -- stores ------------------------------------------------------------------------------------
 
     def store(self, s: Store) -> None:
         e, w = self.e, self.w
@@ -252,9 +252,7 @@ class Access:
             return
         lanes = e.lanes
         ty = vector(stored, lanes)
-        raws = [
-            to_memory(w, s.buffer.element_type, lanes, e.get(v, lanes)) for v in s.values
-        ]
+        raws = [to_memory(w, s.buffer.element_type, lanes, e.get(v, lanes)) for v in s.values]
         mask = self._mask(s.guard)
         if len(raws) == 2 and stride == 2:
             self._interleaved(s, stored, base, raws, mask)

@@ -48,7 +48,10 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
 
 
 def compile_scheduled(
-    module: HloModule, assignment: BufferAssignment, options: CompileOptions, profile: _Profile | None = None
+    module: HloModule,
+    assignment: BufferAssignment,
+    options: CompileOptions,
+    profile: _Profile | None = None,
 ) -> CpuExecutable:
     """Generate code for a module that the pipeline has already scheduled."""
     profile = profile or _Profile()
@@ -68,13 +71,26 @@ def compile_scheduled(
         library = jit.Library(object_code, symbols, keep=keep_alive)
     temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
     return CpuExecutable(
-        module, assignment, library, driver.kernels, llvm_ir, object_code, temp_size, driver.cycles,
-        profile.seconds, keep_alive
+        module,
+        assignment,
+        library,
+        driver.kernels,
+        llvm_ir,
+        object_code,
+        temp_size,
+        driver.cycles,
+        profile.seconds,
+        keep_alive,
+        driver.host_call_numbers,
     )
 
 
 def _dump(
-    options: CompileOptions, module: HloModule, driver: Driver, llvm_ir: str, assignment: BufferAssignment
+    options: CompileOptions,
+    module: HloModule,
+    driver: Driver,
+    llvm_ir: str,
+    assignment: BufferAssignment,
 ) -> None:
     if options.dump is None:
         return

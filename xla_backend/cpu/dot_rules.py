@@ -1,7 +1,8 @@
-"""dot as library GEMM calls: dimensions collapse to batch, M, N, K with one stride each, so transposes are free.
+"""dot as library GEMM calls: dimensions collapse to batch, M, N, K with one stride each, so
+transposes are free.
 
-An operand whose dimensions do not collapse is copied in the right order first. Types the library lacks, and empty
-sums, run as plain loops.
+An operand whose dimensions do not collapse is copied in the right order first. Types the library
+lacks, and empty sums, run as plain loops.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from xla_backend.loops.ir import BufferRole
 
 @dataclass(slots=True)
 class Matrix:
-    """An operand as batch x outer x inner (outer: M of lhs, N of rhs; inner: K), strides in elements."""
+    """An operand as batch x outer x inner (outer: M of lhs, N of rhs; inner: K), strides in
+    elements."""
 
     address: str
     batch_stride: int
@@ -37,7 +39,8 @@ def row_major_strides(dimensions: Sequence[int]) -> list[int]:
 
 
 def collapse(dimensions: Sequence[int], strides: Sequence[int], group: Sequence[int]) -> int | None:
-    """The stride of a group of dimensions walked as one, in the given order; None if there is no single one."""
+    """The stride of a group of dimensions walked as one, in the given order; None if there is no
+    single one."""
     stride: int | None = None
     following = 0  # the stride at which the next dimension outwards continues the walk
     for d in reversed(group):
@@ -95,7 +98,8 @@ def _dot(driver: Driver, node: Instruction) -> None:
         ]  # fmt: skip
         function = f"pyjax_gemm_batched_{name}"
     driver.w.call(
-        function, "void",
+        function,
+        "void",
         [("i64", str(x)) if isinstance(x, int) else ("ptr", x) for x in arguments],
     )
 
@@ -111,7 +115,11 @@ def _contraction_order(lhs: Shape, a: DotAttributes) -> tuple[list[int], list[in
 
 
 def _matrix(
-    driver: Driver, operand: Instruction, batch: Sequence[int], outer: Sequence[int], inner: Sequence[int],
+    driver: Driver,
+    operand: Instruction,
+    batch: Sequence[int],
+    outer: Sequence[int],
+    inner: Sequence[int],
     scratch: int,
 ) -> Matrix:
     dims = operand.shape.dimensions
@@ -127,9 +135,12 @@ def _matrix(
 
 
 def copy_in_order(driver: Driver, operand: Instruction, order: Sequence[int], scratch: int) -> str:
-    """A copy of an operand with its dimensions in another order, in scratch memory; returns its address."""
+    """A copy of an operand with its dimensions in another order, in scratch memory; returns its
+    address."""
     shape = operand.shape.with_dimensions([operand.shape.dimensions[d] for d in order])
-    transpose = Instruction(Opcode.TRANSPOSE, shape, [operand], DimensionsAttributes(tuple(order)), name="reorder")
+    transpose = Instruction(
+        Opcode.TRANSPOSE, shape, [operand], DimensionsAttributes(tuple(order)), name="reorder"
+    )
     compiled = driver.kernels.get(transpose)
     address = driver.scratch_at(scratch, shape.byte_size)
     pointers = {

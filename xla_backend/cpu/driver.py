@@ -1,7 +1,8 @@
-"""The entry function of a program: one native function that calls kernels and libraries in schedule order.
+"""The entry function of a program: one native function that calls kernels and libraries in schedule
+order.
 
-While loops and conditionals are native control flow; tuples cost nothing. `i32 entry(ptr args, ptr outs, ptr arena)`
-returns 0, or the code of the first error.
+While loops and conditionals are native control flow; tuples cost nothing. `i32 entry(ptr args, ptr
+outs, ptr arena)` returns 0, or the code of the first error.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def runs(*opcodes: Opcode) -> Callable[[Rule], Rule]:
 class Driver:
     """Writes the entry function."""
 
-    def __init__(self, module: HloModule, assignment: BufferAssignment, writer: ModuleWriter) -> None:
+    def __init__(
+        self, module: HloModule, assignment: BufferAssignment, writer: ModuleWriter
+    ) -> None:
         self.module = module
         self.assignment = assignment
         self.writer = writer
@@ -63,13 +66,15 @@ class Driver:
         self.scratch_bytes = 0
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
-        self.host_call_numbers: list[int] = []  # bound with runtime.custom_calls; released with the program
+        self.host_call_numbers: list[
+            int
+        ] = []  # bound with runtime.custom_calls; released with the program
         self.w: FunctionWriter = writer.function(
             "entry", [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], result="i32"
         )
         self._pointers: dict[BufferSlice, str] = {}
 
-    # -- addresses --------------------------------------------------------------------------------------------
+    # -- addresses ---------------------------------------------------------------------------------
 
     def load_pointers(self, parameters: int, outputs: int) -> None:
         """Read all parameter and output addresses at the start: later code runs inside loops."""
@@ -116,7 +121,9 @@ class Driver:
             return
         w = self.w
         self.writer.declare("llvm.memmove.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
-        w.line(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+        w.line(
+            f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
+        )
 
     def check_status(self, status: str) -> None:
         """Return from the entry function if a call reported an error."""
@@ -127,7 +134,7 @@ class Driver:
         w.ret("i32", status)
         w.label(fine)
 
-    # -- instructions -------------------------------------------------------------------------------------------
+    # -- instructions ------------------------------------------------------------------------------
 
     def run_entry(self) -> None:
         entry = self.module.entry
@@ -156,7 +163,8 @@ class Driver:
             self.run_kernel(node)
         else:
             raise UnimplementedError(
-                f"{node!r}: the CPU backend cannot run {opcode}; rewrite it with supported operations"
+                f"{node!r}: the CPU backend cannot run {opcode}; rewrite it with supported "
+                f"operations"
             )
 
     def _copy(self, node: Instruction) -> None:

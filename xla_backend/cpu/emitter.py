@@ -1,7 +1,8 @@
 """Loop IR to LLVM text: loops, lanes and carried values. Memory access is in access.py.
 
-A loop marked `vector W` runs W iterations in lockstep: values that depend on its variable are `<W x T>`, others stay
-scalar. What is left over after whole groups of W is done once more under a constant mask.
+A loop marked `vector W` runs W iterations in lockstep: values that depend on its variable are `<W x
+T>`, others stay scalar. What is left over after whole groups of W is done once more under a
+constant mask.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class KernelEmitter:
         # The block of a parallel loop that this function does: (loop, first, last + 1).
         self.block: tuple[Loop, str, str] | None = None
 
-    # -- values -------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def bind(self, value: Value, text: str, lanes: int = 1) -> None:
         self.env[value] = text
@@ -74,7 +75,7 @@ class KernelEmitter:
             return self.w.splat(vector(register_type(value.type), lanes), text)
         return text
 
-    # -- statements -----------------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------
 
     def emit(self, statements: Sequence[Statement]) -> None:
         for s in statements:
@@ -129,7 +130,7 @@ class KernelEmitter:
         type = s.result.type
         text, ty, lanes = self.access.index(s.index)
         target = vector(register_type(type), lanes)
-        source_type = PrimitiveType.S64 if ty.endswith("i64") or ty.endswith("i64>") else PrimitiveType.S32
+        source_type = PrimitiveType.S64 if ty.endswith(("i64", "i64>")) else PrimitiveType.S32
         if type is source_type:
             self.bind(s.result, text, lanes)
             return
@@ -138,13 +139,13 @@ class KernelEmitter:
             if type.bits == source_type.bits:
                 self.bind(s.result, text, lanes)
                 return
-            self.bind(s.result, self.w.cast("trunc" if narrower else "sext", ty, text, target), lanes)
+            self.bind(
+                s.result, self.w.cast("trunc" if narrower else "sext", ty, text, target), lanes
+            )
             return
-        self.bind(
-            s.result, elemental.emit_convert(self.w, source_type, type, lanes, text), lanes
-        )
+        self.bind(s.result, elemental.emit_convert(self.w, source_type, type, lanes, text), lanes)
 
-    # -- loops ------------------------------------------------------------------------------------------------
+    # -- loops -------------------------------------------------------------------------------------
 
     def _loop(self, loop: Loop) -> None:
         if self.block is not None and self.block[0] is loop:
@@ -243,7 +244,7 @@ class KernelEmitter:
             self.emit(loop.body)
         self._leave_lanes()
 
-    # -- reductions in lanes ------------------------------------------------------------------------------------
+    # -- reductions in lanes -----------------------------------------------------------------------
 
     def _vector_reduction(self, loop: Loop) -> None:
         starts = self._lane_starts(loop, loop.vector)
@@ -277,9 +278,7 @@ class KernelEmitter:
             self.emit(loop.body)
             nexts = [self._next(c, lanes) for c in loop.carries]
             if mask is not None:
-                nexts = [
-                    w.select(mask, t, n, c) for t, n, c in zip(types, nexts, current)
-                ]
+                nexts = [w.select(mask, t, n, c) for t, n, c in zip(types, nexts, current)]
             self._leave_lanes()
             return nexts
 
@@ -299,7 +298,8 @@ class KernelEmitter:
         return values
 
     def _lane_chain(self, loop: Loop, inner: Loop, first: str, last: str) -> None:
-        """Loops around a vectorised reduction: they carry lanes, which are combined after the outermost."""
+        """Loops around a vectorised reduction: they carry lanes, which are combined after the
+        outermost."""
         lanes = inner.vector
         starts = self._lane_starts(loop, lanes)
         ends = self._chain_body(loop, inner, starts, first, last)
@@ -317,11 +317,14 @@ class KernelEmitter:
             nested = loop.body[-1]
             assert isinstance(nested, Loop)
             self.emit(loop.body[:-1])
-            handle.next = self._chain_body(nested, inner, handle.carried, "0", str(nested.var.extent))
+            handle.next = self._chain_body(
+                nested, inner, handle.carried, "0", str(nested.var.extent)
+            )
         return handle.results
 
     def _finish_lanes(self, loop: Loop, ends: list[str], lanes: int) -> None:
-        """Combine the lanes by halves, then with the initial value where the lanes started neutral."""
+        """Combine the lanes by halves, then with the initial value where the lanes started
+        neutral."""
         combiner = loop.combiner
         assert combiner is not None
         w = self.w
@@ -354,7 +357,7 @@ class KernelEmitter:
         self.emit(combiner.body)
         return [self.get(v, lanes) for v in combiner.results]
 
-    # -- addresses (used by access) -----------------------------------------------------------------------------
+    # -- addresses (used by access) ----------------------------------------------------------------
 
     def index_text(self, index: Index) -> str:
         """A uniform index as i64."""

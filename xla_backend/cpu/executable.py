@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.passes.buffer_assignment import BufferAssignment
-from xla_backend.runtime.custom_calls import take_pending_exception
+from xla_backend.runtime.custom_calls import release_call, take_pending_exception
 
 _ALIGNMENT = 64
 _TINY_CYCLES = 25_000
@@ -23,14 +24,24 @@ _TINY_CYCLES = 25_000
 class CpuExecutable:
     """Native code for one module.
 
-    `entry_address` is `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses and `temp_size` bytes aligned
-    to 64; safe to call from several threads at once with different arenas and outputs.
+    `entry_address` is `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses and
+    `temp_size` bytes aligned to 64; safe to call from several threads at once with different arenas
+    and outputs.
     """
 
     def __init__(
-        self, module: HloModule, assignment: BufferAssignment, library: Library, kernels: KernelFunctions,
-        llvm_ir: str, object_code: bytes, temp_size: int, cycles: float, profile: dict[str, float],
+        self,
+        module: HloModule,
+        assignment: BufferAssignment,
+        library: Library,
+        kernels: KernelFunctions,
+        llvm_ir: str,
+        object_code: bytes,
+        temp_size: int,
+        cycles: float,
+        profile: dict[str, float],
         keep_alive: Sequence[object] = (),
+        host_calls: Sequence[int] = (),
     ) -> None:
         entry = module.entry
         assert entry is not None and entry.root is not None
@@ -51,6 +62,8 @@ class CpuExecutable:
         self.output_shapes: list[Shape] = entry.root.shape.flatten()
         self.entry_address: int = library.address("entry")
         self._kernels = kernels
+        for number in host_calls:
+            weakref.finalize(self, release_call, number)
         self._keep_alive = list(keep_alive)
         # CFUNCTYPE drops the GIL while native code runs; host callbacks take it back.
         self._entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(self.entry_address)
@@ -65,7 +78,8 @@ class CpuExecutable:
         return _ERRORS.get(code, f"the program failed with status {code}")
 
     def raise_error(self, code: int) -> None:
-        """Raise what a nonzero status of the entry function stands for, if need be a callback's own exception."""
+        """Raise what a nonzero status of the entry function stands for, if need be a callback's own
+        exception."""
         pending = take_pending_exception()
         if pending is not None:
             raise pending
@@ -80,7 +94,8 @@ class CpuExecutable:
         """
         if len(arguments) != len(self.parameter_shapes):
             raise ValueError(
-                f"program {self.module.name!r} takes {len(self.parameter_shapes)} arrays, got {len(arguments)}"
+                f"program {self.module.name!r} takes {len(self.parameter_shapes)} arrays, "
+                f"got {len(arguments)}"
             )
         held = []
         for i, (argument, shape) in enumerate(zip(arguments, self.parameter_shapes)):
@@ -112,7 +127,10 @@ class CpuExecutable:
         return [o for o, s in zip(outputs, self.output_shapes) if s.is_array]
 
 
-_ERRORS = {1: "a host callback raised an exception", 2: "a library routine reported an invalid argument"}
+_ERRORS = {
+    1: "a host callback raised an exception",
+    2: "a library routine reported an invalid argument",
+}
 
 
 def _aligned_empty(shape: Shape) -> np.ndarray:

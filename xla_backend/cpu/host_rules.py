@@ -1,4 +1,5 @@
-"""Operations that call back into Python: custom calls, FFT, and the dense solvers of HLO through LAPACK."""
+"""Operations that call back into Python: custom calls, FFT, and the dense solvers of HLO through
+LAPACK."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.runtime.custom_calls import HostFunction, bind_call, find_custom_call
 
-_FFT = {"FFT": scipy.fft.fftn, "IFFT": scipy.fft.ifftn, "RFFT": scipy.fft.rfftn, "IRFFT": scipy.fft.irfftn}
+_FFT = {
+    "FFT": scipy.fft.fftn,
+    "IFFT": scipy.fft.ifftn,
+    "RFFT": scipy.fft.rfftn,
+    "IRFFT": scipy.fft.irfftn,
+}
 
 
 def call_host(driver: Driver, node: Instruction, function: HostFunction) -> None:
@@ -47,7 +53,8 @@ def _custom_call(driver: Driver, node: Instruction) -> None:
     function = find_custom_call(target)
     if function is None:
         raise UnimplementedError(
-            f"{node!r}: no function is registered for custom-call target {target!r} on CPU; register one with "
+            f"{node!r}: no function is registered for custom-call target {target!r} on CPU; "
+            f"register one with "
             "register_custom_call"
         )
     call_host(driver, node, function)
@@ -74,7 +81,8 @@ def _cholesky(driver: Driver, node: Instruction) -> None:
 
 
 def _run_cholesky(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
-    """One triangle is read, the other is zero in the result; a matrix that is not positive definite gives NaN."""
+    """One triangle is read, the other is zero in the result; a matrix that is not positive definite
+    gives NaN."""
     (a,), (result,) = operands, results
     lower = attributes.lower
     triangle = np.tril if lower else np.triu
@@ -92,13 +100,62 @@ def _triangular_solve(driver: Driver, node: Instruction) -> None:
     call_host(driver, node, _run_triangular_solve)
 
 
-def _run_triangular_solve(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+def _run_triangular_solve(
+    operands: list[np.ndarray], results: list[np.ndarray], attributes: Any
+) -> None:
     (a, b), (result,) = operands, results
     if b.size == 0:
         return
     transpose = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[attributes.transpose_a]
     for index in np.ndindex(b.shape[:-2]):
         result[index] = lapack_calls.trsm(
-            a[index], b[index], left=attributes.left_side, lower=attributes.lower, transpose=transpose,
+            a[index],
+            b[index],
+            left=attributes.left_side,
+            lower=attributes.lower,
+            transpose=transpose,
             unit=attributes.unit_diagonal,
+        )
+
+
+_SINGLE_COPY = (
+    Opcode.ALL_REDUCE,
+    Opcode.ALL_GATHER,
+    Opcode.ALL_TO_ALL,
+    Opcode.REDUCE_SCATTER,
+    Opcode.COLLECTIVE_BROADCAST,
+)
+
+
+@runs(*_SINGLE_COPY)
+def _collective_of_one(driver: Driver, node: Instruction) -> None:
+    """Among one participant a collective is a copy."""
+    _require_single(driver, node)
+    leaf = 0
+    for operand in node.operands:
+        for source_leaf, shape in enumerate(operand.shape.flatten()):
+            target, source = driver.address(node, leaf), driver.address(operand, source_leaf)
+            driver.copy_bytes(target, source, shape.byte_size)
+            leaf += 1
+
+
+@runs(Opcode.COLLECTIVE_PERMUTE)
+def _permute_of_one(driver: Driver, node: Instruction) -> None:
+    """The only participant keeps its value if it sends to itself, else gets zeros."""
+    _require_single(driver, node)
+    size = node.shape.byte_size
+    target = driver.address(node)
+    if (0, 0) in node.attributes.source_target_pairs:  # type: ignore[attr-defined]
+        driver.copy_bytes(target, driver.address(node.operands[0]), size)
+        return
+    driver.writer.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+    driver.w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+
+
+def _require_single(driver: Driver, node: Instruction) -> None:
+    if driver.module.replica_count * driver.module.num_partitions != 1:
+        raise UnimplementedError(
+            f"{node!r}: the CPU backend runs collectives for one participant; compile the "
+            f"module with "
+            "replica_count=1 and num_partitions=1"
         )

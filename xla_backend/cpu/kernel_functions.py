@@ -1,4 +1,5 @@
-"""Native functions of kernels: each distinct kernel is lowered, scheduled and emitted once per module."""
+"""Native functions of kernels: each distinct kernel is lowered, scheduled and emitted once per
+module."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _INLINE_STATEMENTS = 48
 
 @dataclass(slots=True)
 class StageFunction:
-    """One native function of a kernel. blocks > 1: takes (context, block) and runs on several threads."""
+    """One native function of a kernel. blocks > 1: takes (context, block) and runs on several
+    threads."""
 
     name: str
     blocks: int
@@ -71,7 +73,9 @@ class KernelFunctions:
         self.module = module
         self._known: dict[Any, CompiledKernel] = {}
         self._names: set[str] = set()
-        self.instructions: dict[str, Instruction] = {}  # first instruction of each kernel, for printing
+        self.instructions: dict[
+            str, Instruction
+        ] = {}  # first instruction of each kernel, for printing
 
     def get(self, node: Instruction) -> CompiledKernel:
         key = structural_key(node)
@@ -158,7 +162,9 @@ class KernelFunctions:
         emitter.emit(statements)
         w.ret()
 
-    def _body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
+    def _body(
+        self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]
+    ) -> KernelEmitter:
         for buffer in kernel.buffers:
             if buffer.role is BufferRole.CONSTANT:
                 assert buffer.data is not None

@@ -1,8 +1,8 @@
 """Custom-call targets backed by SciPy's LAPACK, one matrix of a batch after another.
 
-Targets are `lapack.<routine>`; programs lowered by other frameworks say `lapack_<type><routine>_ffi`, which
-mean the same. Attributes are in the backend_config, `{uplo = 76 : ui8}` (character codes, as LAPACK's own
-arguments); the results are:
+Targets are `lapack.<routine>`; programs lowered by other frameworks say
+`lapack_<type><routine>_ffi`, which mean the same. Attributes are in the backend_config, `{uplo = 76
+: ui8}` (character codes, as LAPACK's own arguments); the results are:
 
   routine      operands      results                                attributes
   potrf        a             a (one triangle), info                 uplo
@@ -20,7 +20,8 @@ arguments); the results are:
   trsm         a, b          x                                      side, uplo, trans_x, diag
   gtsv         dl, d, du, b  dl, d, du, x, info
 
-`info` is LAPACK's; results of a failed factorisation are NaN where the caller asks info to be checked.
+`info` is LAPACK's; results of a failed factorisation are NaN where the caller asks info to be
+checked.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def attributes_of(attributes: Any) -> dict[str, int]:
     """The numbers in a backend_config dictionary."""
     result = {}
     for key, value in _ATTRIBUTE.findall(attributes.backend_config or ""):
-        result[key] = {"true": 1, "false": 0}.get(value) if value in ("true", "false") else int(value)
+        result[key] = (
+            {"true": 1, "false": 0}.get(value) if value in ("true", "false") else int(value)
+        )
     return result  # type: ignore[return-value]
 
 
@@ -101,7 +104,9 @@ def _ormqr(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
     side = "L" if options.get("left", 1) else "R"
     adjoint = "C" if a.dtype.kind == "c" else "T"
     trans = adjoint if options.get("transpose", 0) else "N"
-    results[0][...], _, _ = _routine("ormqr", a)(side, trans, a, tau, c, lwork=max(1, 64 * max(c.shape)))
+    results[0][...], _, _ = _routine("ormqr", a)(
+        side, trans, a, tau, c, lwork=max(1, 64 * max(c.shape))
+    )
 
 
 def _gesdd(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
@@ -190,16 +195,20 @@ def _sytrd(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
 def trsm(
     a: np.ndarray, b: np.ndarray, *, left: bool, lower: bool, transpose: str, unit: bool
 ) -> np.ndarray:
-    """Solve op(a) x = b, or x op(a) = b; a zero on the diagonal gives inf and NaN, as division does."""
+    """Solve op(a) x = b, or x op(a) = b; a zero on the diagonal gives inf and NaN, as division
+    does."""
     (solve,) = scipy.linalg.blas.get_blas_funcs(("trsm",), (a, b))
     operation = {"N": 0, "T": 1, "C": 2}[transpose]
-    return solve(1.0, a, b, side=0 if left else 1, lower=int(lower), trans_a=operation, diag=int(unit))
+    return solve(
+        1.0, a, b, side=0 if left else 1, lower=int(lower), trans_a=operation, diag=int(unit)
+    )
 
 
 def _trsm(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
     a, b = operands[:2]
     results[0][...] = trsm(
-        a, b,
+        a,
+        b,
         left=_letter(options, "side", "L") == "L",
         lower=_letter(options, "uplo", "L") == "L",
         transpose=_letter(options, "trans_x", "N"),
@@ -241,7 +250,8 @@ _ROUTINES: dict[str, Callable[[dict[str, int], Arrays, Arrays], None]] = {
 
 
 def _batched(routine: Callable) -> Callable[[list[np.ndarray], list[np.ndarray], Any], None]:
-    """Run a routine on every matrix of a batch. The first operand tells the batch: all but its last dimensions."""
+    """Run a routine on every matrix of a batch. The first operand tells the batch: all but its last
+    dimensions."""
 
     def run(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
         options = attributes_of(attributes)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from xla_backend.cpu import dot_rules, host_rules, sort_rules
+from xla_backend.cpu import conv_rules, dot_rules, host_rules, sort_rules
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address
 
-_RULE_MODULES = (dot_rules, host_rules, sort_rules)  # imported for the rules they register
+_RULE_MODULES = (
+    conv_rules,
+    dot_rules,
+    host_rules,
+    sort_rules,
+)  # imported for the rules they register
 
 
 def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:
-    """Addresses of what the generated module refers to, and objects to keep alive as long as its code."""
+    """Addresses of what the generated module refers to, and objects to keep alive as long as its
+    code."""
     addresses: dict[str, int] = {}
     keep: list[object] = []
     for symbol, number in driver.bound_constants.items():

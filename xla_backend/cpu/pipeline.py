@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifier
-from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
-from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
+from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
+from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
 from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
 from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.copy_insertion import CopyInsertion
@@ -34,6 +33,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         CallInliner(),
         # After inlining (which shares bodies between copies), before anything edits a body.
         CallGraphFlattener(),
+        ComputationDeduplicator(),
         expansion(options),
     ]
     if options.optimization_level > 0:
@@ -75,9 +75,7 @@ def simplification(options: CompileOptions) -> Pipeline:
         "simplification",
         [
             ZeroSizedElimination(),
-            AlgebraicArithmeticSimplifier(),
-            AlgebraicShapeSimplifier(),
-            AlgebraicContractionSimplifier(),
+            AlgebraicSimplifier(),
             ConstantFolding(),
             ConditionalSimplifier(),
             WhileLoopSimplifier(),

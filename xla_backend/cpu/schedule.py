@@ -1,7 +1,8 @@
-"""Marks the loops of a kernel for a CPU: which loop runs in vector lanes, how many, and which is split over threads.
+"""Marks the loops of a kernel for a CPU: which loop runs in vector lanes, how many, and which is
+split over threads.
 
-A rough cost (in cycles) compares the choices. Everything depends on shapes only, never on the number of
-threads, so results do not either.
+A rough cost (in cycles) compares the choices. Everything depends on shapes only, never on the
+number of threads, so results do not either.
 """
 
 from __future__ import annotations
@@ -46,7 +47,16 @@ _WEIGHTS: dict[Opcode, float] = {
     Opcode.CBRT: 40,
 }
 _HEAVY_FUNCTIONS = frozenset(
-    {Opcode.TAN, Opcode.ASIN, Opcode.ACOS, Opcode.SINH, Opcode.COSH, Opcode.ASINH, Opcode.ACOSH, Opcode.ATANH}
+    {
+        Opcode.TAN,
+        Opcode.ASIN,
+        Opcode.ACOS,
+        Opcode.SINH,
+        Opcode.COSH,
+        Opcode.ASINH,
+        Opcode.ACOSH,
+        Opcode.ATANH,
+    }
 )
 CYCLES_PER_MICROSECOND = 2500.0
 _PARALLEL_MICROSECONDS = 25.0
@@ -204,8 +214,8 @@ def _mark_vectors(loop: Loop, choice: dict[Loop, bool], lanes: int) -> None:
 
 
 def _lanes_for(loop: Loop, lanes: int) -> int:
-    """Lanes of a vector loop: several registers where the body is light, to hide latencies; never far more than
-    the extent."""
+    """Lanes of a vector loop: several registers where the body is light, to hide latencies; never
+    far more than the extent."""
     work = 0.0
     live = 0
     for s in walk(loop.body):

@@ -1,4 +1,5 @@
-"""What a sort comparator orders by: recognised comparators become radix sorts of one operand after another."""
+"""What a sort comparator orders by: recognised comparators become radix sorts of one operand after
+another."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ class SortKey:
 
 
 def sort_keys(computation: Computation) -> list[SortKey] | None:
-    """Keys of a comparator, most significant first; None if it is not lexicographic on plain operands.
+    """Keys of a comparator, most significant first; None if it is not lexicographic on plain
+    operands.
 
-    Understood: compare(x, y, LT or GT), and or(compare(x0, y0), and(x0 == y0, <the rest>)). Floats may first have
-    their zeros and NaN made equal, as the total order needs for -0 == 0 and NaN last.
+    Understood: compare(x, y, LT or GT), and or(compare(x0, y0), and(x0 == y0, <the rest>)). Floats
+    may first have their zeros and NaN made equal, as the total order needs for -0 == 0 and NaN
+    last.
     """
     assert computation.root is not None
     keys: list[SortKey] = []
@@ -63,7 +66,8 @@ def _compare_key(node: Instruction) -> SortKey | None:
 
 
 def _pair(node: Instruction, total_order: bool) -> tuple[int, bool] | None:
-    """(operand, whether right is compared with left) if both sides are the two parameters of one operand."""
+    """(operand, whether right is compared with left) if both sides are the two parameters of one
+    operand."""
     left, right = (_stripped(o) for o in node.operands)
     if left is None or right is None:
         return None

@@ -1,5 +1,5 @@
-"""sort: a permutation first (radix sort by each key, or merge sort with any comparator), then the operands
-are gathered by it. A lone operand with a plain order is sorted directly."""
+"""sort: a permutation first (radix sort by each key, or merge sort with any comparator), then the
+operands are gathered by it. A lone operand with a plain order is sorted directly."""
 
 from __future__ import annotations
 
@@ -35,8 +35,14 @@ def _sort(driver: Driver, node: Instruction) -> None:
     if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
         keys = None
     if keys is not None and len(node.operands) == 1:
-        _call(driver, "sort", node.operands[0].shape, [driver.address(node.operands[0]), driver.address(node)],
-              layout, _DESCENDING if keys[0].descending else 0)
+        _call(
+            driver,
+            "sort",
+            node.operands[0].shape,
+            [driver.address(node.operands[0]), driver.address(node)],
+            layout,
+            _DESCENDING if keys[0].descending else 0,
+        )
         return
     permutation = driver.scratch_at(0, 4 * shape.num_elements)
     if keys is not None:
@@ -44,7 +50,14 @@ def _sort(driver: Driver, node: Instruction) -> None:
     else:
         _merge_argsort(driver, node, permutation, layout)
     for leaf, operand in enumerate(node.operands):
-        _gather(driver, operand.shape, driver.address(operand), permutation, driver.address(node, leaf), layout)
+        _gather(
+            driver,
+            operand.shape,
+            driver.address(operand),
+            permutation,
+            driver.address(node, leaf),
+            layout,
+        )
 
 
 def _sortable(shape: Shape) -> bool:
@@ -52,26 +65,47 @@ def _sortable(shape: Shape) -> bool:
 
 
 def _call(
-    driver: Driver, kind: str, shape: Shape, pointers: list[str], layout: tuple[int, int, int], flags: int
+    driver: Driver,
+    kind: str,
+    shape: Shape,
+    pointers: list[str],
+    layout: tuple[int, int, int],
+    flags: int,
 ) -> None:
     arguments = [("ptr", p) for p in pointers] + [("i64", str(x)) for x in (*layout, flags)]
     driver.w.call(f"pyjax_{kind}_{shape.element_type}", "void", arguments)
 
 
 def _argsort(
-    driver: Driver, node: Instruction, keys: list[SortKey], permutation: str, layout: tuple[int, int, int]
+    driver: Driver,
+    node: Instruction,
+    keys: list[SortKey],
+    permutation: str,
+    layout: tuple[int, int, int],
 ) -> None:
     """Stable sorts from the least to the most significant key."""
     flags = 0
     for key in reversed(keys):
         operand = node.operands[key.operand]
         order = _DESCENDING if key.descending else 0
-        _call(driver, "argsort", operand.shape, [driver.address(operand), permutation], layout, flags | order)
+        _call(
+            driver,
+            "argsort",
+            operand.shape,
+            [driver.address(operand), permutation],
+            layout,
+            flags | order,
+        )
         flags = _REFINE
 
 
 def _gather(
-    driver: Driver, shape: Shape, source: str, permutation: str, target: str, layout: tuple[int, int, int]
+    driver: Driver,
+    shape: Shape,
+    source: str,
+    permutation: str,
+    target: str,
+    layout: tuple[int, int, int],
 ) -> None:
     """target[o, x, i] = source[o, permutation[o, x, i], i]."""
     outer, n, inner = layout
@@ -88,7 +122,9 @@ def _gather(
         here = (o * n + x) * inner + i
         place = b.load(order, here)
         place.bounds = (0, n - 1)
-        e.store(out, here, e.load(operand, (o * n + Index.of(place)) * inner + i, shape.element_type))
+        e.store(
+            out, here, e.load(operand, (o * n + Index.of(place)) * inner + i, shape.element_type)
+        )
         for _ in range(3):
             b.close_loop()
         return b.kernel
@@ -140,7 +176,8 @@ def _comparator_function(driver: Driver, node: Instruction, name: str) -> str:
 
 
 def _merge_function(driver: Driver, name: str, less: str, operands: int) -> None:
-    """Bottom-up stable merge sort of every row of [outer, n, inner]; `work` holds two rows of i32."""
+    """Bottom-up stable merge sort of every row of [outer, n, inner]; `work` holds two rows of
+    i32."""
     pointers = [("ptr", f"p{k}") for k in range(operands)]
     sizes = [("i64", s) for s in ("outer", "n", "inner")]
     w = driver.writer.function(
@@ -183,7 +220,9 @@ def _merge_function(driver: Driver, name: str, less: str, operands: int) -> None
     w.ret()
 
 
-def _merge_run(w: FunctionWriter, source: str, target: str, bounds: tuple[str, str, str], comes_first) -> None:  # type: ignore[no-untyped-def]
+def _merge_run(
+    w: FunctionWriter, source: str, target: str, bounds: tuple[str, str, str], comes_first
+) -> None:  # type: ignore[no-untyped-def]
     low, middle, high = bounds
 
     def step(state: list[str]) -> list[str]:

@@ -210,6 +210,8 @@ def _real_array(
         [_float(cursor, text, at) for text, at in zip(elements, positions)], dtype=np.float64
     )
     with np.errstate(all="ignore"):
+        if kind is P.F8E8M0FNU:  # powers of two; ml_dtypes rounds up near the smallest
+            wide = np.where(wide > 0, np.exp2(np.rint(np.log2(wide))), wide)
         result = wide.astype(dtype)
         overflow = np.isfinite(wide) & ~np.isfinite(result.astype(np.float64))
     if overflow.any():

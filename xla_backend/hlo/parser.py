@@ -72,6 +72,7 @@ class _Scope:
     computation: Computation
     by_name: dict[str, Instruction] = field(default_factory=dict)
     parameter_numbers: dict[int, Instruction] = field(default_factory=dict)
+    predecessors: list[_Reference] = field(default_factory=list)  # named by control-predecessors
     root: Instruction | None = None
     # A lone instruction declares its typed operands as parameters.
     declares_operands: bool = False
@@ -113,6 +114,7 @@ class _Parser:
         if cursor.accept("HloModule"):
             module = HloModule(cursor.read_name("a module name"))
             while cursor.accept(","):
+                cursor.skip_space()
                 start = cursor.position
                 name = cursor.read_name("an attribute name")
                 cursor.expect("=")
@@ -257,6 +259,11 @@ class _Parser:
             if number not in scope.parameter_numbers:
                 self.cursor.fail(
                     f"computation '{computation.name}' lacks parameter({number})", start
+                )
+        for predecessor in scope.predecessors:
+            if predecessor.name not in scope.by_name:
+                self.cursor.fail(
+                    f"instruction '{predecessor.name}' does not exist", predecessor.position
                 )
         computation.set_root(scope.root or computation.instructions[-1])
         self.computations[computation.name] = computation
@@ -521,8 +528,7 @@ class _AttributeReader:
             cursor.skip_space()
             start = cursor.position
             name = cursor.read_name("an instruction name")
-            if name not in self.scope.by_name:
-                cursor.fail(f"instruction '{name}' does not exist above", start)
+            self.scope.predecessors.append(_Reference(name, start))
             names.append(f"%{name}")
             if not cursor.accept(",") and not cursor.at("}"):
                 cursor.fail("expected ',' or '}'")

@@ -256,6 +256,14 @@ class _Printer:
             return [f"{codec.call_list}={{{', '.join(callees)}}}"]
         return [f"{name}={callee}" for name, callee in zip(codec.calls, callees)]
 
+    def _predecessors(self, node: Instruction, text: str) -> str:
+        """The names in `{%a, %b}` as this style writes them."""
+        if not self.options.canonical_names or node.parent is None:
+            return text if self.options.percent else text.replace("%", "")
+        by_name = {n.name: n for n in node.parent}
+        names = [name.strip().lstrip("%") for name in text[1:-1].split(",")]
+        return "{" + ", ".join(self.name(by_name[n]) if n in by_name else n for n in names) + "}"
+
     def _attributes(self, node: Instruction, depth: int) -> list[str]:
         annotations = node.annotations or {}
         codec = CODECS[node.opcode]
@@ -274,14 +282,15 @@ class _Printer:
         for name in COMMON_BEFORE_METADATA:
             if name in annotations:
                 text = annotations[name]
-                if name == "control-predecessors" and not self.options.percent:
-                    text = text.replace("%", "")
+                if name == "control-predecessors":
+                    text = self._predecessors(node, text)
                 parts.append(f"{name}={text}")
         if self.options.metadata:
             text = metadata_text(node.metadata)
             if text:
                 parts.append(f"metadata={{{text}}}")
-        if self.options.backend_config:
+        # A custom call's configuration is part of what it computes.
+        if self.options.backend_config or node.opcode is Opcode.CUSTOM_CALL:
             parts += _backend_config(node, annotations.get("backend_config", ""))
         return parts
 

@@ -90,7 +90,9 @@ def _scale_of(w: FunctionWriter, ty: str, a: Pair) -> tuple[str, str]:
 def divide(w: FunctionWriter, ty: str, a: Pair, b: Pair) -> Pair:
     """a conj(b) / |b|^2 with b scaled to about 1; C99 Annex G for zero and infinite operands."""
     down, _ = _scale_of(w, ty, b)
+    down_a, up_a = _scale_of(w, ty, a)
     c, d = w.op("fmul", ty, b[0], down), w.op("fmul", ty, b[1], down)
+    x, y = w.op("fmul", ty, a[0], down_a), w.op("fmul", ty, a[1], down_a)
     denominator = w.fma(ty, c, c, w.op("fmul", ty, d, d))
 
     def cross(p: str, q: str, r: str, s: str) -> str:  # p q + r s with one rounding less
@@ -98,10 +100,13 @@ def divide(w: FunctionWriter, ty: str, a: Pair, b: Pair) -> Pair:
         return w.op("fadd", ty, w.fma(ty, r, s, product), low)
 
     def scaled(value: str) -> str:
-        return w.op("fmul", ty, w.op("fdiv", ty, value, denominator), down)
+        quotient = w.op("fdiv", ty, value, denominator)
+        # The quotient is at most 4 and up_a at most |a|, so the product overflows with the result
+        # only; `down` comes last.
+        return w.op("fmul", ty, w.op("fmul", ty, quotient, up_a), down)
 
-    real = scaled(cross(a[0], c, a[1], d))
-    imag = scaled(cross(a[1], c, w.fneg(ty, a[0]), d))
+    real = scaled(cross(x, c, y, d))
+    imag = scaled(cross(y, c, w.fneg(ty, x), d))
     mask = mask_of(ty)
     both_nan = w.op("and", mask, w.cmp("uno", ty, real, real), w.cmp("uno", ty, imag, imag))
 

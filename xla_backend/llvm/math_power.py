@@ -96,8 +96,9 @@ def _exp2(w: FunctionWriter, ty: str, t: str, t_low: str | None) -> str:
     g_low = w.fma(ty, r, const(ty, _LN2[1]), g_low)
     if t_low is not None:
         g_low = w.fma(ty, pick(w, ty, large, 0.0, t_low), const(ty, _LN2[0]), g_low)
-    tail = w.fma(ty, g_low, g, g_low)
-    tail = w.fma(ty, w.op("fmul", ty, g, g), horner(w, ty, g, EXP_F64), tail)
+    curve = w.op("fmul", ty, w.op("fmul", ty, g, g), horner(w, ty, g, EXP_F64))
+    # The low part moves the result by e^g * g_low.
+    tail = w.fma(ty, g_low, w.op("fadd", ty, g, curve), w.op("fadd", ty, curve, g_low))
     p = w.op("fadd", ty, const(ty, 1.0), w.op("fadd", ty, g, tail))
     return scale(w, ty, p, n_int)
 

@@ -1,5 +1,6 @@
-"""Builds loop nests. Each statement is put into the outermost loop in which its operands are known, and equal
-statements are made once, so that nothing is computed twice and loop invariants need no later pass."""
+"""Builds loop nests. Each statement is put into the outermost loop in which its operands are known,
+and equal statements are made once, so that nothing is computed twice and loop invariants need no
+later pass."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class _Block:
         self.loop = loop
         self.statements = statements
         self.memo: dict[Hashable, Any] = {}
-        self.suspended: list[_Block] = []  # inner blocks set aside while a loop is built further out
+        self.suspended: list[
+            _Block
+        ] = []  # inner blocks set aside while a loop is built further out
 
 
 class LoopBuilder:
@@ -50,10 +53,15 @@ class LoopBuilder:
         self._next = 0
         self._vars = 0
 
-    # -- buffers ------------------------------------------------------------------------------------
+    # -- buffers -----------------------------------------------------------------------------------
 
     def buffer(
-        self, name: str, type: PrimitiveType, size: int, role: BufferRole, number: int = 0,
+        self,
+        name: str,
+        type: PrimitiveType,
+        size: int,
+        role: BufferRole,
+        number: int = 0,
         data: np.ndarray | None = None,
     ) -> Buffer:
         """Declare a buffer; complex arrays become arrays of pairs of reals."""
@@ -63,7 +71,7 @@ class LoopBuilder:
         self.kernel.buffers.append(result)
         return result
 
-    # -- memo -----------------------------------------------------------------------------------------
+    # -- memo --------------------------------------------------------------------------------------
 
     @property
     def depth(self) -> int:
@@ -86,7 +94,11 @@ class LoopBuilder:
         return Value(type, depth, self._next, bounds)
 
     def _emit(
-        self, key: Hashable, type: PrimitiveType, depth: int, make: Callable[[Value], Statement],
+        self,
+        key: Hashable,
+        type: PrimitiveType,
+        depth: int,
+        make: Callable[[Value], Statement],
         bounds: tuple[int, int] | None = None,
     ) -> Value:
         found = self.lookup(key)
@@ -97,7 +109,7 @@ class LoopBuilder:
         self._blocks[depth].memo[key] = result
         return result
 
-    # -- statements -----------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------
 
     def constant(self, type: PrimitiveType, value: Any) -> Value:
         scalar = np.asarray(value).astype(type.numpy_dtype)[()]
@@ -105,7 +117,11 @@ class LoopBuilder:
         return self._emit(key, type, 0, lambda r: Constant(r, scalar))
 
     def compute(
-        self, opcode: Opcode, type: PrimitiveType, operands: Sequence[Value], attributes: Any = None,
+        self,
+        opcode: Opcode,
+        type: PrimitiveType,
+        operands: Sequence[Value],
+        attributes: Any = None,
         bounds: tuple[int, int] | None = None,
     ) -> Value:
         operands = tuple(operands)
@@ -118,14 +134,17 @@ class LoopBuilder:
     def load(
         self, buffer: Buffer, index: Index, guard: Value | None = None, *, mutable: bool = False
     ) -> Value:
-        """`mutable`: the buffer is written in this nest, so the load stays where it is and is never shared."""
+        """`mutable`: the buffer is written in this nest, so the load stays where it is and is never
+        shared."""
         if mutable:
             result = self._value(buffer.element_type, self.depth)
             self._blocks[-1].statements.append(Load(result, buffer, index, guard))
             return result
         depth = index.depth if guard is None else max(index.depth, guard.depth)
         return self._emit(
-            ("load", buffer, index, guard), buffer.element_type, depth,
+            ("load", buffer, index, guard),
+            buffer.element_type,
+            depth,
             lambda r: Load(r, buffer, index, guard),
         )
 
@@ -145,9 +164,7 @@ class LoopBuilder:
             ((atom, c),) = index.terms.items()
             if c == 1 and isinstance(atom, Value) and atom.type is type:
                 return atom
-        return self._emit(
-            ("index", index, type), type, index.depth, lambda r: IndexValue(r, index)
-        )
+        return self._emit(("index", index, type), type, index.depth, lambda r: IndexValue(r, index))
 
     def in_range(self, index: Index, low: int, high: int) -> Value | bool:
         """low <= index < high; a bool if the bounds of the index decide it."""
@@ -157,11 +174,15 @@ class LoopBuilder:
         if b < low or a >= high:
             return False
         return self._emit(
-            ("in range", index, low, high), PrimitiveType.PRED, index.depth,
+            ("in range", index, low, high),
+            PrimitiveType.PRED,
+            index.depth,
             lambda r: InRange(r, index, low, high),
         )
 
-    def conjunction(self, lhs: Value | bool | None, rhs: Value | bool | None) -> Value | bool | None:
+    def conjunction(
+        self, lhs: Value | bool | None, rhs: Value | bool | None
+    ) -> Value | bool | None:
         """Logical and of guards; None and True both stand for always."""
         if lhs is None or lhs is True:
             return rhs
@@ -171,13 +192,20 @@ class LoopBuilder:
             return rhs
         return self.compute(Opcode.AND, PrimitiveType.PRED, (lhs, rhs))
 
-    # -- loops --------------------------------------------------------------------------------------------
+    # -- loops -------------------------------------------------------------------------------------
 
     def open_loop(
-        self, extent: int, *, depth: int | None = None, inits: Sequence[Value] = (), independent: bool = False,
-        may_vectorize: bool = False, name: str | None = None,
+        self,
+        extent: int,
+        *,
+        depth: int | None = None,
+        inits: Sequence[Value] = (),
+        independent: bool = False,
+        may_vectorize: bool = False,
+        name: str | None = None,
     ) -> tuple[Index, list[Value]]:
-        """Begin a loop in the block at `depth` (default: the innermost); returns its variable and the carried values.
+        """Begin a loop in the block at `depth` (default: the innermost); returns its variable and
+        the carried values.
 
         A loop of extent 1 is still a loop. Extent 0 is the caller's business.
         """
@@ -200,8 +228,11 @@ class LoopBuilder:
         return index, [c.phi for c in loop.carries]
 
     def close_loop(
-        self, nexts: Sequence[Value] = (), combiner: Combiner | None = None,
-        identities: Sequence[Any] = (), keeps_lanes: bool = False,
+        self,
+        nexts: Sequence[Value] = (),
+        combiner: Combiner | None = None,
+        identities: Sequence[Any] = (),
+        keeps_lanes: bool = False,
     ) -> list[Value]:
         """End the innermost loop; returns the results of its carried values."""
         block = self._blocks.pop()
@@ -218,9 +249,12 @@ class LoopBuilder:
         return [c.result for c in loop.carries]
 
     def combiner(
-        self, types: Sequence[PrimitiveType], body: Callable[[list[Value], list[Value]], list[Value]]
+        self,
+        types: Sequence[PrimitiveType],
+        body: Callable[[list[Value], list[Value]], list[Value]],
     ) -> Combiner:
-        """Build a combiner from a function of two lists of values that emits statements into this builder."""
+        """Build a combiner from a function of two lists of values that emits statements into this
+        builder."""
         saved = self._blocks
         statements: list[Statement] = []
         self._blocks = [_Block(None, statements)]

@@ -1,8 +1,10 @@
-"""Index expressions: integer sums of loop variables, quotients, remainders and computed scalars, kept simplified.
+"""Index expressions: integer sums of loop variables, quotients, remainders and computed scalars,
+kept simplified.
 
-`Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), `FloorDiv`, `Mod` or loop-IR
-values that hold an integer (already clamped; they carry bounds). All arithmetic simplifies by the bounds of the
-atoms, so that delinearising and linearising again gives back the plain variable.
+`Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), `FloorDiv`, `Mod` or
+loop-IR values that hold an integer (already clamped; they carry bounds). All arithmetic simplifies
+by the bounds of the atoms, so that delinearising and linearising again gives back the plain
+variable.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ class Index:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Index) and self.constant == other.constant and self.terms == other.terms
+            isinstance(other, Index)
+            and self.constant == other.constant
+            and self.terms == other.terms
         )
 
     def __hash__(self) -> int:
@@ -172,7 +176,8 @@ class Index:
         if 0 <= low and high < divisor:
             return Index(quotient, whole)
         if low < 0:
-            # Keep the operand of // non-negative: move whole multiples of the divisor to the constant.
+            # Keep the operand of // non-negative: move whole multiples of the divisor to the
+            # constant.
             shift = -(low // divisor)
             remainder = remainder + shift * divisor
             whole -= shift
@@ -189,8 +194,10 @@ class Index:
             rest = rest + -(low // divisor) * divisor
         small, scale = _split_small(rest, divisor)
         if scale > 1 and divisor % scale == 0:
-            inner = Index({a: c // scale for a, c in rest.terms.items() if c % scale == 0},
-                          rest.constant // scale)
+            inner = Index(
+                {a: c // scale for a, c in rest.terms.items() if c % scale == 0},
+                rest.constant // scale,
+            )
             return (inner % (divisor // scale)) * scale + small
         if len(rest.terms) == 1 and rest.constant == 0:
             ((atom, c),) = rest.terms.items()
@@ -209,7 +216,9 @@ class Index:
                 text = f"({text})" if abs(c) != 1 or parts or isinstance(atom, Mod) else text
             if abs(c) != 1:
                 text = f"{abs(c)}*{text}"
-            parts.append((" + " if c > 0 else " - ") + text if parts else ("" if c > 0 else "-") + text)
+            parts.append(
+                (" + " if c > 0 else " - ") + text if parts else ("" if c > 0 else "-") + text
+            )
         if self.constant or not parts:
             if not parts:
                 return str(self.constant)
@@ -254,7 +263,8 @@ def delinearize(linear: Index, dimensions: Sequence[int]) -> tuple[Index, ...]:
 
 
 def _split_small(rest: Index, divisor: int) -> tuple[Index, int]:
-    """Split rest = scale * (...) + small with 0 <= small < scale and scale | divisor; scale 1 if there is none."""
+    """Split rest = scale * (...) + small with 0 <= small < scale and scale | divisor; scale 1 if
+    there is none."""
     candidates = sorted({abs(c) for c in rest.terms.values()} | {divisor}, reverse=True)
     for scale in candidates:
         if scale <= 1 or divisor % scale:
@@ -270,10 +280,11 @@ def _split_small(rest: Index, divisor: int) -> tuple[Index, int]:
 
 
 def _divide_rest(rest: Index, divisor: int) -> Index:
-    small, scale = _split_small(rest, divisor)
+    _, scale = _split_small(rest, divisor)
     if scale > 1:
-        inner = Index({a: c // scale for a, c in rest.terms.items() if c % scale == 0},
-                      rest.constant // scale)
+        inner = Index(
+            {a: c // scale for a, c in rest.terms.items() if c % scale == 0}, rest.constant // scale
+        )
         if scale == divisor:
             return inner
         return inner // (divisor // scale)

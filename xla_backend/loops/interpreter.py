@@ -1,4 +1,5 @@
-"""Runs kernels of the loop IR in Python, one statement at a time: slow and plain, the meaning of the loop IR.
+"""Runs kernels of the loop IR in Python, one statement at a time: slow and plain, the meaning of
+the loop IR.
 
     interpreter = Interpreter(kernel, operands)
     for step in interpreter.steps():      # each statement as it is executed
@@ -22,7 +23,7 @@ from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.loops.index import FloorDiv, Index, Mod, Var
+from xla_backend.loops.index import FloorDiv, Index, Var
 from xla_backend.loops.ir import (
     Buffer,
     BufferRole,
@@ -41,7 +42,8 @@ from xla_backend.loops.ir import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One executed statement, the loop variables around it and what it computed (None for stores)."""
+    """One executed statement, the loop variables around it and what it computed (None for
+    stores)."""
 
     statement: Statement
     position: dict[str, int]
@@ -142,7 +144,8 @@ class Interpreter:
     def _inside(self, buffer: Buffer, at: int, count: int) -> int:
         if not 0 <= at <= buffer.size - count:
             raise IndexError(
-                f"kernel {self.kernel.name!r} accesses {buffer.name}[{at}] of {buffer.size} elements"
+                f"kernel {self.kernel.name!r} accesses {buffer.name}[{at}] of {buffer.size} "
+                f"elements"
             )
         return at
 
@@ -183,10 +186,11 @@ def _flat(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array.reshape(-1).view(dtype).copy()
 
 
-def run_kernel(kernel: Kernel, operands: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+def run_kernel(
+    kernel: Kernel, operands: Sequence[np.ndarray], shapes: Sequence[Shape]
+) -> list[np.ndarray]:
     """Interpret a kernel and give its outputs their shapes."""
     results = Interpreter(kernel, operands).run()
     return [
         r.view(s.element_type.numpy_dtype).reshape(s.dimensions) for r, s in zip(results, shapes)
     ]
-

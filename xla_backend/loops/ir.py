@@ -1,9 +1,10 @@
 """The loop IR: loop nests over index expressions, with scalar single-assignment statements.
 
-A `Kernel` is what one fusion (or lone instruction) becomes: buffers and a list of top-level statements, most of them
-loops. Buffers are flat, row-major arrays; loads and stores have one linear index. Statements operate on real scalar
-values: complex numbers are pairs of reals, stored interleaved. A schedule only sets the marks of loops (`parallel`,
-`vector`); it never changes what a kernel means, and the interpreter ignores the marks.
+A `Kernel` is what one fusion (or lone instruction) becomes: buffers and a list of top-level
+statements, most of them loops. Buffers are flat, row-major arrays; loads and stores have one linear
+index. Statements operate on real scalar values: complex numbers are pairs of reals, stored
+interleaved. A schedule only sets the marks of loops (`parallel`, `vector`); it never changes what a
+kernel means, and the interpreter ignores the marks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from xla_backend.loops.index import Index, Var
 
 
 class Value:
-    """The result of one statement: a scalar of `type`. `bounds` is known for integers used inside indices."""
+    """The result of one statement: a scalar of `type`. `bounds` is known for integers used inside
+    indices."""
 
     __slots__ = ("bounds", "depth", "number", "type")
 
@@ -48,7 +50,8 @@ class BufferRole(enum.Enum):
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """`size` elements of `element_type`, which is never complex: a complex array has twice as many real elements."""
+    """`size` elements of `element_type`, which is never complex: a complex array has twice as many
+    real elements."""
 
     name: str
     element_type: PrimitiveType
@@ -83,7 +86,8 @@ class Load(Statement):
 
 @dataclass(eq=False, slots=True)
 class Store(Statement):
-    """buffer[index + i] = values[i] (two values: a complex number); nothing where `guard` is false."""
+    """buffer[index + i] = values[i] (two values: a complex number); nothing where `guard` is
+    false."""
 
     buffer: Buffer
     index: Index
@@ -121,20 +125,22 @@ class InRange(Statement):
 
 @dataclass(eq=False, slots=True)
 class Carry:
-    """A value carried round a loop: `phi` is `init` in the first trip and the last `next` in later ones;
-    after the loop `result` is the last `next`."""
+    """A value carried round a loop: `phi` is `init` in the first trip and the last `next` in later
+    ones; after the loop `result` is the last `next`."""
 
     phi: Value
     init: Value
     result: Value
     next: Value | None = None
-    # Neutral start value for the extra lanes of a vectorised reduction; None: `init` may be used many times.
+    # Neutral start value for the extra lanes of a vectorised reduction; None: `init` may be used
+    # many times.
     identity: Any = None
 
 
 @dataclass(eq=False, slots=True)
 class Combiner:
-    """The reduction as statements, `results = f(lhs, rhs)`: needed to combine the lanes of a vectorised reduction."""
+    """The reduction as statements, `results = f(lhs, rhs)`: needed to combine the lanes of a
+    vectorised reduction."""
 
     lhs: list[Value]
     rhs: list[Value]
@@ -146,17 +152,18 @@ class Combiner:
 class Loop(Statement):
     """for var in range(var.extent).
 
-    Facts: `independent` (iterations may run in any order or at once), `may_vectorize` (iterations may run in
-    lockstep; lanes of carried values are then combined with `combiner`).
-    Marks of the schedule: `parallel` (blocks of iterations go to several threads), `vector` (how many
-    iterations run in lockstep; 1: scalar).
+    Facts: `independent` (iterations may run in any order or at once), `may_vectorize` (iterations
+    may run in lockstep; lanes of carried values are then combined with `combiner`).
+    Marks of the schedule: `parallel` (blocks of iterations go to several threads), `vector` (how
+    many iterations run in lockstep; 1: scalar).
     """
 
     var: Var
     body: list[Statement] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     combiner: Combiner | None = None
-    # The loop that the lanes of a vectorised reduction are combined after; inner loops hand lanes on.
+    # The loop that the lanes of a vectorised reduction are combined after; inner loops hand lanes
+    # on.
     keeps_lanes: bool = False
     independent: bool = False
     may_vectorize: bool = False
@@ -166,12 +173,14 @@ class Loop(Statement):
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """Buffers and statements; `stages` are run one after another, each may be split over threads."""
+    """Buffers and statements; `stages` are run one after another, each may be split over
+    threads."""
 
     name: str
     buffers: list[Buffer] = field(default_factory=list)
     stages: list[Statement] = field(default_factory=list)
-    # Operand whose buffer output i updates in place: the caller copies it there first unless they share memory.
+    # Operand whose buffer output i updates in place: the caller copies it there first unless they
+    # share memory.
     in_place: dict[int, int] = field(default_factory=dict)
 
 

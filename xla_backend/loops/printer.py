@@ -33,7 +33,11 @@ _INFIX = {
     Opcode.SHIFT_RIGHT_ARITHMETIC: ">>",
 }
 _COMPARE = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
-_NAMES = {Opcode.EXPONENTIAL: "exp", Opcode.LOG_PLUS_ONE: "log1p", Opcode.EXPONENTIAL_MINUS_ONE: "expm1"}
+_NAMES = {
+    Opcode.EXPONENTIAL: "exp",
+    Opcode.LOG_PLUS_ONE: "log1p",
+    Opcode.EXPONENTIAL_MINUS_ONE: "expm1",
+}
 
 
 def kernel_to_text(kernel: Kernel) -> str:
@@ -52,11 +56,17 @@ class _Printer:
         kernel = self.kernel
         parameters = []
         for buffer in kernel.buffers:
-            role = "" if buffer.role in (BufferRole.OPERAND, BufferRole.OUTPUT) else f" {buffer.role.value}"
+            role = (
+                ""
+                if buffer.role in (BufferRole.OPERAND, BufferRole.OUTPUT)
+                else f" {buffer.role.value}"
+            )
             parameters.append(f"{buffer.name}:{role} {buffer.element_type}[{buffer.size}]")
         self.lines.append(f"def {kernel.name}({', '.join(parameters)}):")
         for output, operand in kernel.in_place.items():
-            self.lines.append(f"    out{output}[:] = p{operand}  # in place where they share memory")
+            self.lines.append(
+                f"    out{output}[:] = p{operand}  # in place where they share memory"
+            )
         self._block(kernel.stages, 1)
         return "\n".join(self.lines) + "\n"
 
@@ -167,7 +177,9 @@ class _Printer:
             self.names[carry.result] = name
         self._line(depth, f"for {loop.var.name} in range({loop.var.extent}):{comment}")
         self._block(loop.body, depth + 1)
-        updates = [(self.names[c.phi], self._name(c.next)) for c in loop.carries if c.next is not None]
+        updates = [
+            (self.names[c.phi], self._name(c.next)) for c in loop.carries if c.next is not None
+        ]
         updates = [(name, value) for name, value in updates if name != value]
         if updates:
             left = ", ".join(name for name, _ in updates)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
     DotAttributes,
@@ -67,11 +65,10 @@ def _transposed_operand(node: Instruction) -> Instruction | None:
     right = _untransposed(rhs, a.rhs_contracting, a.rhs_batch)
     if left is None and right is None:
         return None
-    if left is not None:
-        lhs, a = left[0], replace(a, lhs_contracting=left[1], lhs_batch=left[2])
-    if right is not None:
-        rhs, a = right[0], replace(a, rhs_contracting=right[1], rhs_batch=right[2])
-    return Emit(node).add(Opcode.DOT, (lhs, rhs), a, shape=node.shape)
+    x, x_contracting, x_batch = left or (lhs, a.lhs_contracting, a.lhs_batch)
+    y, y_contracting, y_batch = right or (rhs, a.rhs_contracting, a.rhs_batch)
+    numbers = DotAttributes(x_contracting, y_contracting, x_batch, y_batch, a.precision, a.algorithm)
+    return Emit(node).add(Opcode.DOT, (x, y), numbers, shape=node.shape)
 
 
 def _untransposed(
@@ -100,14 +97,13 @@ def _transpose_of_dot(node: Instruction) -> Instruction | None:
     swapped = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
     if dims_of(node) != swapped:
         return None
-    if a.precision:
-        a = replace(a, precision=a.precision[::-1])
-    a = replace(
-        a,
-        lhs_contracting=a.rhs_contracting,
-        rhs_contracting=a.lhs_contracting,
-        lhs_batch=a.rhs_batch,
-        rhs_batch=a.lhs_batch,
+    a = DotAttributes(
+        a.rhs_contracting,
+        a.lhs_contracting,
+        a.rhs_batch,
+        a.lhs_batch,
+        a.precision[::-1],
+        a.algorithm,
     )
     return Emit(node).add(Opcode.DOT, (rhs, lhs), a, shape=node.shape)
 

@@ -26,12 +26,15 @@ class HloPass:
 
     name: str = ""
 
+    # If not empty, `run` skips computations that have none of these opcodes.
+    opcodes: frozenset[Opcode] = frozenset()
+
     def run(self, module: HloModule) -> bool:
-        """Run over every computation that is not inside a fusion. True iff something changed."""
+        """Run over every computation. True iff something changed."""
         changed = False
-        fused = fused_computations(module)
-        for computation in module.post_order():
-            if computation not in fused:
+        opcodes = self.opcodes
+        for computation in list(module.computations):
+            if not opcodes or any(node.opcode in opcodes for node in computation.instructions):
                 changed |= self.run_on_computation(computation)
         return changed
 
@@ -53,7 +56,7 @@ class RuleTablePass(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
         rules = self.rules
-        for node in computation.post_order():
+        for node in topological_order(computation):
             if node.opcode not in rules or (not node.users and node is not computation.root):
                 continue
             for _ in range(self.retries):
@@ -73,15 +76,16 @@ class RuleTablePass(HloPass):
         return None
 
 
-def fused_computations(module: HloModule) -> set[Computation]:
-    """Bodies of fusions."""
-    return {
-        callee
-        for computation in module.computations
-        for node in computation.instructions
-        if node.opcode is Opcode.FUSION
-        for callee in node.called
-    }
+def topological_order(computation: Computation) -> list[Instruction]:
+    """Operands before users; the instructions' own order where that is one (which is quick to see)."""
+    order = computation.instructions
+    seen: set[Instruction] = set()
+    for node in order:
+        for operand in node.operands:
+            if operand not in seen:
+                return computation.post_order()
+        seen.add(node)
+    return order
 
 
 @dataclass

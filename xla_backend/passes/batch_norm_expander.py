@@ -20,6 +20,7 @@ class BatchNormExpander(HloPass):
     """
 
     name = "batch-norm-expander"
+    opcodes = frozenset(_OPCODES)
 
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(*_OPCODES)

@@ -18,6 +18,8 @@ class CallInliner(HloPass):
     name = "call-inliner"
 
     def run_on_computation(self, computation: Computation) -> bool:
+        if not any(node.opcode is Opcode.CALL for node in computation.instructions):
+            return False
         calls = computation.post_order(Opcode.CALL)
         for call in calls:
             result = computation.inline(call.called[0], call.operands)
@@ -28,7 +30,9 @@ class CallInliner(HloPass):
         return bool(calls)
 
     def run(self, module: HloModule) -> bool:
-        changed = super().run(module)
+        changed = False
+        for computation in module.post_order():  # callees first, so that what is copied has no calls
+            changed |= self.run_on_computation(computation)
         if changed:
             module.remove_unreachable()
         return changed

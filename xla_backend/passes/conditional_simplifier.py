@@ -19,6 +19,7 @@ class ConditionalSimplifier(HloPass):
     """
 
     name = "conditional-simplifier"
+    opcodes = frozenset({Opcode.CONDITIONAL})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False

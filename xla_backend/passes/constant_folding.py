@@ -10,7 +10,7 @@ from xla_backend.hlo.evaluator import evaluate_computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.passes.base import HloPass
+from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 
 _FOLDABLE = ELEMENTWISE | {
@@ -41,10 +41,11 @@ class ConstantFolding(HloPass):
     """
 
     name = "constant-folding"
+    opcodes = frozenset({Opcode.CONSTANT})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
-        for node in computation.post_order():
+        for node in topological_order(computation):
             if node.opcode in _FOLDABLE and node.shape.is_array and _worth_folding(node):
                 literal = _evaluate(node)
                 constant = Instruction(Opcode.CONSTANT, literal.shape, (), ConstantAttributes(literal))

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.passes.base import HloPass
+from xla_backend.passes.base import HloPass, topological_order
 
 _NEVER = frozenset(
     {
@@ -38,14 +38,14 @@ class CommonSubexpressionElimination(HloPass):
         seen: dict[Hashable, Instruction] = {}
         callees: dict[Computation, Hashable] = {}
         changed = False
-        for node in computation.post_order():
+        for node in topological_order(computation):
             opcode = node.opcode
             if opcode in _NEVER or opcode.info.side_effect:
                 continue
             operands: tuple[Instruction, ...] = tuple(node.operands)
             if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
                 operands = (operands[1], operands[0])
-            called = tuple(_callee_key(c, callees) for c in node.called) if node.called else ()
+            called = tuple(computation_key(c, callees) for c in node.called) if node.called else ()
             key = (opcode, node.shape, node.attributes, operands, called)
             first = seen.setdefault(key, node)
             if first is not node:
@@ -55,7 +55,7 @@ class CommonSubexpressionElimination(HloPass):
         return changed
 
 
-def _callee_key(computation: Computation, known: dict[Computation, Hashable]) -> Hashable:
+def computation_key(computation: Computation, known: dict[Computation, Hashable]) -> Hashable:
     """Equal for computations of the same structure."""
     key = known.get(computation)
     if key is None:
@@ -66,7 +66,7 @@ def _callee_key(computation: Computation, known: dict[Computation, Hashable]) ->
             rows: list[Hashable] = []
             for node in computation.post_order():
                 number[node] = len(number)
-                callees = tuple(_callee_key(c, known) for c in node.called)
+                callees = tuple(computation_key(c, known) for c in node.called)
                 operands = tuple(number[o] for o in node.operands)
                 rows.append((node.opcode, node.shape, node.attributes, operands, callees))
             assert computation.root is not None

@@ -23,7 +23,10 @@ class DeadCodeElimination(HloPass):
         effects: dict[Computation, bool] = {}
         for computation in module.post_order():  # callees first, so that `effects` is known for calls
             changed |= _sweep(computation, effects)
-        return module.remove_unreachable() or changed
+        # remove_unreachable also reorders: called only where something goes, or the flag would lie.
+        if len(module.post_order()) != len(module.computations):
+            changed |= module.remove_unreachable()
+        return changed
 
 
 def has_side_effect(node: Instruction, effects: dict[Computation, bool] | None = None) -> bool:

@@ -17,6 +17,7 @@ class MapInliner(HloPass):
     """
 
     name = "map-inliner"
+    opcodes = frozenset({Opcode.MAP})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False

@@ -16,6 +16,7 @@ class OptBarrierElimination(HloPass):
     """
 
     name = "opt-barrier-elimination"
+    opcodes = frozenset({Opcode.OPT_BARRIER})
 
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(Opcode.OPT_BARRIER)

@@ -35,6 +35,7 @@ class RngBitGeneratorExpander(HloPass):
     """
 
     name = "rng-bit-generator-expander"
+    opcodes = frozenset({Opcode.RNG_BIT_GENERATOR})
 
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(Opcode.RNG_BIT_GENERATOR)
@@ -52,6 +53,7 @@ class RngExpander(HloPass):
     """
 
     name = "rng-expander"
+    opcodes = frozenset({Opcode.RNG})
 
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(Opcode.RNG)
@@ -226,7 +228,9 @@ def _philox_bits(
     blocks = -(-size // (2 if wide else 4))
     low = b.counters(words[1], blocks)
     carry = _carry(b, low, b.broadcast(words[1], (blocks,), ()))
-    high = b.plus(b.broadcast(words[2], (blocks,), ()), carry) if len(words) == 3 else carry
+    # A state of two words is widened by the key, as XLA does.
+    start = words[2] if len(words) == 3 else words[0]
+    high = b.plus(b.broadcast(start, (blocks,), ()), carry)
     key = (b.low(words[0]), b.high(words[0]))
     x, y, z, w = b.philox(key, (b.low(low), b.high(low), b.low(high), b.high(high)))
     parts = (b.join(x, y), b.join(z, w)) if wide else (x, y, z, w)

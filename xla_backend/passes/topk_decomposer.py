@@ -25,6 +25,7 @@ class TopKDecomposer(HloPass):
     """
 
     name = "topk-decomposer"
+    opcodes = frozenset({Opcode.TOPK})
 
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(Opcode.TOPK)

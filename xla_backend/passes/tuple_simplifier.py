@@ -16,6 +16,7 @@ class TupleSimplifier(HloPass):
     """
 
     name = "tuple-simplifier"
+    opcodes = frozenset({Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False

@@ -8,7 +8,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.passes.base import HloPass, fused_computations
+from xla_backend.passes.base import HloPass
 from xla_backend.passes.dce import has_side_effect
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.while_trip_count import trip_count
@@ -28,11 +28,9 @@ class WhileLoopSimplifier(HloPass):
 
     def run(self, module: HloModule) -> bool:
         changed = False
-        fused = fused_computations(module)
-        for computation in module.post_order():
-            if computation in fused:
-                continue
-            for loop in computation.post_order(Opcode.WHILE):
+        for computation in list(module.computations):
+            loops = [node for node in computation.instructions if node.opcode is Opcode.WHILE]
+            for loop in loops:
                 changed |= _simplify(module, computation, loop)
         if changed:
             module.remove_unreachable()

@@ -27,8 +27,8 @@ class ZeroSizedElimination(HloPass):
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
-        for node in computation.post_order():
-            if node.opcode in _KEPT or not node.shape.is_array or node.shape.num_elements:
+        for node in computation.instructions:
+            if node.opcode in _KEPT or 0 not in node.shape.dimensions or node.parent is None:
                 continue
             if has_side_effect(node):
                 continue

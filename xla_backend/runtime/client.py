@@ -61,6 +61,14 @@ class AbstractClient:
         """Compile a module (which may be changed) for this client's devices."""
         raise NotImplementedError
 
+    def module_text(self, module: HloModule) -> str:
+        """HLO text of a module."""
+        raise NotImplementedError
+
+    def module_cost(self, module: HloModule) -> dict[str, float]:
+        """Estimated "flops", "transcendentals" and "bytes accessed" of one run."""
+        raise NotImplementedError
+
     def memory_stats(self, device: Device) -> dict[str, int] | None:
         return None
 

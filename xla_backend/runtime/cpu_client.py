@@ -13,9 +13,10 @@ from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.client import Device
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
 
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
@@ -98,7 +99,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         }
 
 
-class CpuClient(AbstractClient):
+class CpuClient(HloClient):
     platform = "cpu"
 
     def __init__(self, device_count: int = 1) -> None:

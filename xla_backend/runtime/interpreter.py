@@ -14,9 +14,10 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.runtime.buffer import memory_view
-from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.client import Device
 from xla_backend.runtime.custom_calls import evaluator_custom_calls
 from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.hlo_client import HloClient
 
 
 class InterpreterExecutable(LoadedExecutable):
@@ -51,7 +52,7 @@ class InterpreterExecutable(LoadedExecutable):
         }
 
 
-class InterpreterClient(AbstractClient):
+class InterpreterClient(HloClient):
     platform = "interpreter"
     platform_version = "NumPy HLO evaluator"
 

@@ -12,8 +12,13 @@ from pyjax.core.avals import typecompat
 from pyjax.core.jaxpr import ClosedJaxpr, Var
 from pyjax.core.source_info import function_location
 from pyjax.core.trace import to_concrete_value
-from pyjax.core.tree_util import first_difference, keystr, tree_flatten, tree_flatten_with_path
-from pyjax.core.tree_util import tree_unflatten
+from pyjax.core.tree_util import (
+    first_difference,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 from pyjax.interpreters.partial_eval import jaxpr_cache
 from pyjax.lax.common import BOOL_DTYPE, aval_of, fail, is_floating, is_integer
 from pyjax.lax.compare import clamp, ne
@@ -107,14 +112,20 @@ def _with_common_consts(traced: Sequence[TracedFunction]) -> tuple[tuple[ClosedJ
 
 
 def _choose(
-    index: Any, names: Sequence[str], funs: Sequence[Callable[..., Any]], operands: tuple[Any, ...], **params: Any
+    index: Any,
+    names: Sequence[str],
+    funs: Sequence[Callable[..., Any]],
+    operands: tuple[Any, ...],
+    *,
+    last_first: bool = False,
 ) -> Any:
+    """Trace and check the branches, and bind the primitive; `last_first`: index 0 is the last function."""
     leaves, tree = tree_flatten(operands)
     in_avals = avals_of(leaves)
     traced = [trace_function("cond", f, tree, in_avals) for f in funs]
     _check_branches(names, funs, traced)
-    branches, consts = _with_common_consts(traced)
-    outs = cond_p.bind(index, *consts, *leaves, branches=branches, **params)
+    branches, consts = _with_common_consts(traced[::-1] if last_first else traced)
+    outs = cond_p.bind(index, *consts, *leaves, branches=branches)
     return tree_unflatten(traced[0].out_tree, outs)
 
 
@@ -167,7 +178,8 @@ def _cond(
         if concrete is not None:
             return true_fun(*operands) if bool(concrete) else false_fun(*operands)
     index = convert_element_type(pred, np.dtype(np.int32))
-    return _choose(index, ("true_fun", "false_fun"), (true_fun, false_fun), operands)
+    names, funs = ("true_fun", "false_fun"), (true_fun, false_fun)
+    return _choose(index, names, funs, operands, last_first=True)
 
 
 def cond(*args: Any, **kwargs: Any) -> Any:

@@ -106,7 +106,7 @@ def _from_residual_slots(
     """A staged branch that takes all slots and reads its own."""
     jaxpr = staged.jaxpr
     own = jaxpr.invars[: len(slots)]
-    taken = {slot: v for slot, v in zip(slots, own)}
+    taken = dict(zip(slots, own))
     invars = [taken.get(i) or Var(aval) for i, aval in enumerate(slot_avals)]
     new = jaxpr.replace(invars=[*invars, *jaxpr.invars[len(slots) :]])
     return ClosedJaxpr(new, staged.consts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.jaxpr import ClosedJaxpr, Literal
-from pyjax.core.structural import add_jaxvals
+from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.partial_eval import jaxpr_cache, partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.lax.common import aval_of
@@ -178,7 +178,7 @@ def _transposed_body(
     (cts of consts, ct of carry | cts of xs). Cotangents of constants add up over the steps."""
     consts_avals, carry_avals, xs_avals = split_list(jaxpr.in_avals, num_consts, num_carry)
     ys_avals = jaxpr.out_avals[num_carry:]
-    tangent = lambda avals: [a.to_tangent_aval() for a in avals]  # noqa: E731
+    tangent = lambda avals: [a.to_tangent_aval() for a in avals]
     res_c, lin_c = pick(consts_avals, consts_lin, False), tangent(pick(consts_avals, consts_lin))
     ct_carry_avals = tangent(carry_avals)
     ct_ys_avals = tangent(pick(ys_avals, ys_nonzero))
@@ -208,39 +208,43 @@ def _transposed_body(
     return trace_to_jaxpr(fun, avals, debug=jaxpr.jaxpr.debug_info)[0]
 
 
-def scan_transpose(
+def scan_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    linear = [ad.is_undefined_primal(x) for x in args]
+    num_consts, num_carry = params["num_consts"], params["num_carry"]
+    if all(linear[num_consts : num_consts + num_carry]):
+        return _transpose_linear(cts, args, **params)
+    # Some carries start from values: either zeros, from which a linear carry develops, or the carry does
+    # not depend on linear operands (a counter); those are scanned first.
+    split = _split_body(params["jaxpr"], num_consts, num_carry, tuple(linear))
+    if all(split.carry_unknown):
+        return _transpose_linear(cts, args, **params)
+    split, _, operands, staged_params = _run_known(args, linear, **params)
+    unknown_out = split.carry_unknown + split.ys_unknown
+    in_cts = _transpose_linear(pick(cts, unknown_out), operands, **staged_params)
+    linear_cts = [ct for ct, x in zip(in_cts, operands) if ad.is_undefined_primal(x)]
+    return merge(linear, linear_cts, [None] * len(args))
+
+
+def _transpose_linear(
     cts: Sequence[Any],
-    *args: Any,
+    args: Sequence[Any],
+    *,
     jaxpr: ClosedJaxpr,
     num_consts: int,
     num_carry: int,
     reverse: bool,
     **params: Any,
 ) -> list[Any]:
+    """Transpose a scan whose whole carry is linear, by a scan in the other direction."""
     linear = [ad.is_undefined_primal(x) for x in args]
     consts_lin, init_lin, xs_lin = split_list(linear, num_consts, num_carry)
-    if not all(init_lin):
-        return _transpose_with_known_carry(
-            cts,
-            args,
-            linear,
-            dict(
-                params,
-                jaxpr=jaxpr,
-                num_consts=num_consts,
-                num_carry=num_carry,
-                reverse=reverse,
-            ),
-        )
-    consts, init, xs = split_list(args, num_consts, num_carry)
+    consts, _, xs = split_list(args, num_consts, num_carry)
     ct_carry, ct_ys = split_list(cts, num_carry)
     ys_nonzero = tuple(type(ct) is not ad.Zero for ct in ct_ys)
     body = _transposed_body(
         jaxpr, num_consts, num_carry, tuple(consts_lin), tuple(xs_lin), ys_nonzero
     )
-    ct_consts = [
-        ad.instantiate_zeros(ad.Zero(x.aval.to_tangent_aval())) for x in pick(consts, consts_lin)
-    ]
+    ct_consts = [zeros_like_aval(x.aval.to_tangent_aval()) for x in pick(consts, consts_lin)]
     outs = scan_p.bind(
         *pick(consts, consts_lin, False),
         *ct_consts,
@@ -256,22 +260,6 @@ def scan_transpose(
     new_consts, new_init, new_xs = split_list(outs, len(ct_consts), num_carry)
     return [
         *merge(consts_lin, new_consts, [None] * num_consts),
-        *new_init,
+        *[ct if lin else None for ct, lin in zip(new_init, init_lin)],
         *merge(xs_lin, new_xs, [None] * len(xs)),
     ]
-
-
-def _transpose_with_known_carry(
-    cts: Sequence[Any], args: Sequence[Any], linear: list[bool], params: dict[str, Any]
-) -> list[Any]:
-    """Part of the carry does not depend on linear operands (a counter): scan that first."""
-    num_carry = params["num_carry"]
-    num_consts = params["num_consts"]
-    split, _, operands, staged_params = _run_known(args, linear, **params)
-    # A linear carry may start from a value that is not: give it to the recorded scan as it is.
-    unknown_out = split.carry_unknown + split.ys_unknown
-    in_cts = scan_transpose(pick(cts, unknown_out), *operands, **staged_params)
-    linear_cts = [ct for ct, x in zip(in_cts, operands) if ad.is_undefined_primal(x)]
-    if len(linear_cts) != sum(linear):
-        raise AssertionError(f"{num_consts + num_carry} operands, {sum(linear)} linear")
-    return merge(linear, linear_cts, [None] * len(args))

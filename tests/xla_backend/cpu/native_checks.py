@@ -1,4 +1,5 @@
-"""Compile HLO text for the CPU, run it, compare with the evaluator (and, for small programs, the loop interpreter)."""
+"""Compile HLO text for the CPU, run it, compare with the evaluator (and, for small programs, the
+loop interpreter)."""
 
 from __future__ import annotations
 

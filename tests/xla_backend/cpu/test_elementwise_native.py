@@ -1,4 +1,5 @@
-"""Every elementwise opcode on every element type it is defined for: native code against the evaluator."""
+"""Every elementwise opcode on every element type it is defined for: native code against the
+evaluator."""
 
 import numpy as np
 import pytest
@@ -75,7 +76,8 @@ def test_unary(type):
 
 @pytest.mark.parametrize("type", FLOATS + INTEGERS + COMPLEX + ("pred",))
 def test_binary(type):
-    """All binary opcodes of one type, with zero divisors, large shifts and extreme integers among the operands."""
+    """All binary opcodes of one type, with zero divisors, large shifts and extreme integers among
+    the operands."""
     opcodes = [op for op, types in BINARY.items() if type in types]
     lines, roots = [f"a = {type}[41] parameter(0)", f"b = {type}[41] parameter(1)"], []
     for i, op in enumerate(opcodes):
@@ -107,7 +109,8 @@ def test_special_values(type):
         ne = pred[81] compare(a, b), direction=NE
         tot = pred[81] compare(a, b), direction=LE, type=TOTALORDER
         fin = pred[81] is-finite(a)
-        ROOT t = ({type}[81], {type}[81], {type}[81], {type}[81], pred[81], pred[81], pred[81], pred[81])
+        ROOT t = ({type}[81], {type}[81], {type}[81], {type}[81], pred[81], pred[81], pred[81],
+          pred[81])
           tuple(max, min, rem, sgn, lt, ne, tot, fin)"""
     )
     dtype = module.entry.parameters[0].shape.element_type.numpy_dtype
@@ -134,7 +137,9 @@ def test_convert(source):
         shapes.append(f"{target}[35]")
     lines.append(f"ROOT t = ({', '.join(shapes)}) tuple({', '.join(roots)})")
     module = module_of("\n".join(lines))
-    (a,) = [random_argument(p.shape, np.random.default_rng(3), -3, 3) for p in module.entry.parameters]
+    (a,) = [
+        random_argument(p.shape, np.random.default_rng(3), -3, 3) for p in module.entry.parameters
+    ]
     if a.dtype.kind == "f" and a.dtype.itemsize >= 4:
         a[:5] = [np.nan, np.inf, -np.inf, 3e9, -3e9]
     check_native(module, [a])

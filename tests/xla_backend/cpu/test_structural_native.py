@@ -1,4 +1,5 @@
-"""Shape, indexing, reduction and contraction opcodes: native code against the evaluator, on awkward shapes."""
+"""Shape, indexing, reduction and contraction opcodes: native code against the evaluator, on awkward
+shapes."""
 
 import numpy as np
 import pytest
@@ -33,9 +34,15 @@ argmax {
 
 SHAPE_PROGRAMS = {
     "broadcast": "x = f32[5] parameter(0)\nROOT r = f32[3,5,7] broadcast(x), dimensions={1}",
-    "transpose": "x = f32[3,17,33] parameter(0)\nROOT r = f32[33,3,17] transpose(x), dimensions={2,0,1}",
-    "transpose_large": "x = f32[130,70] parameter(0)\nROOT r = f32[70,130] transpose(x), dimensions={1,0}",
-    "reshape": "x = f32[6,35] parameter(0)\ny = f32[6,35] negate(x)\nROOT r = f32[7,5,6] reshape(y)",
+    "transpose": (
+        "x = f32[3,17,33] parameter(0)\nROOT r = f32[33,3,17] transpose(x), dimensions={2,0,1}"
+    ),
+    "transpose_large": (
+        "x = f32[130,70] parameter(0)\nROOT r = f32[70,130] transpose(x), dimensions={1,0}"
+    ),
+    "reshape": (
+        "x = f32[6,35] parameter(0)\ny = f32[6,35] negate(x)\nROOT r = f32[7,5,6] reshape(y)"
+    ),
     "reshape_transpose": """x = f32[12,10] parameter(0)
         t = f32[10,12] transpose(x), dimensions={1,0}
         ROOT r = f32[5,24] reshape(t)""",
@@ -103,7 +110,8 @@ SHAPE_PROGRAMS = {
           dim_labels=b01f_01io->b01f""",
     "convolution_dilated": """x = f32[1,4,7] parameter(0)
         k = f32[6,2,3] parameter(1)
-        ROOT r = f32[1,6,11] convolution(x, k), window={size=3 pad=1_1 lhs_dilate=2 rhs_dilate=2 rhs_reversal=1},
+        ROOT r = f32[1,6,11] convolution(x, k), window={size=3 pad=1_1 lhs_dilate=2 rhs_dilate=2
+          rhs_reversal=1},
           dim_labels=bf0_oi0->bf0, feature_group_count=2""",
 }
 
@@ -119,7 +127,8 @@ def test_dot_types(type):
         module_of(
             f"""a = {type}[6,19] parameter(0)
             b = {type}[19,35] parameter(1)
-            ROOT r = {type}[6,35] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
+            ROOT r = {type}[6,35] dot(a, b), lhs_contracting_dims={{1}},
+              rhs_contracting_dims={{0}}"""
         ),
         scale=20,
     )
@@ -170,7 +179,8 @@ def test_argmax(axis, kept):
             i = s32[3,17,40] iota(), iota_dimension={axis}
             low = f32[] constant(-inf)
             zero = s32[] constant(0)
-            r = (f32[{kept}], s32[{kept}]) reduce(x, i, low, zero), dimensions={{{axis}}}, to_apply=argmax
+            r = (f32[{kept}], s32[{kept}]) reduce(x, i, low, zero), dimensions={{{axis}}},
+              to_apply=argmax
             ROOT o = s32[{kept}] get-tuple-element(r), index=1""",
             ARGMAX,
         )
@@ -207,7 +217,8 @@ def test_reduce_window(dims, window, out, computation):
         module_of(
             f"""x = f32[{dims.replace("x", ",")}] parameter(0)
             z = f32[] constant({0 if name == "add" else "-inf"})
-            ROOT r = f32[{out.replace("x", ",")}] reduce-window(x, z), window={{{window}}}, to_apply={name}""",
+            ROOT r = f32[{out.replace("x", ",")}] reduce-window(x, z), window={{{window}}},
+              to_apply={name}""",
             computation.replace("TYPE", "f32"),
         ),
         scale=4,
@@ -220,7 +231,8 @@ def test_cumulative_sum(pad):
         module_of(
             f"""x = f32[5,40,3] parameter(0)
             z = f32[] constant(0)
-            ROOT r = f32[5,40,3] reduce-window(x, z), window={{size=1x40x1 pad=0_0x{pad}x0_0}}, to_apply=add""",
+            ROOT r = f32[5,40,3] reduce-window(x, z), window={{size=1x40x1 pad=0_0x{pad}x0_0}},
+              to_apply=add""",
             ADD.replace("TYPE", "f32"),
         ),
         scale=20,
@@ -233,7 +245,8 @@ def test_select_and_scatter():
             """x = f32[2,7,8,20] parameter(0)
             s = f32[2,3,4,20] parameter(1)
             z = f32[] constant(0)
-            ROOT r = f32[2,7,8,20] select-and-scatter(x, s, z), window={size=1x3x2x1 stride=1x2x2x1},
+            ROOT r = f32[2,7,8,20] select-and-scatter(x, s, z), window={size=1x3x2x1
+              stride=1x2x2x1},
               select=ge, scatter=add""",
             ADD.replace("TYPE", "f32")
             + "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = pred[] compare(x, y), direction=GE\n}",
@@ -252,7 +265,8 @@ def test_gather_clamps():
     module, (x, _) = _index_module(
         """x = f32[10,33] parameter(0)
         i = s32[6,1] parameter(1)
-        ROOT r = f32[6,33] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+        ROOT r = f32[6,33] gather(x, i), offset_dims={1}, collapsed_slice_dims={0},
+          start_index_map={0},
           index_vector_dim=1, slice_sizes={1,33}"""
     )
     check_native(module, [x, np.array([[0], [9], [-5], [100], [2**31 - 1], [-(2**31)]], np.int32)])

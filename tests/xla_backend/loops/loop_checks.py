@@ -1,4 +1,5 @@
-"""Compile HLO text for the CPU, run it, compare with the evaluator (and, for small programs, the loop interpreter)."""
+"""Compile HLO text for the CPU, run it, compare with the evaluator (and, for small programs, the
+loop interpreter)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def module_of(body: str, called: str = "") -> HloModule:
     return parse_module(f"HloModule m\n{called}\nENTRY main {{\n{body}\n}}\n")
 
 
-def random_argument(shape: Shape, rng: np.random.Generator, low: float = -3.0, high: float = 3.0) -> np.ndarray:
+def random_argument(
+    shape: Shape, rng: np.random.Generator, low: float = -3.0, high: float = 3.0
+) -> np.ndarray:
     """Values of any element type; small integers for integer types."""
     type, dims = shape.element_type, shape.dimensions
     if type is P.PRED:
@@ -40,7 +43,9 @@ def random_argument(shape: Shape, rng: np.random.Generator, low: float = -3.0, h
     return np.asarray(rng.integers(bottom, 5, dims)).astype(type.numpy_dtype)
 
 
-def arguments_of(module: HloModule, seed: int = 0, low: float = -3.0, high: float = 3.0) -> list[np.ndarray]:
+def arguments_of(
+    module: HloModule, seed: int = 0, low: float = -3.0, high: float = 3.0
+) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     assert module.entry is not None
     return [
@@ -52,7 +57,12 @@ def arguments_of(module: HloModule, seed: int = 0, low: float = -3.0, high: floa
 
 def assert_close(got: np.ndarray, want: np.ndarray, type: P, scale: float = 1.0) -> None:
     """Equal for integers; within a few roundings (relative to the largest value) for floats."""
-    assert got.shape == want.shape and got.dtype == want.dtype, (got.shape, want.shape, got.dtype, want.dtype)
+    assert got.shape == want.shape and got.dtype == want.dtype, (
+        got.shape,
+        want.shape,
+        got.dtype,
+        want.dtype,
+    )
     if not (type.is_floating or type.is_complex):
         np.testing.assert_array_equal(got, want)
         return
@@ -63,7 +73,11 @@ def assert_close(got: np.ndarray, want: np.ndarray, type: P, scale: float = 1.0)
 
 
 def check_native(
-    module: HloModule, arguments: list[np.ndarray] | None = None, *, scale: float = 1.0, seed: int = 0
+    module: HloModule,
+    arguments: list[np.ndarray] | None = None,
+    *,
+    scale: float = 1.0,
+    seed: int = 0,
 ) -> CpuExecutable:
     """Evaluate, compile, run, compare all outputs."""
     if arguments is None:

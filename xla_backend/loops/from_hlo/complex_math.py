@@ -1,4 +1,5 @@
-"""Elementwise operations on complex numbers, written with real operations on (real, imaginary) pairs."""
+"""Elementwise operations on complex numbers, written with real operations on (real, imaginary)
+pairs."""
 
 from __future__ import annotations
 
@@ -110,23 +111,23 @@ def exp(r: Reals, z: Pair) -> Pair:
     real = r.mul(scale, r.op(Opcode.COSINE, z[1]))
     imag = r.mul(scale, r.op(Opcode.SINE, z[1]))
     zero = r.const(0)
-    # A zero imaginary part stays zero even if the scale is infinite; a zero scale beats an infinite angle.
+    # A zero imaginary part stays zero even if the scale is infinite; a zero scale beats an infinite
+    # angle.
     imag = r.select(r.compare(z[1], zero, "EQ"), z[1], imag)
     gone = r.both(r.compare(scale, zero, "EQ"), r.compare(z[0], r.const(float("-inf")), "EQ"))
     return r.select2(gone, (zero, zero), (real, imag))
 
 
 def log(r: Reals, z: Pair) -> Pair:
-    """log|z| and the angle; log|z| keeps its digits near |z| = 1 through log1p((|x|-1)(|x|+1) + y*y)."""
+    """log|z| and the angle; log|z| keeps its digits near |z| = 1 through log1p((|x|-1)(|x|+1) +
+    y*y)."""
     x, y = r.abs(z[0]), r.abs(z[1])
     big, small = r.op(Opcode.MAXIMUM, x, y), r.op(Opcode.MINIMUM, x, y)
     one = r.const(1)
     far = r.op(Opcode.LOG, hypot(r, z))
     square = r.add(r.mul(r.sub(big, one), r.add(big, one)), r.mul(small, small))
     close = r.mul(r.const(0.5), r.op(Opcode.LOG_PLUS_ONE, square))
-    near = r.both(
-        r.compare(big, r.const(0.5), "GT"), r.compare(big, r.const(2.0), "LT")
-    )
+    near = r.both(r.compare(big, r.const(0.5), "GT"), r.compare(big, r.const(2.0), "LT"))
     return r.select(near, close, far), r.op(Opcode.ATAN2, z[1], z[0])
 
 
@@ -194,7 +195,8 @@ def cos(r: Reals, z: Pair) -> Pair:
 
 
 def tanh(r: Reals, z: Pair) -> Pair:
-    """With t = tanh x, u = tan y: (t + iu) / (1 + itu); beyond |x| = 20 the value is +-1 to rounding."""
+    """With t = tanh x, u = tan y: (t + iu) / (1 + itu); beyond |x| = 20 the value is +-1 to
+    rounding."""
     x, y = z
     one = r.const(1)
     t, u = r.op(Opcode.TANH, x), r.op(Opcode.TAN, y)
@@ -321,7 +323,8 @@ def emit(b: LoopBuilder, node: Instruction, operands: Sequence[Any]) -> Any:
     if opcode in _BINARY:
         return _BINARY[opcode](r, z, operands[1])
     raise UnimplementedError(
-        f"{opcode} is not defined for complex operands of {node!r}; split them with real() and imag()"
+        f"{opcode} is not defined for complex operands of {node!r}; split them with real() "
+        f"and imag()"
     )
 
 

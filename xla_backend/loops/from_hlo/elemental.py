@@ -1,8 +1,9 @@
 """The value of one element of an HLO instruction, as loop-IR statements.
 
-`ElementalEmitter.value(node, index)` asks for one element and emits whatever that needs, driven by the index:
-a transpose permutes it, a broadcast drops parts of it, a load ends it. Complex elements are (real, imaginary)
-pairs of values. Results are remembered per (node, index, guard), so nothing is emitted twice.
+`ElementalEmitter.value(node, index)` asks for one element and emits whatever that needs, driven by
+the index: a transpose permutes it, a broadcast drops parts of it, a load ends it. Complex elements
+are (real, imaginary) pairs of values. Results are remembered per (node, index, guard), so nothing
+is emitted twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from xla_backend.loops.from_hlo import complex_math
 from xla_backend.loops.index import Index, constant, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Value
 
-# A real element is a Value, a complex one a pair, an element of a tuple-shaped node a list of those.
+# A real element is a Value, a complex one a pair, an element of a tuple-shaped node a list of
+# those.
 Element = Union[Value, tuple[Value, Value], list]
 Indices = tuple[Index, ...]
 P = PrimitiveType
@@ -49,10 +51,11 @@ class ElementalEmitter:
         self.guard: Value | None = None  # loads emitted now happen only where this holds
         self._literals: dict[Instruction, Buffer] = {}
 
-    # -- elements --------------------------------------------------------------------------------------
+    # -- elements ----------------------------------------------------------------------------------
 
     def value(self, node: Instruction, index: Indices) -> Element:
-        """One element. `index` has one entry per dimension of `node` (of its first part, if a tuple)."""
+        """One element. `index` has one entry per dimension of `node` (of its first part, if a
+        tuple)."""
         found = self._cached(node, index)
         if found is not None:
             return found
@@ -99,13 +102,16 @@ class ElementalEmitter:
     def _produce(self, node: Instruction, index: Indices) -> Element:
         buffer = self.leaves.get(node)
         if buffer is not None:
-            return self.load(buffer, linearize(index, node.shape.dimensions), node.shape.element_type)
+            return self.load(
+                buffer, linearize(index, node.shape.dimensions), node.shape.element_type
+            )
         if node.opcode is Opcode.CONSTANT:
             return self._literal(node, index)
         handler = HANDLERS.get(node.opcode)
         if handler is None:
             raise UnimplementedError(
-                f"cannot generate code for one element of {node!r}: {node.opcode} is not supported inside a "
+                f"cannot generate code for one element of {node!r}: {node.opcode} is not "
+                f"supported inside a "
                 "fusion or as a lone loop on this backend; rewrite it with supported operations"
             )
         return handler(self, node, index)
@@ -120,7 +126,9 @@ class ElementalEmitter:
             )
         return load(buffer, linear, self.guard, mutable=mutable)
 
-    def store(self, buffer: Buffer, linear: Index, element: Element, guard: Value | None = None) -> None:
+    def store(
+        self, buffer: Buffer, linear: Index, element: Element, guard: Value | None = None
+    ) -> None:
         if isinstance(element, tuple):
             self.builder.store(buffer, linear * 2, element, guard)
         else:
@@ -136,7 +144,12 @@ class ElementalEmitter:
         if buffer is None:
             name = f"c{len(self._literals)}"
             buffer = self.builder.buffer(
-                name, node.shape.element_type, array.size, BufferRole.CONSTANT, len(self._literals), array
+                name,
+                node.shape.element_type,
+                array.size,
+                BufferRole.CONSTANT,
+                len(self._literals),
+                array,
             )
             self._literals[node] = buffer
         return self.load(buffer, linearize(index, node.shape.dimensions), node.shape.element_type)
@@ -146,7 +159,9 @@ class ElementalEmitter:
         if type.is_complex:
             part = real_type(type)
             number = complex(value)  # type: ignore[call-overload]
-            return self.builder.constant(part, number.real), self.builder.constant(part, number.imag)
+            return self.builder.constant(part, number.real), self.builder.constant(
+                part, number.imag
+            )
         return self.builder.constant(type, value)
 
     def guarded(self, guard: Value | bool | None) -> _Guarded:
@@ -162,7 +177,7 @@ class ElementalEmitter:
             return on_true
         return self.builder.compute(Opcode.SELECT, on_true.type, (condition, on_true, on_false))
 
-    # -- elementwise ----------------------------------------------------------------------------------------
+    # -- elementwise -------------------------------------------------------------------------------
 
     def elementwise(self, node: Instruction, operands: Sequence[Element]) -> Element:
         """Apply an elementwise instruction to elements of its operands."""
@@ -204,8 +219,10 @@ class ElementalEmitter:
                 env[node] = self.apply(node.called[0], operands)
             else:
                 raise UnimplementedError(
-                    f"cannot inline {node!r} of computation %{computation.name} into a loop: a computation that "
-                    "reduces, maps or combines elements may use elementwise operations on scalars only"
+                    f"cannot inline {node!r} of computation %{computation.name} into a "
+                    f"loop: a computation that "
+                    "reduces, maps or combines elements may use elementwise operations on "
+                    "scalars only"
                 )
         assert computation.root is not None
         return env[computation.root]
@@ -228,7 +245,14 @@ class _Guarded:
 
 _WITH_ATTRIBUTES = frozenset({Opcode.COMPARE, Opcode.REDUCE_PRECISION})
 _SCALAR_IDENTITY = frozenset(
-    {Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.TRANSPOSE, Opcode.SLICE, Opcode.REVERSE}
+    {
+        Opcode.BROADCAST,
+        Opcode.RESHAPE,
+        Opcode.BITCAST,
+        Opcode.TRANSPOSE,
+        Opcode.SLICE,
+        Opcode.REVERSE,
+    }
 )
 
 

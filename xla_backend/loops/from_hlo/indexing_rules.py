@@ -1,6 +1,8 @@
-"""Element rules of operations whose indices are computed: gather, dynamic-slice, dynamic-update-slice.
+"""Element rules of operations whose indices are computed: gather, dynamic-slice,
+dynamic-update-slice.
 
-Start indices are clamped so that the whole slice lies inside, as HLO defines; no index can leave its array.
+Start indices are clamped so that the whole slice lies inside, as HLO defines; no index can leave
+its array.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Which dimensions of a loop nest may be one loop.
 
-Adjacent dimensions of the root are merged when everything the fusion reads walks through them as through one
-dimension; a dimension that a reshape splits is split first. Merging is only about speed: index expressions
-stay right for any choice, they just keep a division where the choice was poor.
+Adjacent dimensions of the root are merged when everything the fusion reads walks through them as
+through one dimension; a dimension that a reshape splits is split first. Merging is only about
+speed: index expressions stay right for any choice, they just keep a division where the choice was
+poor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import pairwise
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -16,18 +18,19 @@ _SAME_ELEMENTS = frozenset({Opcode.RESHAPE, Opcode.BITCAST})
 
 
 def refine(dimensions: Sequence[int], boundaries: set[int]) -> list[int]:
-    """Split `dimensions` at all `boundaries` (sizes of trailing parts) if they fit together; else unchanged."""
+    """Split `dimensions` at all `boundaries` (sizes of trailing parts) if they fit together; else
+    unchanged."""
     own = {1}
     size = 1
     for d in reversed(dimensions):
         size *= d
         own.add(size)
     merged = sorted(own | {b for b in boundaries if size % b == 0})
-    for low, high in zip(merged, merged[1:]):
+    for low, high in pairwise(merged):
         if high % low:
             merged = sorted(own)
             break
-    return [high // low for low, high in zip(merged, merged[1:])][::-1]
+    return [high // low for low, high in pairwise(merged)][::-1]
 
 
 def _boundaries(dimensions: Sequence[int]) -> set[int]:
@@ -42,7 +45,8 @@ def _boundaries(dimensions: Sequence[int]) -> set[int]:
 class IterationSpace:
     """Merged loop extents for `root_dimensions`, given what the roots read.
 
-    `fixed_split`: trailing sizes at which loops must not be merged (between kept and reduced dimensions).
+    `fixed_split`: trailing sizes at which loops must not be merged (between kept and reduced
+    dimensions).
     """
 
     def __init__(
@@ -91,7 +95,8 @@ class IterationSpace:
                 stack.extend(node.operands)
 
     def _split(self, dimensions: Sequence[int]) -> list[tuple[int, ...]] | None:
-        """Refined dimensions that make up each of `dimensions`, for an array with all elements of the space."""
+        """Refined dimensions that make up each of `dimensions`, for an array with all elements of
+        the space."""
         result: list[tuple[int, ...]] = []
         position = len(self.dimensions)
         for d in reversed(dimensions):
@@ -131,7 +136,7 @@ class IterationSpace:
     def _keep_adjacent(self, parts: Sequence[tuple[int, ...] | None]) -> None:
         """An array read with these refined dimensions: break where it does not walk linearly."""
         order = [r for part in parts if part is not None for r in part]
-        follows = {a: b for a, b in zip(order, order[1:])}
+        follows = dict(pairwise(order))
         present = set(order)
         for i in range(len(self._broken)):
             if (i in present or i + 1 in present) and follows.get(i) != i + 1:
@@ -176,12 +181,16 @@ class IterationSpace:
         elif opcode is Opcode.SLICE:
             return [(node.operands[0], self._narrowed(node, m))]
         elif opcode is Opcode.DYNAMIC_SLICE:
-            return [(node.operands[0], self._narrowed(node, m)), *((o, ()) for o in node.operands[1:])]
+            return [
+                (node.operands[0], self._narrowed(node, m)),
+                *((o, ()) for o in node.operands[1:]),
+            ]
         self._break(m)
         return []
 
     def _narrowed(self, node: Instruction, m: tuple) -> tuple:
-        """A slice keeps whole dimensions and unit ones; a dimension it narrows starts a new walk."""
+        """A slice keeps whole dimensions and unit ones; a dimension it narrows starts a new
+        walk."""
         sizes = node.operands[0].shape.dimensions
         for i, (size, part) in enumerate(zip(sizes, m)):
             if node.shape.dimensions[i] != size and part:

@@ -25,13 +25,18 @@ from xla_backend.loops.from_hlo.scatters import (
 from xla_backend.loops.index import linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel
 
-_RULE_MODULES = (indexing_rules, reductions, shape_rules)  # imported for the element rules they register
+_RULE_MODULES = (
+    indexing_rules,
+    reductions,
+    shape_rules,
+)  # imported for the element rules they register
 _FREE = frozenset({Opcode.BITCAST, Opcode.RESHAPE})
 _OWN_NESTS = frozenset({Opcode.SCATTER, Opcode.SELECT_AND_SCATTER})
 
 
 def can_lower(node: Instruction) -> bool:
-    """Whether `lower` makes a kernel of this instruction (else it needs a library call or control flow)."""
+    """Whether `lower` makes a kernel of this instruction (else it needs a library call or control
+    flow)."""
     opcode = node.opcode
     return (
         opcode is Opcode.FUSION
@@ -62,11 +67,16 @@ def lower(node: Instruction, name: str) -> Kernel:
         root = node
     leaves: dict[Instruction, Buffer] = {}
     for source in sources:
-        number = source.parameter_number if node.opcode is Opcode.FUSION else node.operands.index(source)
+        number = (
+            source.parameter_number if node.opcode is Opcode.FUSION else node.operands.index(source)
+        )
         if source.shape.is_array:
             leaves[source] = builder.buffer(
-                f"p{number}", source.shape.element_type, source.shape.num_elements,
-                BufferRole.OPERAND, number,
+                f"p{number}",
+                source.shape.element_type,
+                source.shape.num_elements,
+                BufferRole.OPERAND,
+                number,
             )
     outputs = [
         builder.buffer(f"out{i}", s.element_type, s.num_elements, BufferRole.OUTPUT, i)
@@ -95,7 +105,9 @@ def _tuple_root(e: ElementalEmitter, root: Instruction, outputs: Sequence[Buffer
         dims = outputs and root.shape.tuple_shapes[0].dimensions
         _variadic_pointwise(e, root, outputs, dims)
     else:
-        raise UnimplementedError(f"{root!r}: a tuple-shaped {root.opcode} cannot be the root of a kernel")
+        raise UnimplementedError(
+            f"{root!r}: a tuple-shaped {root.opcode} cannot be the root of a kernel"
+        )
 
 
 def _variadic_pointwise(
@@ -121,9 +133,12 @@ def _through_free(node: Instruction, e: ElementalEmitter) -> Instruction:
     return node
 
 
-def _emit_roots(e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequence[Buffer]) -> None:
+def _emit_roots(
+    e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequence[Buffer]
+) -> None:
     pointwise: dict[tuple[int, ...], list[int]] = {}
     reduces: dict[tuple, list[tuple[Instruction, int, int]]] = {}
+    updates: list[tuple[Instruction, int]] = []
     for number, root in enumerate(roots):
         core = _through_free(root, e)
         part = 0
@@ -140,7 +155,7 @@ def _emit_roots(e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequ
             places[part] = outputs[number]
             scan_nest(e, core, places, axis, reverse)
         elif core.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
-            update_slice_nest(e, core, outputs[number], number)
+            updates.append((core, number))
         elif core.opcode is Opcode.SCATTER and not core.shape.is_tuple:
             scatter_nest(e, core, [outputs[number]], [number])
         elif core.opcode is Opcode.SELECT_AND_SCATTER:
@@ -157,6 +172,9 @@ def _emit_roots(e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequ
         for node, part, number in entries:
             wanted[nodes.index(node)][part] = outputs[number]
         ReductionNest(e, nodes, wanted).emit()
+    # In-place updates last: the others may still read what they overwrite.
+    for node, number in updates:
+        update_slice_nest(e, node, outputs[number], number)
 
 
 def _concatenate_nests(e: ElementalEmitter, node: Instruction, output: Buffer) -> None:

@@ -1,5 +1,5 @@
-"""Loop nests of whole outputs: elementwise roots, reductions (split into blocks when there is too little to run side by
-side), prefix sums."""
+"""Loop nests of whole outputs: elementwise roots, reductions (split into blocks when there is too
+little to run side by side), prefix sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from xla_backend.loops.from_hlo.reductions import Reduction
 from xla_backend.loops.index import ZERO, Index, delinearize, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Combiner, Value
 
-# A full reduction is cut into at most this many blocks, by shape alone: the result must not depend on threads.
+# A full reduction is cut into at most this many blocks, by shape alone: the result must not depend
+# on threads.
 _MAX_BLOCKS = 64
 _BLOCK_ELEMENTS = 16384
 _ENOUGH_PARALLEL_OUTPUTS = 16
@@ -23,13 +24,18 @@ _VECTOR_ELEMENTS = 64
 
 
 def pointwise_nest(
-    e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequence[Buffer],
-    dimensions: Sequence[int] | None = None, place: Any = None, edges: set[int] = frozenset(),  # type: ignore
+    e: ElementalEmitter,
+    roots: Sequence[Instruction],
+    outputs: Sequence[Buffer],
+    dimensions: Sequence[int] | None = None,
+    place: Any = None,
+    edges: set[int] = frozenset(),  # type: ignore
 ) -> None:
-    """One nest that stores an element of each root per iteration. All roots have the same dimensions.
+    """One nest that stores an element of each root per iteration. All roots have the same
+    dimensions.
 
-    `place(index)` gives the linear index to store at; by default the row-major one. `edges`: trailing sizes at
-    which loops must not be merged.
+    `place(index)` gives the linear index to store at; by default the row-major one. `edges`:
+    trailing sizes at which loops must not be merged.
     """
     dims = roots[0].shape.dimensions if dimensions is None else dimensions
     if 0 in dims:
@@ -45,7 +51,8 @@ def pointwise_nest(
 
 
 def row_edges(sizes: Sequence[int], full: Sequence[int]) -> set[int]:
-    """Trailing sizes at which walking through a part of an array is not walking through the whole."""
+    """Trailing sizes at which walking through a part of an array is not walking through the
+    whole."""
     edges = set()
     size = 1
     for part, whole in zip(reversed(sizes), reversed(full)):
@@ -56,7 +63,8 @@ def row_edges(sizes: Sequence[int], full: Sequence[int]) -> set[int]:
 
 
 def open_loops(e: ElementalEmitter, extents: Sequence[int]) -> Index:
-    """Independent loops over a row-major space, the last one vectorisable; returns the linear index."""
+    """Independent loops over a row-major space, the last one vectorisable; returns the linear
+    index."""
     linear = ZERO
     for n, extent in enumerate(extents):
         last = n == len(extents) - 1
@@ -95,7 +103,8 @@ class _ReductionGroup:
         return result
 
     def block_inits(self) -> list[Value]:
-        """Neutral starts of partial results; the true initial value where a reduction has no neutral element."""
+        """Neutral starts of partial results; the true initial value where a reduction has no
+        neutral element."""
         identities = self.identities()
         return [
             init if identity is None else self.e.builder.constant(t, identity)
@@ -134,10 +143,13 @@ class _ReductionGroup:
 
 
 class ReductionNest:
-    """The nest of reduce instructions over operands of equal dimensions, with equal reduced dimensions."""
+    """The nest of reduce instructions over operands of equal dimensions, with equal reduced
+    dimensions."""
 
     def __init__(
-        self, e: ElementalEmitter, nodes: Sequence[Instruction],
+        self,
+        e: ElementalEmitter,
+        nodes: Sequence[Instruction],
         outputs: Sequence[Sequence[Buffer | None]],
     ) -> None:
         self.e = e
@@ -186,7 +198,9 @@ class ReductionNest:
 
     def _flags(self, groups: Sequence[int]) -> list[bool]:
         """Whether each merged loop runs over reduced dimensions."""
-        owners: list[tuple[int, bool]] = []  # (trailing size at the outer edge, reduced), inner to outer
+        owners: list[
+            tuple[int, bool]
+        ] = []  # (trailing size at the outer edge, reduced), inner to outer
         size = 1
         for i in range(len(self.dims) - 1, -1, -1):
             if self.dims[i] != 1:
@@ -217,24 +231,27 @@ class ReductionNest:
         return max(1, wanted)
 
     def _loops(
-        self, groups: Sequence[int], flags: Sequence[bool], inits: Sequence[Value], block: tuple[int, Index] | None
+        self,
+        groups: Sequence[int],
+        flags: Sequence[bool],
+        inits: Sequence[Value],
+        block: tuple[int, Index] | None,
     ) -> tuple[list[Value], Index]:
-        """Kept loops, then reduced loops inside; returns the reduced values and the kept linear index, with the
-        kept loops still open. `block`: (extent, start) of the outermost reduced loop instead of all of it."""
+        """Kept loops, then reduced loops inside; returns the reduced values and the kept linear
+        index, with the kept loops still open. `block`: (extent, start) of the outermost reduced
+        loop instead of all of it."""
         b = self.e.builder
         strides = [math.prod(groups[i + 1 :]) for i in range(len(groups))]
         kept = [i for i, r in enumerate(flags) if not r]
         along = [i for i, r in enumerate(flags) if r]
         linear = ZERO
         for i in kept:
-            var, _ = b.open_loop(
-                groups[i], independent=True, may_vectorize=i == kept[-1]
-            )
+            var, _ = b.open_loop(groups[i], independent=True, may_vectorize=i == kept[-1])
             linear = linear + var * strides[i]
         carried = list(inits)
         full = linear
         for n, i in enumerate(along):
-            extent, start = (block if block and n == 0 else (groups[i], ZERO))
+            extent, start = block if block and n == 0 else (groups[i], ZERO)
             var, carried = b.open_loop(
                 extent, inits=carried, may_vectorize=i == along[-1] and self.group.lanes_allowed
             )
@@ -245,7 +262,9 @@ class ReductionNest:
         identities = self.group.identities()
         for n in range(len(along) - 1, -1, -1):
             result = b.close_loop(result, combiner, identities, keeps_lanes=n > 0)
-        kept_index = [x for i, x in enumerate(delinearize(linear, self.dims)) if i not in self.reduced]
+        kept_index = [
+            x for i, x in enumerate(delinearize(linear, self.dims)) if i not in self.reduced
+        ]
         return result, linearize(kept_index, self.kept_dims)
 
     def _store(self, values: Sequence[Value], linear: Index) -> None:
@@ -267,7 +286,8 @@ class ReductionNest:
         close_loops(self.e, flags.count(False))
 
     def _emit_blocked(self, groups: Sequence[int], flags: Sequence[bool], blocks: int) -> None:
-        """Partial results of equal blocks of the outermost reduced loop (and of what is left over), then their sum."""
+        """Partial results of equal blocks of the outermost reduced loop (and of what is left over),
+        then their sum."""
         b = self.e.builder
         axis = flags.index(True)
         chunk = groups[axis] // blocks
@@ -325,7 +345,11 @@ def scan_axis(node: Instruction) -> tuple[int, bool] | None:
 
 
 def scan_nest(
-    e: ElementalEmitter, node: Instruction, outputs: Sequence[Buffer | None], axis: int, reverse: bool
+    e: ElementalEmitter,
+    node: Instruction,
+    outputs: Sequence[Buffer | None],
+    axis: int,
+    reverse: bool,
 ) -> None:
     """Prefix reduction: a loop along `axis` that stores what it has carried so far."""
     b = e.builder

@@ -1,5 +1,5 @@
-"""Reductions: what is carried round the loops, how it is combined, and the element rules that reduce on the way
-(reduce, reduce-window, dot and convolution inside a nest)."""
+"""Reductions: what is carried round the loops, how it is combined, and the element rules that
+reduce on the way (reduce, reduce-window, dot and convolution inside a nest)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _MONOIDS = frozenset(
         Opcode.XOR,
     }
 )
-# Combiners made of these only are idempotent or keep the initial value neutral, so lanes may all start from it.
+# Combiners made of these only are idempotent or keep the initial value neutral, so lanes may all
+# start from it.
 _SELECTING = frozenset(
     {
         Opcode.COMPARE,
@@ -78,7 +79,11 @@ def identity_of(opcode: Opcode, type: P) -> Any:
     if opcode in (Opcode.OR, Opcode.XOR):
         return np.asarray(0).astype(dtype)[()]
     if opcode is Opcode.AND:
-        return np.asarray(True) if type is P.PRED else np.asarray(-1).astype(np.int64).astype(dtype)[()]
+        return (
+            np.asarray(True)
+            if type is P.PRED
+            else np.asarray(-1).astype(np.int64).astype(dtype)[()]
+        )
     lowest = opcode is Opcode.MAXIMUM
     if type is P.PRED:
         return np.asarray(not lowest)
@@ -91,7 +96,8 @@ def identity_of(opcode: Opcode, type: P) -> Any:
 
 
 class Reduction:
-    """How values are reduced: carried types, start, combination. Floats narrower than 32 bits are summed in f32."""
+    """How values are reduced: carried types, start, combination. Floats narrower than 32 bits are
+    summed in f32."""
 
     def __init__(self, e: ElementalEmitter, computation: Computation, types: Sequence[P]) -> None:
         self.e = e
@@ -99,7 +105,9 @@ class Reduction:
         self.types = list(types)
         self.opcode = monoid(computation) if len(types) == 1 else None
         self.widened = (
-            self.opcode in (Opcode.ADD, Opcode.MULTIPLY) and types[0].is_floating and types[0].bits < 32
+            self.opcode in (Opcode.ADD, Opcode.MULTIPLY)
+            and types[0].is_floating
+            and types[0].bits < 32
         )
         self.carried = [P.F32] if self.widened else self.types
         reals: list[P] = []
@@ -166,8 +174,13 @@ class Reduction:
 
 
 def reduce_over(
-    e: ElementalEmitter, reduction: Reduction, inits: Sequence[Value], extents: Sequence[int],
-    element: Any, depth: int, may_vectorize: bool = True,
+    e: ElementalEmitter,
+    reduction: Reduction,
+    inits: Sequence[Value],
+    extents: Sequence[int],
+    element: Any,
+    depth: int,
+    may_vectorize: bool = True,
 ) -> list[Value]:
     """Loops over `extents` at `depth`, reducing `element(indices) -> list[Value]` (parts, widened).
 
@@ -181,7 +194,10 @@ def reduce_over(
     for n, extent in enumerate(extents):
         last = n == len(extents) - 1
         index, carried = b.open_loop(
-            extent, depth=depth if n == 0 else None, inits=carried, may_vectorize=last and may_vectorize
+            extent,
+            depth=depth if n == 0 else None,
+            inits=carried,
+            may_vectorize=last and may_vectorize,
         )
         indices.append(index)
     result = reduction.combine(carried, element(tuple(indices)))
@@ -217,7 +233,9 @@ def _reduce(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
         return reduction.widen([e.value(o, at) for o in operands])
 
     depth = max([_depth(index), e.guard.depth if e.guard else 0, *(v.depth for v in inits)])
-    return finish(reduce_over(e, reduction, inits, [dims[d] for d in sorted(reduced)], element, depth))
+    return finish(
+        reduce_over(e, reduction, inits, [dims[d] for d in sorted(reduced)], element, depth)
+    )
 
 
 @handles(Opcode.REDUCE_WINDOW)
@@ -261,8 +279,8 @@ def _reduce_window(e: ElementalEmitter, node: Instruction, index: Indices) -> El
 def window_position(
     e: ElementalEmitter, output: Index, offset: Index, window: Any, size: int
 ) -> tuple[Index, Value | bool]:
-    """Where output position `output` and window offset `offset` read an operand dimension of `size`, and whether
-    that is an element (not padding, not a hole of the dilation)."""
+    """Where output position `output` and window offset `offset` read an operand dimension of
+    `size`, and whether that is an element (not padding, not a hole of the dilation)."""
     if window.reversal:
         offset = constant(window.size - 1) - offset
     at = output * window.stride + offset * window.window_dilation - window.padding_low
@@ -366,10 +384,15 @@ def _convolution(e: ElementalEmitter, node: Instruction, index: Indices) -> Elem
 
 
 def _sum_of_products(
-    e: ElementalEmitter, node: Instruction, extents: Sequence[int], depth: int, pair: Any,
+    e: ElementalEmitter,
+    node: Instruction,
+    extents: Sequence[int],
+    depth: int,
+    pair: Any,
     guards: list | None,
 ) -> Element:
-    """sum over the extents of lhs * rhs; products and sums of narrow floats and of f32 are in f32."""
+    """sum over the extents of lhs * rhs; products and sums of narrow floats and of f32 are in
+    f32."""
     b = e.builder
     type = node.shape.element_type
     complex_type = type.is_complex
@@ -388,7 +411,10 @@ def _sum_of_products(
     indices = []
     for k, extent in enumerate(extents):
         index, carries = b.open_loop(
-            extent, depth=depth if k == 0 else None, inits=carries, may_vectorize=k == len(extents) - 1
+            extent,
+            depth=depth if k == 0 else None,
+            inits=carries,
+            may_vectorize=k == len(extents) - 1,
         )
         indices.append(index)
 
@@ -402,7 +428,8 @@ def _sum_of_products(
         x = [convert(v) for v in parts(found[0])]
         y = [convert(v) for v in parts(found[1])]
         terms = _product(b, carried, x, y) if complex_type else [_times(b, carried, x[0], y[0])]
-        # Outside the window the left factor was read as 0, and 0 * inf would be nan: leave the term out.
+        # Outside the window the left factor was read as 0, and 0 * inf would be nan: leave the term
+        # out.
         guard = guards[0] if guards else None
         results = []
         for acc, term in zip(carries, terms):

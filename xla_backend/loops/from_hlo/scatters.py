@@ -1,4 +1,5 @@
-"""Nests that write to computed places: dynamic-update-slice in place, scatter, select-and-scatter."""
+"""Nests that write to computed places: dynamic-update-slice in place, scatter,
+select-and-scatter."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ P = PrimitiveType
 
 
 def fill_from(e: ElementalEmitter, source: Instruction, output: Buffer, number: int) -> None:
-    """Make `output` start as `source`: by sharing or copying its buffer if it is an operand, else by computing it."""
+    """Make `output` start as `source`: by sharing or copying its buffer if it is an operand, else
+    by computing it."""
     leaf = e.leaves.get(source)
     if leaf is not None:
         e.builder.kernel.in_place[number] = leaf.number
@@ -46,10 +48,15 @@ def update_slice_nest(e: ElementalEmitter, node: Instruction, output: Buffer, nu
 def scatter_nest(
     e: ElementalEmitter, node: Instruction, outputs: Sequence[Buffer], numbers: Sequence[int]
 ) -> None:
-    """Scatter: one update window after another, in index order; a window that does not fit is dropped."""
+    """Scatter: one update window after another, in index order; a window that does not fit is
+    dropped."""
     b = e.builder
     count = len(node.operands) // 2
-    inputs, indices, updates = node.operands[:count], node.operands[count], node.operands[count + 1 :]
+    inputs, indices, updates = (
+        node.operands[:count],
+        node.operands[count],
+        node.operands[count + 1 :],
+    )
     for source, output, number in zip(inputs, outputs, numbers):
         fill_from(e, source, output, number)
     dims = updates[0].shape.dimensions
@@ -96,8 +103,14 @@ def scatter_nest(
 
 
 def _combine_into(
-    e: ElementalEmitter, node: Instruction, outputs: Sequence[Buffer], updates: Sequence[Instruction],
-    at: tuple[Index, ...], target: Sequence[Index], dims: Sequence[int], guard: Value | None,
+    e: ElementalEmitter,
+    node: Instruction,
+    outputs: Sequence[Buffer],
+    updates: Sequence[Instruction],
+    at: tuple[Index, ...],
+    target: Sequence[Index],
+    dims: Sequence[int],
+    guard: Value | None,
 ) -> None:
     linear = linearize(target, dims)
     new = [e.value(u, at) for u in updates]
@@ -113,7 +126,8 @@ def _combine_into(
 
 
 def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buffer) -> None:
-    """For each source element: find the selected element of its window, then combine the source into that place."""
+    """For each source element: find the selected element of its window, then combine the source
+    into that place."""
     b = e.builder
     operand, source, start = node.operands
     select, scatter = node.called
@@ -130,7 +144,8 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     windows = node.attributes.window  # type: ignore[attr-defined]
     trivial = [d for d, w in enumerate(windows) if w.size == 1 and w.stride == 1]
     order = [d for d in range(len(dims)) if d not in trivial]
-    # Dimensions without a window never collide: outermost, but the minor one goes innermost, as vector axis.
+    # Dimensions without a window never collide: outermost, but the minor one goes innermost, as
+    # vector axis.
     minor = len(dims) - 1
     outer = [d for d in trivial if d != minor]
     inner = [minor] if minor in trivial else []
@@ -180,8 +195,10 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     assert b.depth == depth
     found, place = results[0], results[1]
     place = b.compute(
-        Opcode.CLAMP, place_type,
-        (b.constant(place_type, 0), place, b.constant(place_type, total - 1)), bounds=(0, total - 1),
+        Opcode.CLAMP,
+        place_type,
+        (b.constant(place_type, 0), place, b.constant(place_type, total - 1)),
+        bounds=(0, total - 1),
     )
     target = Index.of(place)
     new = e.value(source, tuple(at))

@@ -1,4 +1,5 @@
-"""Element rules of the operations that only move elements: broadcast, reshape, transpose, slice, pad, ..."""
+"""Element rules of the operations that only move elements: broadcast, reshape, transpose, slice,
+pad, ..."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from xla_backend.loops.from_hlo.elemental import Element, ElementalEmitter, Indi
 from xla_backend.loops.index import Index, constant, delinearize, linearize
 from xla_backend.loops.ir import Value
 
-_SHIFT_TYPES = {8: PrimitiveType.U8, 16: PrimitiveType.U16, 32: PrimitiveType.U32, 64: PrimitiveType.U64}
+_SHIFT_TYPES = {
+    8: PrimitiveType.U8,
+    16: PrimitiveType.U16,
+    32: PrimitiveType.U32,
+    64: PrimitiveType.U64,
+}
 
 
 @handles(Opcode.BROADCAST)
@@ -151,7 +157,8 @@ def _get_dimension_size(e: ElementalEmitter, node: Instruction, index: Indices) 
 
 @handles(Opcode.BITCAST_CONVERT)
 def _bitcast_convert_resized(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    """bitcast-convert between element types of different widths: the narrow side has one more dimension."""
+    """bitcast-convert between element types of different widths: the narrow side has one more
+    dimension."""
     operand = node.operands[0]
     b = e.builder
     wide_bits = operand.shape.element_type.bits

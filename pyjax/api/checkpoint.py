@@ -1,0 +1,336 @@
+"""checkpoint (remat): recompute intermediate values in the backward pass instead of storing them.
+
+Layer: api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.api.checkpoint_policies import Policy, name_p
+from pyjax.api.flat import FlatFunction, check_arrays, check_callable, normalize_argnums, wraps
+from pyjax.api.jit_primitive import jit_p
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.effects import Effects
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
+from pyjax.core.trace import Tracer
+from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
+from pyjax.interpreters import ad, batching
+from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.partial_eval import (
+    PartialTrace,
+    convert_constvars_jaxpr,
+    dce_jaxpr,
+    jaxpr_cache,
+    partial_eval_jaxpr,
+    trace_to_jaxpr,
+)
+from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.tangents import Zero
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+
+
+def checkpoint(
+    fun: Callable[..., Any],
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: int | Sequence[int] = (),
+    concrete: bool = False,
+) -> Callable[..., Any]:
+    """Make a function recompute its intermediate values when it is differentiated in reverse mode.
+
+    Args:
+      fun: function of pytrees of arrays.
+      prevent_cse: keep the compiler from merging the recomputation with the forward pass; set False
+        under lax.scan, where it cannot happen.
+      policy: which values to save all the same, see `checkpoint_policies`; None saves nothing.
+      static_argnums: positional arguments that are not arrays.
+      concrete: no longer supported, as in JAX.
+    Returns:
+      A function with the same values and derivatives.
+
+    >>> import pyjax.numpy as jnp
+    >>> from pyjax.api.grad import grad
+    >>> round(float(grad(checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)), 4)
+    0.3601
+    """
+    check_callable(fun)
+    if concrete:
+        raise NotImplementedError(
+            "The 'concrete' option to jax.checkpoint has been deprecated and is now a no-op in JAX. "
+            "Use static_argnums, and jax.ensure_compile_time_eval for computations on them."
+        )
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    doc = "Version of the function that recomputes its intermediate values in the backward pass."
+
+    @wraps(fun, "", doc)
+    def fun_remat(*args: Any, **kwargs: Any) -> Any:
+        fixed = normalize_argnums(static, len(args), "checkpoint") if static else ()
+        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
+
+        def of_dynamic(*xs: Any, **kw: Any) -> Any:
+            values = iter(xs)
+            return fun(*[x if i in fixed else next(values) for i, x in enumerate(args)], **kw)
+
+        check_arrays("checkpoint", (dynamic, kwargs))
+        leaves, in_tree = tree_flatten((dynamic, kwargs))
+        flat = FlatFunction(of_dynamic, in_tree, kwargs=True)
+        debug = debug_info("checkpoint", fun, in_tree, fixed)
+        closed, _ = trace_to_jaxpr(flat, [abstractify(x) for x in leaves], debug=debug)
+        consts: list[Any] = []
+        if any(isinstance(c, Tracer) for c in closed.consts):
+            consts = closed.consts
+            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
+        outs = remat_p.bind(*consts, *leaves, **_params(closed, prevent_cse, False, policy))
+        assert flat.out_tree is not None
+        return tree_unflatten(flat.out_tree, outs)
+
+    return fun_remat
+
+
+remat = checkpoint
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """`x` itself, named for policies such as `save_only_these_names`."""
+    return tree_map(lambda leaf: name_p.bind1(leaf, name=name), x)
+
+
+def _params(
+    jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Policy | None
+) -> dict[str, Any]:
+    return {
+        "jaxpr": jaxpr,
+        "prevent_cse": prevent_cse,
+        "differentiated": differentiated,
+        "policy": policy,
+    }
+
+
+def _abstract_eval(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return list(jaxpr.out_avals)
+
+
+def _effects(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Effects:
+    return jaxpr.effects
+
+
+def _impl(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return jaxpr.eval(*args)
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    new, nonzero_out = ad.jvp_jaxpr(jaxpr, [type(t) is not Zero for t in tangents])
+    dense = [t for t in tangents if type(t) is not Zero]
+    outs = remat_p.bind(*primals, *dense, jaxpr=new, **params)
+    n = len(jaxpr.out_avals)
+    found = iter(outs[n:])
+    return outs[:n], [
+        next(found) if nz else Zero(a.to_tangent_aval())
+        for nz, a in zip(nonzero_out, jaxpr.out_avals)
+    ]
+
+
+# -- partial evaluation: where saving is decided -----------------------------------------------------
+
+
+class _Plan:
+    """How a checkpointed jaxpr is split.
+
+    Attributes:
+      forward: known inputs -> known outputs + saved values.
+      staged: needed known inputs + saved values + unknown inputs -> unknown outputs; recomputes.
+      needed: which known inputs `staged` reads.
+      unknown_out: per output.
+    """
+
+    def __init__(
+        self,
+        forward: ClosedJaxpr,
+        staged: ClosedJaxpr,
+        needed: list[bool],
+        unknown_out: list[bool],
+    ) -> None:
+        self.forward = forward
+        self.staged = staged
+        self.needed = needed
+        self.unknown_out = unknown_out
+
+
+@jaxpr_cache
+def _plan(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...], policy: Policy | None) -> _Plan:
+    known, staged, unknown_out, _ = partial_eval_jaxpr(jaxpr, unknown_in, False)
+    if policy is not None:
+        known = _inline_calls(known)
+    num_known = sum(not u for u in unknown_out)
+    residuals = known.jaxpr.outvars[num_known:]
+    saved = _saved_variables(known.jaxpr, residuals, policy)
+    forward = known.jaxpr.replace(outvars=[*known.jaxpr.outvars[:num_known], *saved])
+    forward, _ = dce_jaxpr(forward, [True] * len(forward.outvars), True)
+    # Recomputation: the known program with saved values as inputs.
+    recompute = Jaxpr(
+        known.jaxpr.constvars,
+        [*known.jaxpr.invars, *saved],
+        residuals,
+        [e for e in known.jaxpr.eqns if not any(v in saved for v in e.outvars)],
+        None,
+        known.jaxpr.debug_info,
+    )
+    recompute, used = dce_jaxpr(recompute, [True] * len(residuals))
+    needed = used[: len(known.jaxpr.invars)]
+    num_inputs = sum(used)
+    num_saved_used = sum(used[len(known.jaxpr.invars) :])
+    assert num_saved_used == len(saved)
+
+    def recompute_then_staged(*args: Any) -> list[Any]:
+        values = eval_jaxpr(recompute, known.consts, *args[:num_inputs])
+        return eval_jaxpr(staged.jaxpr, staged.consts, *values, *args[num_inputs:])
+
+    avals = [v.aval for v in recompute.invars]
+    avals += [v.aval for v, u in zip(jaxpr.jaxpr.invars, unknown_in) if u]
+    whole, _ = trace_to_jaxpr(recompute_then_staged, avals, debug=jaxpr.jaxpr.debug_info)
+    return _Plan(ClosedJaxpr(forward, known.consts), whole, needed, unknown_out)
+
+
+def _saved_variables(jaxpr: Jaxpr, residuals: list[Any], policy: Policy | None) -> list[Var]:
+    """Variables to store in the forward pass: saveable ones that the residuals are computed from."""
+    needed: set[Var] = {v for v in residuals if type(v) is not Literal}
+    saved: list[Var] = []
+    for eqn in reversed(jaxpr.eqns):
+        if not any(v in needed for v in eqn.outvars):
+            continue
+        if policy is not None and policy(
+            eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params
+        ):
+            saved.extend(v for v in eqn.outvars if v in needed)
+        else:
+            needed.update(a for a in eqn.invars if type(a) is not Literal)
+    return saved[::-1]
+
+
+def _inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Splice in the bodies of jit equations, so that policies see their operations."""
+    if not any(e.primitive is jit_p for e in closed.eqns):
+        return closed
+
+    def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+        env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+        env.update(zip(jaxpr.invars, args))
+        for eqn in jaxpr.eqns:
+            values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
+            if eqn.primitive is jit_p:
+                inner = eqn.params["jaxpr"]
+                outs = evaluate(inner.jaxpr, inner.consts, values)
+            else:
+                outs = bind_eqn(eqn, values)
+            env.update(zip(eqn.outvars, outs))
+        return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+    new, _ = trace_to_jaxpr(
+        lambda *xs: evaluate(closed.jaxpr, closed.consts, xs),
+        closed.in_avals,
+        debug=closed.jaxpr.debug_info,
+    )
+    return new
+
+
+def _partial_eval(
+    trace: PartialTrace,
+    args: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    prevent_cse: bool,
+    differentiated: bool,
+    policy: Policy | None,
+) -> list[Any]:
+    unknown_in = tuple(map(trace.is_unknown, args))
+    plan = _plan(jaxpr, unknown_in, policy)
+    known_args = [x for x, u in zip(args, unknown_in) if not u]
+    results = plan.forward.eval(*known_args)
+    num_known = sum(not u for u in plan.unknown_out)
+    known_outs, saved = iter(results[:num_known]), results[num_known:]
+    inputs = [x for x, n in zip(known_args, plan.needed) if n]
+    inputs += saved
+    inputs += [x for x, u in zip(args, unknown_in) if u]
+    params = _params(plan.staged, prevent_cse, True, policy)
+    unknown_outs = iter(
+        trace.emit(remat_p, inputs, plan.staged.out_avals, params, plan.staged.effects)
+    )
+    return [next(unknown_outs) if u else next(known_outs) for u in plan.unknown_out]
+
+
+# -- the other rules ------------------------------------------------------------------------------
+
+
+def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
+    linear = [ad.is_undefined_primal(x) for x in args]
+    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, [type(ct) is not Zero for ct in cts])
+    values = [x for x, lin in zip(args, linear) if not lin]
+    dense = [ct for ct in cts if type(ct) is not Zero]
+    found = iter(remat_p.bind(*values, *dense, jaxpr=new, **params))
+    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
+    return [next(linear_cts) if lin else None for lin in linear]
+
+
+def _batching(
+    axis_size: int, args: Sequence[Any], dims: Sequence[Any], *, jaxpr: ClosedJaxpr, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    moved = [x if d is None else batching.move_bdim(x, d, 0) for x, d in zip(args, dims)]
+    new, batched = batching.batch_jaxpr(jaxpr, axis_size, [d is not None for d in dims])
+    outs = remat_p.bind(*moved, jaxpr=new, **params)
+    return outs, [0 if b else None for b in batched]
+
+
+@jaxpr_cache
+def _dce_closed(jaxpr: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    new, used_inputs = dce_jaxpr(jaxpr.jaxpr, used)
+    return ClosedJaxpr(new, jaxpr.consts), used_inputs
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    closed, used_inputs = _dce_closed(eqn.params["jaxpr"], tuple(used_outputs))
+    new = eqn.replace(
+        invars=[v for v, used in zip(eqn.invars, used_inputs) if used],
+        outvars=[v for v, used in zip(eqn.outvars, used_outputs) if used],
+        params={**eqn.params, "jaxpr": closed},
+        effects=closed.effects,
+    )
+    return used_inputs, new
+
+
+def _lowering(
+    ctx: LoweringContext,
+    *operands: Instruction,
+    jaxpr: ClosedJaxpr,
+    prevent_cse: bool,
+    differentiated: bool,
+    **_: Any,
+) -> list[Instruction]:
+    inputs = list(operands)
+    if differentiated and prevent_cse and inputs:
+        builder = ctx.builder
+        packed = builder.tuple(inputs)
+        barrier = builder.add(Opcode.OPT_BARRIER, (packed,), shape=packed.shape)
+        inputs = [builder.get_tuple_element(barrier, i) for i in range(len(inputs))]
+    return ctx.inline_jaxpr(jaxpr, *inputs)
+
+
+remat_p = define_primitive(
+    "remat2",
+    abstract_eval=_abstract_eval,
+    jvp=FullJvp(_jvp),
+    transpose=_transpose,
+    batching=_batching,
+    lowering=_lowering,
+    partial_eval=_partial_eval,
+    dce=_dce,
+    effects=_effects,
+    impl=_impl,
+)
+remat_p.multiple_results = True

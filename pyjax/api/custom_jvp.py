@@ -1,0 +1,345 @@
+"""custom_jvp: functions with a user's own forward-mode rule. Layer: api."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.api.flat import check_arrays, wraps
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.effects import Effects
+from pyjax.core.errors import four_parts
+from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
+from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.trace import Tracer, state
+from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from pyjax.interpreters import ad
+from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.staging import StagingTrace
+from pyjax.interpreters.tangents import Zero
+from xla_backend.hlo.instruction import Instruction
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, as user rules with symbolic_zeros=True see it."""
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+class custom_jvp:
+    """Give a function its own rule for forward-mode (and so reverse-mode) differentiation.
+
+    Args:
+      fun: function of pytrees of arrays.
+      nondiff_argnums: positions of arguments that are not differentiated, such as functions; they are
+        passed to the rule first.
+      nondiff_argnames: the same by name.
+
+    >>> import pyjax.numpy as jnp
+    >>> @custom_jvp
+    ... def f(x):
+    ...     return jnp.sin(x)
+    >>> @f.defjvp
+    ... def f_jvp(primals, tangents):
+    ...     return f(*primals), 2.0 * tangents[0]
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        wraps(fun)(self)
+        self.fun = fun
+        self.nondiff_argnums = _with_names(fun, nondiff_argnums, nondiff_argnames)
+        self.jvp: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set the rule: `jvp(*nondiff_args, primals, tangents) -> (output, tangent of output)`.
+
+        With `symbolic_zeros`, zero tangents come as SymbolicZero objects.
+        """
+        self.jvp = jvp
+        self.symbolic_zeros = symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Set one rule per argument: `rule(tangent, output, *primals) -> tangent`; None: zero."""
+        if self.nondiff_argnums:
+            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            out = self(*primals)
+            terms = [rule(t, out, *primals) for rule, t in zip(jvps, tangents) if rule is not None]
+            if not terms:
+                return out, tree_map(lambda x: ad.zero_tangent_array(abstractify(x)), out)
+            total = terms[0]
+            for term in terms[1:]:
+                total = tree_map(ad.add_jaxvals, total, term)
+            return out, total
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = function_name(self.fun)
+        if self.jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
+        args = resolve_kwargs(self.fun, args, kwargs)
+        dynamic_positions = [i for i in range(len(args)) if i not in self.nondiff_argnums]
+        nondiff = [args[i] for i in self.nondiff_argnums if i < len(args)]
+        dynamic = tuple(args[i] for i in dynamic_positions)
+        check_arrays(f"custom_jvp function {name}", dynamic)
+        leaves, in_tree = tree_flatten(dynamic)
+        jvp_rule = self.jvp
+        fun = self.fun
+        out_trees: list[PyTreeDef] = []
+
+        def flat_fun(*flat: Any) -> list[Any]:
+            full = list(args)
+            for i, x in zip(dynamic_positions, tree_unflatten(in_tree, flat)):
+                full[i] = x
+            outs, tree = tree_flatten(fun(*full))
+            out_trees.append(tree)
+            return outs
+
+        def flat_jvp(*flat: Any) -> list[Any]:
+            n = len(flat) // 2
+            primals = tree_unflatten(in_tree, flat[:n])
+            tangents = tree_unflatten(in_tree, [_symbolic(t) for t in flat[n:]])
+            result = jvp_rule(*nondiff, primals, tangents)
+            return _check_jvp_output(name, jvp_rule, result, out_trees)
+
+        # Passed beside the primitive's parameters; see process_custom_jvp_call of each trace.
+        params = {
+            "name": name,
+            "symbolic_zeros": self.symbolic_zeros,
+            "stage": _stage,
+            "jvp_name": function_name(jvp_rule),
+        }
+        outs = state.trace.process_custom_jvp_call(
+            custom_jvp_call_p, flat_fun, flat_jvp, leaves, params
+        )
+        return tree_unflatten(out_trees[0], outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            return self(instance, *args, **kwargs)
+
+        return bound
+
+
+def _with_names(
+    fun: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str]
+) -> tuple[int, ...]:
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    if argnames:
+        names = [argnames] if isinstance(argnames, str) else list(argnames)
+        parameters = list(inspect.signature(fun).parameters)
+        numbers += [parameters.index(n) for n in names]
+    return tuple(sorted(set(numbers)))
+
+
+def resolve_kwargs(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Positional form of a call: keywords and defaults in their places.
+
+    Raises:
+      TypeError: the call does not fit, or uses keyword-only arguments.
+    """
+    if not kwargs and not _has_defaults(fun):
+        return args
+    try:
+        signature = inspect.signature(fun)
+    except (ValueError, TypeError):
+        if kwargs:
+            raise TypeError(f"{function_name(fun)} takes no keyword arguments") from None
+        return args
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(
+            f"keyword arguments could not be resolved to positions: {sorted(bound.kwargs)} of "
+            f"{function_name(fun)}. Custom derivative rules need positional arguments."
+        )
+    return bound.args
+
+
+def _has_defaults(fun: Callable[..., Any]) -> bool:
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return not hasattr(fun, "__code__") or bool(getattr(fun, "__defaults__", None))
+
+
+def _symbolic(t: Any) -> Any:
+    return SymbolicZero(t.aval) if type(t) is Zero else t
+
+
+def _check_jvp_output(
+    name: str, rule: Callable[..., Any], result: Any, out_trees: list[PyTreeDef]
+) -> list[Any]:
+    rule_name = function_name(rule)
+    if not isinstance(result, (list, tuple)) or len(result) != 2:
+        raise TypeError(
+            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple of "
+            f"length two) representing primal and tangent outputs, but got {result!r:.80}."
+        )
+    outs, out_tree = tree_flatten(result[0])
+    tangents, tangent_tree = tree_flatten(
+        result[1], is_leaf=lambda x: isinstance(x, SymbolicZero)
+    )
+    if out_tree != tangent_tree:
+        raise TypeError(
+            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent outputs "
+            f"with equal container (pytree) structures, but got {out_tree} and {tangent_tree} "
+            "respectively."
+        )
+    if out_trees and out_trees[0] != out_tree:
+        raise TypeError(
+            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple of "
+            "length two) where the first element represents the primal output (equal in value to the "
+            f"output of the custom_jvp-decorated function {name}, and in particular of the same "
+            f"container/pytree structure), but instead the JVP rule output's first element had "
+            f"container/pytree structure {out_tree} while {name} returns {out_trees[0]}."
+        )
+    out_trees.append(out_tree)
+    fixed = []
+    for p, t in zip(outs, tangents):
+        fixed.append(_check_tangent(name, rule_name, p, t))
+    return outs + fixed
+
+
+def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
+    aval = abstractify(primal)
+    expected = aval.to_tangent_aval()
+    if isinstance(tangent, SymbolicZero):
+        return ad.zero_tangent_array(aval)
+    got = abstractify(tangent)
+    if got.shape == expected.shape and got.dtype == expected.dtype:
+        return tangent
+    raise TypeError(
+        four_parts(
+            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent outputs "
+            "with corresponding shapes and dtypes: primal "
+            f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
+            f"{expected.str_short()}.",
+            user_frame(),
+        )
+    )
+
+
+# -- the primitive --------------------------------------------------------------------------------
+
+
+def _stage(
+    trace: StagingTrace, fun: Callable, jvp: Callable, args: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """Record a call: the function as a jaxpr, the rule as the Python function it is."""
+    avals = [abstractify(x) for x in args]
+    closed, out_avals = trace_to_jaxpr(fun, avals, debug=debug_info("custom_jvp", fun))
+    # Tracers that the function closes over become operands that come first.
+    outer = [c for c in closed.consts if isinstance(c, Tracer)]
+    consts: list[Any] = []
+    if outer:
+        consts = closed.consts
+        closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
+    rule = _NamedRule(jvp, params["jvp_name"])
+    atoms = [trace.to_atom(x) for x in (*consts, *args)]
+    eqn_params = {
+        "name": params["name"],
+        "call_jaxpr": closed,
+        "jvp": rule,
+        "num_consts": len(consts),
+        "symbolic_zeros": params["symbolic_zeros"],
+    }
+    return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
+
+
+class _NamedRule:
+    """A flat rule in the parameters of an equation, printed by the user's name for it."""
+
+    def __init__(self, rule: Callable[..., list[Any]], name: str) -> None:
+        self.rule = rule
+        self.__name__ = name
+
+    def __call__(self, *args: Any) -> list[Any]:
+        return self.rule(*args)
+
+
+def _rebind(
+    *args: Any, name: str, call_jaxpr: ClosedJaxpr, jvp: _NamedRule, num_consts: int, symbolic_zeros: bool
+) -> list[Any]:
+    """Evaluate a recorded call under the current trace, with its rule alive."""
+    consts, primals = args[:num_consts], args[num_consts:]
+
+    def fun(*xs: Any) -> list[Any]:
+        return call_jaxpr.eval(*consts, *xs)
+
+    params = {
+        "name": name,
+        "symbolic_zeros": symbolic_zeros,
+        "stage": _stage,
+        "jvp_name": jvp.__name__,
+    }
+    return state.trace.process_custom_jvp_call(custom_jvp_call_p, fun, jvp.rule, primals, params)
+
+
+def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return list(call_jaxpr.out_avals)
+
+
+def _effects(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Effects:
+    return call_jaxpr.effects
+
+
+def _lowering(
+    ctx: LoweringContext, *operands: Instruction, call_jaxpr: ClosedJaxpr, **_: Any
+) -> list[Instruction]:
+    return ctx.inline_jaxpr(call_jaxpr, *operands)
+
+
+def _jvp_of_equation(primals: Any, tangents: Any, **params: Any) -> Any:
+    raise AssertionError("custom_jvp_call is bound through process_custom_jvp_call")
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    if not any(used_outputs) and not eqn.effects:
+        return [False] * len(eqn.invars), None
+    return [True] * len(eqn.invars), eqn
+
+
+custom_jvp_call_p = define_primitive(
+    "custom_jvp_call",
+    abstract_eval=_abstract_eval,
+    jvp=FullJvp(_jvp_of_equation),
+    transpose=Unsupported("the function is not linear; its jvp rule must be made of linear operations"),
+    batching=Unsupported("it is bound through process_custom_jvp_call"),
+    lowering=_lowering,
+    dce=_dce,
+    effects=_effects,
+)
+custom_jvp_call_p.multiple_results = True
+eval_rules[custom_jvp_call_p] = _rebind
+
+__all__ = ["SymbolicZero", "custom_jvp", "custom_jvp_call_p", "resolve_kwargs"]

@@ -1,0 +1,472 @@
+"""custom_vjp: functions with a user's own reverse-mode rule. Layer: api."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax.api.custom_jvp import SymbolicZero, resolve_kwargs
+from pyjax.api.flat import check_arrays, wraps
+from pyjax.core import dtypes
+from pyjax.core.avals import abstractify
+from pyjax.core.debug_info import debug_info
+from pyjax.core.effects import Effects
+from pyjax.core.errors import four_parts
+from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
+from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.trace import Tracer, state
+from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from pyjax.interpreters import ad
+from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.staging import StagingTrace
+from pyjax.interpreters.tangents import Zero
+from xla_backend.hlo.instruction import Instruction
+
+
+class CustomVJPPrimal:
+    """What `fwd` sees of an argument with symbolic_zeros=True.
+
+    Attributes:
+      value: the argument; perturbed: whether it is differentiated.
+    """
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value = value
+        self.perturbed = perturbed
+
+
+class custom_vjp:
+    """Give a function its own rule for reverse-mode differentiation.
+
+    Args:
+      fun: function of pytrees of arrays.
+      nondiff_argnums: positions of arguments that are not differentiated; `bwd` gets them first.
+      nondiff_argnames: the same by name.
+
+    >>> import pyjax.numpy as jnp
+    >>> @custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, -1, 1),))
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        wraps(fun)(self)
+        self.fun = fun
+        numbers = [nondiff_argnums] if isinstance(nondiff_argnums, int) else list(nondiff_argnums)
+        if nondiff_argnames:
+            parameters = list(fun.__code__.co_varnames)
+            numbers += [parameters.index(n) for n in nondiff_argnames]
+        self.nondiff_argnums = tuple(sorted(set(numbers)))
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+        self.optimize_remat = False
+
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Set the rules.
+
+        Args:
+          fwd: takes the arguments of the function; returns (output, residuals).
+          bwd: `bwd(*nondiff_args, residuals, cotangent)` returns a tuple with one cotangent (or None for
+            zero) per differentiable argument.
+          symbolic_zeros: `fwd` gets CustomVJPPrimal objects, `bwd` SymbolicZero cotangents.
+          optimize_remat: accepted; programs are the same.
+        """
+        self.fwd = fwd
+        self.bwd = bwd
+        self.symbolic_zeros = symbolic_zeros
+        self.optimize_remat = optimize_remat
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = function_name(self.fun)
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+        args = resolve_kwargs(self.fun, args, kwargs)
+        positions = [i for i in range(len(args)) if i not in self.nondiff_argnums]
+        for i in self.nondiff_argnums:
+            if i < len(args):
+                _check_nondiff(name, args[i])
+        nondiff = [args[i] for i in self.nondiff_argnums if i < len(args)]
+        dynamic = tuple(args[i] for i in positions)
+        check_arrays(f"custom_vjp function {name}", dynamic)
+        leaves, in_tree = tree_flatten(dynamic)
+        call = _Call(self, name, args, positions, nondiff, in_tree)
+        params = {
+            "name": name,
+            "symbolic_zeros": self.symbolic_zeros,
+            "stage": _stage,
+            "jvp_of_vjp": _jvp_of_vjp,
+            "fwd_name": function_name(self.fwd),
+            "bwd_name": function_name(self.bwd),
+            "num_outs": lambda: call.num_outs,
+            "set_perturbed": call.set_perturbed,
+        }
+        outs = state.trace.process_custom_vjp_call(
+            custom_vjp_call_p, call.flat_fun, call.flat_fwd, call.flat_bwd, leaves, params
+        )
+        return tree_unflatten(call.out_trees[0], outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            return self(instance, *args, **kwargs)
+
+        return bound
+
+
+def _check_nondiff(name: str, arg: Any) -> None:
+    if any(isinstance(leaf, Tracer) for leaf in tree_flatten(arg)[0]):
+        raise TypeError(
+            four_parts(
+                f"Found a JAX Tracer object passed as an argument to a custom_vjp function {name} in a "
+                "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be passed "
+                "as non-differentiable arguments to custom_vjp functions; instead, nondiff_argnums should "
+                "only be used for arguments that can't be or contain JAX tracers.",
+                user_frame(),
+                None,
+                "Make it a differentiable argument and return None for its cotangent in bwd.",
+            )
+        )
+
+
+class _Call:
+    """The three functions of one call, flat; remembers structures between them."""
+
+    def __init__(
+        self,
+        rule: custom_vjp,
+        name: str,
+        args: tuple[Any, ...],
+        positions: list[int],
+        nondiff: list[Any],
+        in_tree: PyTreeDef,
+    ) -> None:
+        self._rule = rule
+        self._name = name
+        self._args = args
+        self._positions = positions
+        self._nondiff = nondiff
+        self._in_tree = in_tree
+        self.out_trees: list[PyTreeDef] = []
+        self._residual_tree: PyTreeDef | None = None
+        self._in_avals: list[Any] = []
+        self._perturbed: Sequence[bool] = ()
+        self.num_outs = 0
+
+    def set_perturbed(self, perturbed: Sequence[bool]) -> None:
+        """Which flat arguments the next call of `flat_fwd` differentiates (symbolic_zeros only)."""
+        self._perturbed = perturbed
+
+    def _full(self, flat: Sequence[Any]) -> list[Any]:
+        full = list(self._args)
+        for i, x in zip(self._positions, tree_unflatten(self._in_tree, flat)):
+            full[i] = x
+        return full
+
+    def flat_fun(self, *flat: Any) -> list[Any]:
+        outs, tree = tree_flatten(self._rule.fun(*self._full(flat)))
+        self.out_trees.append(tree)
+        return outs
+
+    def flat_fwd(self, *flat: Any) -> list[Any]:
+        """Residuals and outputs, as one list: outputs first."""
+        self._in_avals = [abstractify(x) for x in flat]
+        assert self._rule.fwd is not None
+        if self._rule.symbolic_zeros:
+            flat = tuple(CustomVJPPrimal(x, d) for x, d in zip(flat, self._perturbed))
+        fwd_name = function_name(self._rule.fwd)
+        result = self._rule.fwd(*self._full(flat))
+        if not isinstance(result, (list, tuple)) or len(result) != 2:
+            raise TypeError(
+                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair (list or "
+                "tuple of length two) where the first element represents the primal output (equal to "
+                f"those of the custom_vjp-decorated function {self._name}) and the second element "
+                f"represents residuals (i.e. values stored from the forward pass for use on the backward "
+                f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}."
+            )
+        outs, tree = tree_flatten(result[0])
+        if self.out_trees and self.out_trees[0] != tree:
+            raise TypeError(
+                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair whose first "
+                "element has the same container (pytree) structure as the primal output, but it had "
+                f"{tree}, and {self._name} returns {self.out_trees[0]}."
+            )
+        self.out_trees.append(tree)
+        residuals, self._residual_tree = tree_flatten(result[1])
+        self.num_outs = len(outs)
+        return outs + residuals
+
+    def flat_bwd(self, *flat: Any) -> list[Any]:
+        """From residuals and cotangents to cotangents of all flat arguments."""
+        assert self._residual_tree is not None and self._rule.bwd is not None
+        n = self._residual_tree.num_leaves
+        residuals = tree_unflatten(self._residual_tree, flat[:n])
+        cts = tree_unflatten(self.out_trees[0], flat[n:])
+        result = self._rule.bwd(*self._nondiff, residuals, cts)
+        return self._check_bwd_output(result)
+
+    def _check_bwd_output(self, result: Any) -> list[Any]:
+        bwd_name = function_name(self._rule.bwd)
+        example = tree_unflatten(self._in_tree, list(range(self._in_tree.num_leaves)))
+        if isinstance(result, list):
+            result = tuple(result)
+        if not isinstance(result, tuple) or len(result) != len(example):
+            shape = f"a tuple of length {len(result)}" if isinstance(result, tuple) else f"{result!r:.80}"
+            raise TypeError(
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple of length "
+                f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}."
+            )
+        avals = iter(self._in_avals)
+        leaves: list[Any] = []
+        for position, (arg, ct) in enumerate(zip(example, result)):
+            tree = tree_flatten(arg)[1]
+            arg_avals = [next(avals) for _ in range(tree.num_leaves)]
+            leaves += self._argument_cts(bwd_name, position, tree, arg_avals, ct)
+        return leaves
+
+    def _argument_cts(
+        self, bwd_name: str, position: int, tree: PyTreeDef, avals: list[Any], ct: Any
+    ) -> list[Any]:
+        if ct is None or isinstance(ct, (Zero, SymbolicZero)):
+            return [ad.zero_tangent_array(a) for a in avals]
+        example = tree_unflatten(tree, list(range(tree.num_leaves)))
+        paths = [p for p, _ in tree_flatten_with_path(example)[0]]
+        try:
+            found = tree.flatten_up_to(ct)
+        except ValueError as error:
+            raise TypeError(
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output with the "
+                "same container (pytree) structure as the args tuple of the primal function; at argument "
+                f"{position}: {error}"
+            ) from None
+        return [
+            self._leaf_ct(bwd_name, position, path, aval, x)
+            for path, aval, x in zip(paths, avals, found)
+        ]
+
+    def _leaf_ct(self, bwd_name: str, position: int, path: Any, aval: Any, ct: Any) -> Any:
+        if ct is None or isinstance(ct, (Zero, SymbolicZero)):
+            return ad.zero_tangent_array(aval)
+        expected = aval.to_tangent_aval()
+        got = abstractify(ct)
+        if expected.dtype == dtypes.float0:
+            return np.zeros(aval.shape, dtypes.float0)
+        if got.shape == expected.shape and got.dtype == expected.dtype:
+            return ct
+        if options.custom_vjp_disable_shape_check.value:
+            return ct
+        raise ValueError(
+            four_parts(
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output with the "
+                "same shapes and dtypes as the args tuple of the primal function, but at output"
+                f"[{position}]{keystr(path)} the bwd rule produced an output of type "
+                f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
+                user_frame(),
+            )
+        )
+
+
+# -- differentiation ------------------------------------------------------------------------------
+
+
+def _jvp_of_vjp(
+    fwd: Callable[..., list[Any]],
+    bwd: Callable[..., list[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Run fwd; tangents go through `custom_lin`, which only transposition can take apart."""
+    if params["symbolic_zeros"]:
+        params["set_perturbed"]([type(t) is not Zero for t in tangents])
+    results = fwd(*primals)
+    num_outs = params["num_outs"]()
+    outs, residuals = results[:num_outs], results[num_outs:]
+    out_avals = [abstractify(x).to_tangent_aval() for x in outs]
+    dense = [ad.instantiate_zeros(t) for t in tangents]
+    linear = [i for i, t in enumerate(dense) if t.dtype != dtypes.float0]
+    wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
+    out_tangents = iter(
+        custom_lin_p.bind(
+            *residuals,
+            *[dense[i] for i in linear],
+            num_residuals=len(residuals),
+            bwd=bwd,
+            bwd_name=params["bwd_name"],
+            linear=tuple(linear),
+            all_out_avals=tuple(out_avals),
+            out_avals=tuple(out_avals[i] for i in wanted),
+            symbolic_zeros=params["symbolic_zeros"],
+        )
+    )
+    return outs, [
+        next(out_tangents) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals
+    ]
+
+
+def _custom_lin_abstract_eval(*avals: Any, out_avals: tuple[Any, ...], **_: Any) -> list[Any]:
+    return list(out_avals)
+
+
+def _custom_lin_transpose(
+    cts: Sequence[Any],
+    *args: Any,
+    num_residuals: int,
+    bwd: Callable[..., list[Any]],
+    linear: tuple[int, ...],
+    all_out_avals: tuple[Any, ...],
+    symbolic_zeros: bool,
+    **_: Any,
+) -> list[Any]:
+    found = iter(cts)
+    full = [
+        next(found) if a.dtype != dtypes.float0 else Zero(a) for a in all_out_avals
+    ]
+    if symbolic_zeros:
+        dense = [SymbolicZero(ct.aval) if type(ct) is Zero else ct for ct in full]
+    else:
+        dense = [ad.instantiate_zeros(ct) for ct in full]
+    results = bwd(*args[:num_residuals], *dense)
+    return [None] * num_residuals + [results[i] for i in linear]
+
+
+def _no_forward_mode(*args: Any, **params: Any) -> Any:
+    raise TypeError(
+        "can't apply forward-mode differentiation (jvp) to a custom_vjp function."
+        "\n  Its rule only says how cotangents flow back. Use grad, vjp or jacrev, or define the function "
+        "with custom_jvp, which serves both modes."
+    )
+
+
+custom_lin_p = define_primitive(
+    "custom_lin",
+    abstract_eval=_custom_lin_abstract_eval,
+    jvp=FullJvp(_no_forward_mode),
+    transpose=_custom_lin_transpose,
+    batching=_no_forward_mode,
+    lowering=_no_forward_mode,
+    impl=_no_forward_mode,
+)
+custom_lin_p.multiple_results = True
+
+
+# -- the primitive --------------------------------------------------------------------------------
+
+
+class _Rule:
+    """A flat function in the parameters of an equation, printed by the user's name for it."""
+
+    def __init__(
+        self,
+        fun: Callable[..., list[Any]],
+        name: str,
+        set_perturbed: Callable[[Sequence[bool]], None] | None = None,
+    ) -> None:
+        self.fun = fun
+        self.__name__ = name
+        self.set_perturbed = set_perturbed
+
+
+def _stage(
+    trace: StagingTrace, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict[str, Any]
+) -> list[Any]:
+    """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
+    avals = [abstractify(x) for x in args]
+    closed, out_avals = trace_to_jaxpr(fun, avals, debug=debug_info("custom_vjp", fun))
+    consts: list[Any] = []
+    if any(isinstance(c, Tracer) for c in closed.consts):
+        consts = closed.consts
+        closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
+    atoms = [trace.to_atom(x) for x in (*consts, *args)]
+    eqn_params = {
+        "name": params["name"],
+        "call_jaxpr": closed,
+        "fwd": _Rule(fwd, params["fwd_name"], params["set_perturbed"]),
+        "bwd": _Rule(bwd, params["bwd_name"]),
+        "num_consts": len(consts),
+        "symbolic_zeros": params["symbolic_zeros"],
+    }
+    return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
+
+
+def _rebind(
+    *args: Any,
+    name: str,
+    call_jaxpr: ClosedJaxpr,
+    fwd: _Rule,
+    bwd: _Rule,
+    num_consts: int,
+    symbolic_zeros: bool,
+) -> list[Any]:
+    """Evaluate a recorded call under the current trace, with its rules alive."""
+    consts, primals = args[:num_consts], args[num_consts:]
+
+    def fun(*xs: Any) -> list[Any]:
+        return call_jaxpr.eval(*consts, *xs)
+
+    n = len(call_jaxpr.out_avals)
+    params = {
+        "name": name,
+        "symbolic_zeros": symbolic_zeros,
+        "stage": _stage,
+        "jvp_of_vjp": _jvp_of_vjp,
+        "fwd_name": fwd.__name__,
+        "bwd_name": bwd.__name__,
+        "num_outs": lambda: n,
+        "set_perturbed": fwd.set_perturbed,
+    }
+    return state.trace.process_custom_vjp_call(
+        custom_vjp_call_p, fun, fwd.fun, bwd.fun, primals, params
+    )
+
+
+def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return list(call_jaxpr.out_avals)
+
+
+def _effects(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Effects:
+    return call_jaxpr.effects
+
+
+def _lowering(
+    ctx: LoweringContext, *operands: Instruction, call_jaxpr: ClosedJaxpr, **_: Any
+) -> list[Instruction]:
+    return ctx.inline_jaxpr(call_jaxpr, *operands)
+
+
+def _bound_elsewhere(*args: Any, **params: Any) -> Any:
+    raise AssertionError("custom_vjp_call is bound through process_custom_vjp_call")
+
+
+custom_vjp_call_p = define_primitive(
+    "custom_vjp_call",
+    abstract_eval=_abstract_eval,
+    jvp=FullJvp(_bound_elsewhere),
+    transpose=Unsupported("the function is not linear"),
+    batching=Unsupported("it is bound through process_custom_vjp_call"),
+    lowering=_lowering,
+    effects=_effects,
+)
+custom_vjp_call_p.multiple_results = True
+eval_rules[custom_vjp_call_p] = _rebind
+
+__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_vjp", "custom_vjp_call_p"]

@@ -1,0 +1,44 @@
+"""named_scope and named_call: names that appear in the metadata of operations. Layer: api."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pyjax.core.source_info import extend_name_stack, function_name
+
+
+class named_scope:
+    """Context manager and decorator: operations traced inside carry `name` in their HLO metadata.
+
+    >>> with named_scope("attention"):
+    ...     pass
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError("named_scope name argument must be a string.")
+        self._name = name
+        self._stack: list[extend_name_stack] = []
+
+    def __enter__(self) -> None:
+        scope = extend_name_stack(self._name)
+        scope.__enter__()
+        self._stack.append(scope)
+
+    def __exit__(self, *exc: Any) -> None:
+        self._stack.pop().__exit__(*exc)
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fun)
+        def scoped(*args: Any, **kwargs: Any) -> Any:
+            with named_scope(self._name):
+                return fun(*args, **kwargs)
+
+        return scoped
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """`fun` with its operations in a scope named after it (or `name`)."""
+    return named_scope(name if name is not None else function_name(fun))(fun)

@@ -1,0 +1,33 @@
+"""Public exception classes; each docstring explains the error with a bad and a good example."""
+
+from pyjax.core.errors import (
+    ConcretizationTypeError,
+    JAXIndexError,
+    JaxprTypeError,
+    JaxRuntimeError,
+    JAXTypeError,
+    KeyReuseError,
+    NonConcreteBooleanIndexError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    TypePromotionError,
+    UnexpectedTracerError,
+    UnhashableStaticError,
+)
+
+__all__ = [
+    "ConcretizationTypeError",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxRuntimeError",
+    "JaxprTypeError",
+    "KeyReuseError",
+    "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "TypePromotionError",
+    "UnexpectedTracerError",
+    "UnhashableStaticError",
+]

@@ -1,0 +1,219 @@
+"""Tridiagonal systems, rank-one updates of Cholesky factors, and symmetric products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.avals import ShapedArray
+from pyjax.interpreters import ad
+from pyjax.interpreters.hlo import lower_fun
+from pyjax.interpreters.rules import FullJvp, Unsupported
+from pyjax.lax.arithmetic import add, mul, neg
+from pyjax.lax.common import (
+    INEXACT,
+    Array,
+    ArrayLike,
+    aval_of,
+    check_dtype,
+    dtype_of,
+    fail,
+    shape_of,
+)
+from pyjax.lax.linalg_common import (
+    INT32,
+    array_shape,
+    check_matrix,
+    in_lapack_type,
+    lapack_call,
+    leading_batching,
+    matmul,
+    mT,
+    nan_where_failed,
+    rows,
+    triu,
+)
+from pyjax.lax.linalg_solve import cholesky
+from pyjax.lax.nary import define
+from pyjax.lax.shape import expand_dims
+from pyjax.lax.shape_join import pad
+
+# -- tridiagonal_solve -----------------------------------------------------------------------------
+
+
+def _tridiagonal_solve_aval(
+    dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray, *, perturb_singular: bool
+) -> list[ShapedArray]:
+    check_dtype("tridiagonal_solve", d, INEXACT, 1)
+    if not (dl.shape == d.shape == du.shape) or d.shape != b.shape[:-1]:
+        fail(
+            ValueError,
+            "tridiagonal_solve: dl, d and du must have one shape [..., n] and b shape [..., n, k], got "
+            f"{dl.shape}, {d.shape}, {du.shape} and {b.shape}.",
+        )
+    if not (dl.dtype == d.dtype == du.dtype == b.dtype):
+        fail(TypeError, "tridiagonal_solve requires arguments to have the same dtypes.")
+    return [b]
+
+
+def _tridiagonal_solve_lowering(
+    ctx: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool
+) -> Any:
+    if perturb_singular:
+        fail(NotImplementedError, "tridiagonal_solve: perturb_singular is not supported on CPU.")
+    batch = ctx.avals_in[1].shape[:-1]
+    shapes = [dl.shape, d.shape, du.shape, b.shape, array_shape(INT32, batch)]
+    *_, x, info = lapack_call(ctx, "gtsv", (dl, d, du, b), shapes)
+    return nan_where_failed(ctx, info, x)
+
+
+def _shifted(x: Array, by: int, axis: int) -> Array:
+    """Move entries along an axis, filling with zeros: by = 1 puts entry i at i + 1."""
+    n = shape_of(x)[axis]
+    config = [(0, 0, 0)] * len(shape_of(x))
+    config[axis] = (by, -by, 0)
+    return pad(x, np.zeros((), dtype_of(x)), config) if n else x
+
+
+def _times(dl: Array, d: Array, du: Array, x: Array) -> Array:
+    """The tridiagonal matrix times x."""
+    axis = len(shape_of(x)) - 2
+    low = mul(rows(dl, x), _shifted(x, 1, axis))
+    high = mul(rows(du, x), _shifted(x, -1, axis))
+    return add(mul(rows(d, x), x), add(low, high))
+
+
+def _tridiagonal_solve_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], **params: Any
+) -> tuple[list, list]:
+    dl, d, du, b = primals
+    x = tridiagonal_solve_p.bind1(dl, d, du, b, **params)
+    if all(type(t) is ad.Zero for t in tangents):
+        return [x], [ad.Zero(aval_of(x))]
+    t_dl, t_d, t_du, t_b = (ad.instantiate_zeros(t) for t in tangents)
+    right = t_b
+    if any(type(t) is not ad.Zero for t in tangents[:3]):
+        right = add(t_b, neg(_times(t_dl, t_d, t_du, x)))
+    return [x], [tridiagonal_solve_p.bind1(dl, d, du, right, **params)]
+
+
+def _tridiagonal_solve_transpose(
+    cts: Sequence[Any], dl: Any, d: Any, du: Any, b: Any, **params: Any
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [None, None, None, ad.Zero(b.aval)]
+    axis = len(shape_of(d)) - 1
+    out = tridiagonal_solve_p.bind1(_shifted(du, 1, axis), d, _shifted(dl, -1, axis), ct, **params)
+    return [None, None, None, out]
+
+
+tridiagonal_solve_p = define(
+    "tridiagonal_solve",
+    abstract_eval=_tridiagonal_solve_aval,
+    jvp=FullJvp(_tridiagonal_solve_jvp),
+    transpose=_tridiagonal_solve_transpose,
+    batching=lambda axis_size, args, dims, **params: leading_batching(tridiagonal_solve_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=in_lapack_type(_tridiagonal_solve_lowering),
+)
+
+
+def tridiagonal_solve(
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
+) -> Array:
+    """Solve a x = b for tridiagonal a.
+
+    Args:
+      dl, d, du: [..., n], lower, main and upper diagonal; dl[..., 0] and du[..., -1] are not used.
+      b: [..., n, k].
+    """
+    return tridiagonal_solve_p.bind1(dl, d, du, b, perturb_singular=bool(perturb_singular))
+
+
+# -- cholesky_update, symmetric_product ------------------------------------------------------------
+
+
+def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
+    _, n, _ = check_matrix("cholesky_update", r, square=True)
+    if len(r.shape) != 2 or w.shape != (n,):
+        fail(
+            ValueError,
+            f"Rank-1 update to Cholesky decomposition takes a square matrix of size n and a vector of size n, "
+            f"got {r.shape} and {w.shape}.",
+        )
+    return [r]
+
+
+def _cholesky_update(r: Array, w: Array) -> Array:
+    outer = mul(expand_dims(w, (1,)), expand_dims(w, (0,)))
+    r = triu(r)
+    return mT(cholesky(add(matmul(mT(r), r), outer), symmetrize_input=False))
+
+
+cholesky_update_p = define(
+    "cholesky_update",
+    abstract_eval=_cholesky_update_aval,
+    jvp=Unsupported("differentiate cholesky(r^T r + w w^T) instead"),
+    transpose=Unsupported("cholesky_update is not linear"),
+    batching=Unsupported("map over cholesky(r^T r + w w^T) instead"),
+    lowering=lower_fun(_cholesky_update),
+)
+
+
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
+    """The upper triangular factor of r^T r + w w^T, given the upper triangular r (real, n x n) and w (n)."""
+    return cholesky_update_p.bind1(r_matrix, w_vector)
+
+
+def _symmetric_product_aval(
+    a: ShapedArray, c: ShapedArray, *, alpha: float, beta: float
+) -> list[ShapedArray]:
+    batch, n, _ = check_matrix("symmetric_product", a)
+    if c.shape != (*batch, n, n):
+        fail(ValueError, f"symmetric_product expects c of shape {(*batch, n, n)}, got {c.shape}.")
+    return [c]
+
+
+def _symmetric_product(a: Array, c: Array, *, alpha: float, beta: float) -> Array:
+    dtype = dtype_of(a)
+    return add(mul(np.asarray(alpha, dtype), matmul(a, mT(a))), mul(np.asarray(beta, dtype), c))
+
+
+def _symmetric_product_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], *, alpha: float, beta: float
+) -> tuple[list, list]:
+    a, c = primals
+    da, dc = (ad.instantiate_zeros(t) for t in tangents)
+    out = symmetric_product_p.bind1(a, c, alpha=alpha, beta=beta)
+    cross = matmul(da, mT(a))
+    dtype = dtype_of(a)
+    moved = mul(np.asarray(alpha, dtype), add(cross, mT(cross)))
+    return [out], [add(moved, mul(np.asarray(beta, dtype), dc))]
+
+
+symmetric_product_p = define(
+    "symmetric_product",
+    abstract_eval=_symmetric_product_aval,
+    jvp=FullJvp(_symmetric_product_jvp),
+    transpose=Unsupported("symmetric_product is differentiated through its jvp"),
+    batching=lambda axis_size, args, dims, **params: leading_batching(symmetric_product_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=lower_fun(_symmetric_product),
+)
+
+
+def symmetric_product(
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
+    """alpha a a^T + beta c, for a [..., n, k] and symmetric c [..., n, n]."""
+    return symmetric_product_p.bind1(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))

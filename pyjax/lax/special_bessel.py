@@ -1,0 +1,73 @@
+"""Exponentially scaled modified Bessel functions of order 0 and 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyjax.lax.arithmetic import abs as abs_
+from pyjax.lax.arithmetic import add, div, mul, reciprocal, sign, sub
+from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
+from pyjax.lax.compare import full_value, gt, le, lt, select
+from pyjax.lax.elementwise import rsqrt
+from pyjax.lax.nary import define_unary
+from pyjax.lax.special_common import const, horner, lower_in_float64
+from pyjax.lax.special_tables import (
+    BESSEL_I0E_LARGE,
+    BESSEL_I0E_SMALL,
+    BESSEL_I1E_LARGE,
+    BESSEL_I1E_SMALL,
+)
+
+
+def _large(y: Array, coefficients: tuple[float, ...]) -> Array:
+    u = sub(div(const(y, 16.0), y), const(y, 1.0))
+    return mul(horner(u, coefficients), rsqrt(y))
+
+
+def _small_argument(y: Array) -> Array:
+    return sub(mul(y, const(y, 0.25)), const(y, 1.0))
+
+
+def _i0e(x: Array) -> Array:
+    y = abs_(x)
+    return select(
+        le(y, const(y, 8.0)),
+        horner(_small_argument(y), BESSEL_I0E_SMALL),
+        _large(y, BESSEL_I0E_LARGE),
+    )
+
+
+def _i1e(x: Array) -> Array:
+    y = abs_(x)
+    small = mul(y, horner(_small_argument(y), BESSEL_I1E_SMALL))
+    value = select(le(y, const(y, 8.0)), small, _large(y, BESSEL_I1E_LARGE))
+    return select(lt(x, const(x, 0.0)), sub(full_value(x, 0.0), value), value)
+
+
+def _i1e_jvp(g: Array, ans: Array, x: Array) -> Array:
+    """I1e' = I0e - I1e (sign(x) + 1 / x), which tends to 1/2 at 0."""
+    eps = float(np.finfo(np.float64 if dtype_of(x) == np.float64 else np.float32).eps)
+    away = gt(abs_(x), const(x, eps))
+    safe = select(away, x, full_value(x, eps))
+    slope = sub(bessel_i0e(safe), mul(ans, add(sign(safe), reciprocal(safe))))
+    return mul(g, select(away, slope, full_value(x, 0.5)))
+
+
+bessel_i0e_p = define_unary(
+    "bessel_i0e",
+    None,
+    FLOATING,
+    lambda g, ans, x: mul(g, sub(bessel_i1e(x), mul(sign(x), ans))),
+    lowering=lower_in_float64(_i0e),
+)
+bessel_i1e_p = define_unary("bessel_i1e", None, FLOATING, _i1e_jvp, lowering=lower_in_float64(_i1e))
+
+
+def bessel_i0e(x: ArrayLike) -> Array:
+    """exp(-|x|) I0(x)."""
+    return bessel_i0e_p.bind1(x)
+
+
+def bessel_i1e(x: ArrayLike) -> Array:
+    """exp(-|x|) I1(x)."""
+    return bessel_i1e_p.bind1(x)

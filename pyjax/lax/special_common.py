@@ -1,0 +1,55 @@
+"""How special functions are computed: in float64 for narrower floats, and from polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax.interpreters.hlo import lower_fun
+from pyjax.lax.arithmetic import add, mul
+from pyjax.lax.common import Array, dtype_of, scalar_like
+from pyjax.lax.convert import convert_element_type
+from pyjax.lax.nary import stretch
+
+FLOAT64 = np.dtype(np.float64)
+
+
+def const(x: Array, value: float) -> Any:
+    """A scalar constant of x's dtype."""
+    return scalar_like(value, x)
+
+
+def horner(u: Array, coefficients: Sequence[float]) -> Array:
+    """A polynomial, coefficients from the highest power down."""
+    result: Any = const(u, coefficients[0])
+    for c in coefficients[1:]:
+        result = add(mul(result, u), const(u, c))
+    return result
+
+
+def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Run a function of floats in float64 and round its result once to the operands' dtype.
+
+    Series and continued fractions lose several digits; this way float32 results are correct to about half
+    an ulp, with one set of coefficients, and cost no more than compensated float32 arithmetic.
+    """
+
+    def wrapped(*args: Array, **params: Any) -> Array:
+        dtype = dtype_of(args[0])
+        shape = np.broadcast_shapes(*[x.aval.shape for x in args])
+        args = tuple(stretch(x, shape) for x in args)
+        if dtype == FLOAT64:
+            return function(*args, **params)
+        with options.enable_x64(True):
+            result = function(*[convert_element_type(x, FLOAT64) for x in args], **params)
+            return convert_element_type(result, dtype)
+
+    return wrapped
+
+
+def lower_in_float64(function: Callable[..., Array]) -> Callable[..., Any]:
+    """The lowering rule of a function computed in float64."""
+    return lower_fun(in_float64(function))

@@ -1,0 +1,100 @@
+"""Whole-array comparisons and tests: allclose, isclose, array_equal, iterable, isscalar..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.core import dtypes
+from pyjax.numpy import reductions, util
+from pyjax.numpy.array_constructors import asarray
+from pyjax.numpy.ufuncs import is_complex, is_inexact, isinf
+
+__all__ = [
+    "allclose", "array_equal", "array_equiv", "iscomplexobj", "isclose", "isrealobj", "isscalar",
+    "iterable",
+]
+
+
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """|a - b| <= atol + rtol |b|, elementwise; infinities of one sign are close; nan is not.
+
+    >>> isclose(1.0, 1.0 + 1e-7).item()
+    True
+    """
+    a, b = util.promote_args("isclose", a, b)
+    if not is_inexact(a):
+        kind = dtypes.to_inexact_dtype(a.dtype)
+        a, b = util.convert(a, kind), util.convert(b, kind)
+    difference, magnitude = lax.abs(lax.sub(a, b)), lax.abs(b)
+    real = magnitude.dtype
+    limit = util.convert(atol, real) + util.convert(rtol, real) * magnitude
+    both_finite = lax.bitwise_and(*util.promote_shapes("isclose", _finite(a), _finite(b)))
+    close = (difference <= limit) & both_finite | lax.eq(a, b)
+    return close | (lax.ne(a, a) & lax.ne(b, b)) if equal_nan else close
+
+
+def _finite(x: Any) -> Any:
+    return ~(isinf(x) | lax.ne(x, x)) if is_complex(x) else lax.is_finite(x)
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether all elements are close (see `isclose`), as a boolean scalar array."""
+    util.check_arraylike("allclose", a, b)
+    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether shapes and all elements are equal."""
+    a1, a2 = asarray(a1), asarray(a2)
+    if a1.shape != a2.shape:
+        return lax.full((), False, np.dtype(np.bool_))
+    a1, a2 = util.promote_dtypes(a1, a2)
+    same = lax.eq(a1, a2)
+    if equal_nan:
+        same = same | (lax.ne(a1, a1) & lax.ne(a2, a2))
+    return reductions.all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether the arrays are equal after broadcasting."""
+    a1, a2 = asarray(a1), asarray(a2)
+    try:
+        util.broadcast_shapes("array_equiv", [a1.shape, a2.shape])
+    except (TypeError, ValueError):
+        return lax.full((), False, np.dtype(np.bool_))
+    return reductions.all(lax.eq(*util.promote_args("array_equiv", a1, a2)))
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether `x` has a complex dtype."""
+    if x is None:
+        return False
+    dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        dtype = asarray(x).dtype if isinstance(x, (list, tuple)) else dtypes.dtype(x)
+    return dtypes.issubdtype(dtype, np.complexfloating)
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether `x` does not have a complex dtype."""
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether `element` is a Python or NumPy scalar, or an array without axes."""
+    if np.isscalar(element):
+        return True
+    return (util.is_array(element) or hasattr(element, "__jax_array__")) and np.ndim(
+        util.to_jax(element)) == 0
+
+
+def iterable(y: Any) -> bool:
+    """Whether `y` can be iterated over."""
+    return np.iterable(y)

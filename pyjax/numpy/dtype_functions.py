@@ -1,0 +1,52 @@
+"""Functions about dtypes: promote_types, result_type, can_cast, issubdtype, isdtype, finfo, iinfo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+
+__all__ = [
+    "ComplexWarning", "can_cast", "dtype", "finfo", "iinfo", "isdtype", "issubdtype",
+    "promote_types", "result_type",
+]
+
+ComplexWarning = np.exceptions.ComplexWarning
+dtype = np.dtype
+finfo = dtypes.finfo
+iinfo = dtypes.iinfo
+
+
+def promote_types(a: Any, b: Any) -> Any:
+    """The dtype that the dtypes `a` and `b` promote to.
+
+    >>> str(promote_types("int32", "float16"))
+    'float16'
+    """
+    return dtypes.promote_types(a, b)
+
+
+def result_type(*args: Any) -> Any:
+    """The dtype that the arguments (arrays, scalars or dtypes) promote to.
+
+    Python scalars are weak: they keep the dtype of the arrays they meet.
+    """
+    return dtypes.result_type(*args)
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether NumPy's rules allow a conversion between dtypes."""
+    source = from_ if not hasattr(from_, "dtype") else from_.dtype
+    return np.can_cast(np.dtype(source), np.dtype(to), casting=casting)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether dtype `arg1` is below `arg2` in the hierarchy (np.floating, np.integer...)."""
+    return dtypes.issubdtype(arg1, arg2)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` is of a kind: 'bool', 'integral', 'real floating', 'numeric'...; or a dtype."""
+    return dtypes.isdtype(dtype, kind)

@@ -1,0 +1,65 @@
+"""Files and printing: save, savez, load, array_repr, array_str, print options.  NumPy does the work."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from pyjax.numpy.array_constructors import asarray
+
+__all__ = [
+    "array_repr", "array_str", "get_printoptions", "load", "printoptions", "save", "savez",
+    "set_printoptions",
+]
+
+
+def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+    """Save one array to a .npy file."""
+    np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
+
+
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Save several arrays to one .npz file, by position (arr_0...) or keyword."""
+    np.savez(file, *map(np.asarray, args), allow_pickle=allow_pickle,
+             **{k: np.asarray(v) for k, v in kwds.items()})
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """Load a .npy file as an Array, or a .npz file as NumPy's lazy mapping of NumPy arrays."""
+    out = np.load(file, *args, **kwargs)
+    if not isinstance(out, np.ndarray):
+        return out
+    return asarray(out)
+
+
+def array_repr(
+    arr: Any, max_line_width: int | None = None, precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """Text of an array as `repr` shows it."""
+    return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
+
+
+def array_str(
+    a: Any, max_line_width: int | None = None, precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """Text of an array as `str` shows it."""
+    return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
+
+
+def set_printoptions(*args: Any, **kwargs: Any) -> None:
+    """Set NumPy's print options, which arrays follow."""
+    np.set_printoptions(*args, **kwargs)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The print options in use."""
+    return np.get_printoptions()
+
+
+def printoptions(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
+    """Context manager that sets print options."""
+    return np.printoptions(*args, **kwargs)

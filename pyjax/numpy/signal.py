@@ -1,0 +1,79 @@
+"""One-dimensional convolution and correlation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pyjax import lax
+from pyjax.api.jit import jit
+from pyjax.core import dtypes
+from pyjax.numpy import util
+from pyjax.numpy.ufuncs import is_complex, is_inexact
+
+__all__ = ["convolve", "correlate"]
+
+
+def convolve(
+    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """Convolution of two 1-d arrays: sum over k of a[k] v[n - k].
+
+    `mode`: 'full' (every overlap), 'same' (centered, of the longer length), 'valid' (full
+    overlap only).
+    >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0])).tolist()
+    [1.0, 3.0, 2.0]
+    """
+    a, v = _operands("convolve", a, v)
+    return _convolve(a, v, mode, precision, util.check_user_dtype(preferred_element_type,
+                                                                  "convolve"))
+
+
+def correlate(
+    a: Any, v: Any, mode: str = "valid", *, precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Cross-correlation of two 1-d arrays: sum over k of a[n + k] conj(v[k])."""
+    a, v = _operands("correlate", a, v)
+    v = lax.conj(v) if is_complex(v) else v
+    preferred = util.check_user_dtype(preferred_element_type, "correlate")
+    if a.shape[0] < v.shape[0] and mode in ("valid", "same", "full"):
+        # Swapping the operands reverses the result.
+        out = _convolve(v, lax.rev(a, (0,)), mode, precision, preferred)
+        return lax.rev(out, (0,))
+    return _convolve(a, lax.rev(v, (0,)), mode, precision, preferred)
+
+
+def _operands(name: str, a: Any, v: Any) -> tuple[Any, Any]:
+    util.check_arraylike(name, a, v)
+    a, v = (util.as_array(x) for x in util.promote_dtypes(a, v))
+    if a.ndim != 1 or v.ndim != 1:
+        raise ValueError(f"{name}() only support 1-dimensional inputs, got {a.shape}, {v.shape}.")
+    if not a.size or not v.size:
+        raise ValueError(f"{name}: inputs cannot be empty, got shapes {a.shape} and {v.shape}.")
+    return a, v
+
+
+@partial(jit, static_argnames=("mode", "precision", "preferred"))
+def _convolve(a: Any, v: Any, mode: str, precision: Any, preferred: Any) -> Any:
+    if mode not in ("full", "same", "valid"):
+        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+    result = a.dtype
+    if not is_inexact(a):
+        if preferred is None:
+            a, v = (util.convert(x, dtypes.to_inexact_dtype(result)) for x in (a, v))
+        else:
+            a, v = util.convert(a, preferred), util.convert(v, preferred)
+    if a.shape[0] < v.shape[0]:
+        a, v = v, a
+    n = v.shape[0]
+    padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
+    out = lax.conv_general_dilated(
+        a[None, None, :], lax.rev(v, (0,))[None, None, :], (1,), [padding], precision=precision,
+        preferred_element_type=preferred,
+    )[0, 0]
+    if preferred is None and not dtypes.issubdtype(result, np.inexact):
+        out = lax.round(out)
+    return util.convert(out, result if preferred is None else preferred)

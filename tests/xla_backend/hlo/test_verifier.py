@@ -1,0 +1,277 @@
+"""One broken module per invariant of the verifier."""
+
+import pytest
+
+from xla_backend.hlo.attributes import (
+    NO_ATTRIBUTES,
+    DimensionsAttributes,
+    IotaAttributes,
+    ParameterAttributes,
+)
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.errors import VerificationError
+from xla_backend.hlo.module import HloModule, InputOutputAlias
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.hlo.verifier import verify
+
+TEXT = """HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+neg {
+  a = f32[4] parameter(0)
+  ROOT r = f32[4] negate(a)
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  q = f32[4] parameter(1)
+  s = f32[4] add(p, q), metadata={op_name="jit(f)/add" source_file="train.py" source_line=42}
+  z = f32[] constant(0)
+  t = f32[] reduce(s, z), dimensions={0}, to_apply=add
+  f = f32[4] fusion(s), kind=kLoop, calls=neg
+  ROOT u = (f32[4], f32[]) tuple(f, t)
+}
+"""
+F32_5 = Shape.array(PrimitiveType.F32, (5,))
+
+
+@pytest.fixture
+def module():
+    parsed = parse_module(TEXT)
+    verify(parsed)
+    return parsed
+
+
+def node(module, name):
+    return next(n for c in module.computations for n in c if n.name == name and c is module.entry)
+
+
+def callee(module, name):
+    return next(c for c in module.computations if c.name == name)
+
+
+def no_entry(m):
+    m.entry = None
+
+
+def entry_not_listed(m):
+    m.computations.remove(m.entry)
+
+
+def equal_computation_names(m):
+    callee(m, "add").name = "neg"
+
+
+def foreign_computation(m):
+    callee(m, "add").module = HloModule("other")
+
+
+def callee_not_in_module(m):
+    m.computations.remove(callee(m, "add"))
+
+
+def recursion(m):
+    node(m, "t").called[0] = m.entry
+
+
+def entry_called(m):
+    other = parse_module(
+        "c { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }\n"
+        "ENTRY other { p = f32[4] parameter(0)\n ROOT r = f32[4] call(p), to_apply=c }"
+    ).entry
+    other.root.called[0] = m.entry
+    other.module = m
+    m.computations.append(other)
+    for other_node in other:
+        if other_node.called:
+            other_node.shape = m.entry.root.shape
+            other.set_operands(other_node, [other.parameters[0]] * 2)
+
+
+def fused_twice(m):
+    m.entry.add(
+        type(node(m, "f"))(
+            node(m, "f").opcode,
+            node(m, "f").shape,
+            [node(m, "p")],
+            node(m, "f").attributes,
+            node(m, "f").called,
+        ),
+        "f2",
+    )
+
+
+def no_root(m):
+    m.entry.root = None
+
+
+def root_elsewhere(m):
+    m.entry.root = callee(m, "add").root
+
+
+def equal_names(m):
+    node(m, "t").name = "s"
+
+
+def no_name(m):
+    node(m, "t").name = ""
+
+
+def wrong_parent(m):
+    node(m, "z").parent = callee(m, "add")
+
+
+def operand_elsewhere(m):
+    node(m, "s").operands[0] = callee(m, "neg").parameters[0]
+    del node(m, "p").users[node(m, "s")]
+
+
+def user_missing(m):
+    del node(m, "s").users[node(m, "t")]
+
+
+def user_too_many(m):
+    node(m, "p").users[node(m, "t")] = None
+
+
+def user_elsewhere(m):
+    node(m, "p").users[callee(m, "add").root] = None
+
+
+def parameter_number(m):
+    node(m, "q").attributes = ParameterAttributes(0)
+
+
+def parameter_not_registered(m):
+    m.entry.parameters.append(node(m, "q"))
+
+
+def cycle(m):
+    s, f = node(m, "s"), node(m, "f")
+    s.operands[0] = f
+    f.users[s] = None
+    node(m, "p").users.pop(s, None)
+
+
+def schedule(m):
+    order = m.entry.instructions
+    m.is_scheduled = True
+    m.entry._instructions = dict.fromkeys([*order[3:], *order[:3]])
+
+
+def attribute_class(m):
+    node(m, "t").attributes = IotaAttributes(0)
+
+
+def attributes_missing(m):
+    node(m, "t").attributes = NO_ATTRIBUTES
+
+
+def arity(m):
+    s = node(m, "s")
+    m.entry.set_operands(s, [node(m, "p")])
+
+
+def called_count(m):
+    node(m, "t").called = []
+
+
+def dimension_out_of_range(m):
+    node(m, "t").attributes = DimensionsAttributes((1,))
+
+
+def wrong_shape(m):
+    node(m, "s").shape = F32_5
+
+
+def wrong_reducer(m):
+    node(m, "t").called[0] = callee(m, "neg")
+
+
+def bad_layout(m):
+    node(m, "s").shape = Shape(PrimitiveType.F32, (4,), (1,))
+
+
+def alias_parameter(m):
+    m.aliases = (InputOutputAlias((0,), 2),)
+
+
+def alias_index(m):
+    m.aliases = (InputOutputAlias((7,), 0),)
+
+
+def alias_size(m):
+    m.aliases = (InputOutputAlias((1,), 0),)
+
+
+def alias_output_twice(m):
+    m.aliases = (InputOutputAlias((0,), 0), InputOutputAlias((0,), 1))
+
+
+BROKEN = [
+    (no_entry, "no entry computation"),
+    (entry_not_listed, "not among the module's computations"),
+    (equal_computation_names, "two computations are named %neg"),
+    (foreign_computation, "belongs to another module"),
+    (callee_not_in_module, "calls %add, which is not in the module"),
+    (recursion, "calls itself"),
+    (entry_called, "the entry computation is called"),
+    (fused_twice, "is fused and has another caller"),
+    (no_root, "no root of its own"),
+    (root_elsewhere, "no root of its own"),
+    (equal_names, "two instructions are named %s"),
+    (no_name, "has no name"),
+    (wrong_parent, "parent is another computation"),
+    (operand_elsewhere, "is not in the same computation"),
+    (user_missing, "does not list this instruction as a user"),
+    (user_too_many, "listed as a user but has no such operand"),
+    (user_elsewhere, "is not in the same computation"),
+    (parameter_number, "is not registered as parameter"),
+    (parameter_not_registered, "2 parameter instructions, 3 registered"),
+    (cycle, "cycle of operands"),
+    (schedule, "scheduled before one of its operands"),
+    (attribute_class, "needs DimensionsAttributes, has IotaAttributes"),
+    (attributes_missing, "needs DimensionsAttributes, has Attributes"),
+    (arity, r"takes 2 operand\(s\), has 1"),
+    (called_count, r"calls 1 computation\(s\), has 0"),
+    (dimension_out_of_range, "out of range for rank 1"),
+    (wrong_shape, r"has shape f32\[5\], its operands give f32\[4\]"),
+    (wrong_reducer, r"to_apply %neg takes"),
+    (bad_layout, "not a permutation"),
+    (alias_parameter, "names parameter 2 of 2"),
+    (alias_index, "index that does not exist"),
+    (alias_size, "sizes must be equal"),
+    (alias_output_twice, r"output \(0,\) twice"),
+]
+
+
+@pytest.mark.parametrize("breaking, message", BROKEN, ids=[b.__name__ for b, _ in BROKEN])
+def test_broken(module, breaking, message):
+    breaking(module)
+    with pytest.raises(VerificationError, match=message):
+        verify(module)
+
+
+def test_message_names_pass_instruction_and_source_line(module):
+    wrong_shape(module)
+    with pytest.raises(VerificationError) as caught:
+        verify(module, after="reshape-merging")
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("after pass 'reshape-merging': ")
+    assert lines[1].strip().startswith("%s = f32[5]{0} add(%p, %q)")
+    assert lines[2] == "  in computation %e of module m"
+    assert lines[3] == "  from train.py:42"
+
+
+def test_a_deep_chain_of_calls_verifies():
+    """The call graph is walked without recursion."""
+    parts = ["HloModule m", "c0 { ROOT p = f32[] parameter(0) }"]
+    for i in range(1, 3000):
+        parts.append(
+            f"c{i} {{ p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=c{i - 1} }}"
+        )
+    verify(parse_module("\n".join(parts)))

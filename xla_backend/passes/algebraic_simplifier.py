@@ -1,0 +1,28 @@
+"""All algebraic rules in one walk."""
+
+from __future__ import annotations
+
+from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifier
+from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
+from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
+from xla_backend.passes.base import RuleTablePass
+
+_TABLES = (
+    AlgebraicArithmeticSimplifier.rules,
+    AlgebraicShapeSimplifier.rules,
+    AlgebraicContractionSimplifier.rules,
+)
+
+
+class AlgebraicSimplifier(RuleTablePass):
+    """The tables of the algebraic-* passes together.
+
+    Why: one walk over the module instead of three, and a rule sees at once what another left.
+    Needs: nothing.  Leaves: no pattern of any of the tables.
+    """
+
+    name = "algebraic-simplifier"
+    rules = {
+        opcode: tuple(rule for table in _TABLES for rule in table.get(opcode, ()))
+        for opcode in {opcode for table in _TABLES for opcode in table}
+    }
