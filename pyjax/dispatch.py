@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +38,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, with_overrides
 from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
+from xla_backend.runtime.buffer import allocate
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import POOL
@@ -303,9 +303,44 @@ def as_array(value: Any) -> Array:
     Raises:
       TypeError: not a valid array type.
     """
-    if type(value) is Array:
+    kind = type(value)
+    if kind is Array:
         return value
+    if kind in SCALAR_KINDS:
+        return scalar_array(kind, value)
     return array_from_host(value, abstractify(value))
+
+
+SCALAR_KINDS = frozenset({bool, int, float, np.int32, np.float32, np.bool_})
+_scalar_writers: dict[Any, tuple[ArraySpec, Callable[[int], Any]]] = {}
+_INT32_LIMIT = 1 << 31
+
+
+def scalar_array(kind: type, value: Any) -> Array:
+    """A scalar as an Array; numbers are frequent operands, and going through NumPy takes ten times
+    as long.
+    """
+    key = (kind, trace_context())
+    found = _scalar_writers.get(key)
+    if found is None:
+        spec = array_spec(abstractify(kind(0)), default_device(), False)
+        found = _scalar_writers[key] = (spec, _CTYPES[spec.numpy_dtype].from_address)
+    spec, at_address = found
+    if kind is int and not -_INT32_LIMIT <= value < _INT32_LIMIT:
+        return array_from_host(value, abstractify(value))  # checks what the dtype can hold
+    array = Array.__new__(Array)
+    allocate(array, spec)
+    at_address(array.ptr).value = value
+    return array
+
+
+_CTYPES: dict[np.dtype, Any] = {
+    np.dtype(np.bool_): ctypes.c_bool,
+    np.dtype(np.int32): ctypes.c_int32,
+    np.dtype(np.int64): ctypes.c_int64,
+    np.dtype(np.float32): ctypes.c_float,
+    np.dtype(np.float64): ctypes.c_double,
+}
 
 
 def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
@@ -330,12 +365,6 @@ def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
     return default_device(), False
 
 
-class _Recorder(threading.local):
-    # While a list: what apply_primitive ran in this thread, see eager_memo.
-    runs: list[tuple[Program, list[Array]]] | None = None
-
-
-recorder = _Recorder()
 _programs: dict[Any, Program] = {}
 _PROGRAMS_LIMIT = 8192
 
@@ -355,8 +384,6 @@ def apply_primitive(
             for old in list(itertools.islice(_programs, _PROGRAMS_LIMIT // 2)):
                 _programs.pop(old, None)
         _programs[key] = program
-    if recorder.runs is not None:
-        recorder.runs.append((program, arrays))
     return program.call(arrays)
 
 

@@ -36,7 +36,6 @@ LAYERS = {
     "pyjax.sharding": 12,
     "pyjax.array": 13,
     "pyjax.dispatch": 14,
-    "pyjax.eager_memo": 15,
     "pyjax.placement": 15,
     "pyjax.lax": 16,
     "pyjax.api": 17,

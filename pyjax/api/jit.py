@@ -25,7 +25,7 @@ from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, trace_state
 from pyjax.core.tree_util import keystr, tree_flatten_with_path
 from pyjax.devices import get_backend
-from pyjax.dispatch import as_array, compile_jaxpr, placement
+from pyjax.dispatch import SCALAR_KINDS, as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
 from pyjax.placement import device_put
 from pyjax.sharding import resolve_device
@@ -84,7 +84,11 @@ class Jit:
             try:
                 key = (trace_context(), *[a.spec for a in args])
             except AttributeError:
-                return self._call(args, kwargs)
+                args = tuple([a if type(a) not in SCALAR_KINDS else as_array(a) for a in args])
+                try:
+                    key = (trace_context(), *[a.spec for a in args])
+                except AttributeError:
+                    return self._call(args, kwargs)
             compiled = self._direct.get(key)
             if compiled is not None:
                 try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core import source_info
@@ -22,21 +22,24 @@ class DebugInfo:
       fun: the user's function (or a name).
       in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only the
         structure is kept: holding on to arguments would keep their buffers alive.
+      names: computes the names of the flat arguments, in place of `in_tree`.
       static_argnums: the positions that were left out.
     """
 
-    __slots__ = ("_fun", "_in_tree", "_static", "traced_for")
+    __slots__ = ("_fun", "_in_tree", "_names", "_static", "traced_for")
 
     def __init__(
         self,
         traced_for: str = "jit",
         fun: Any = "<unknown>",
         in_tree: PyTreeDef | None = None,
+        names: Callable[[], tuple[str, ...]] | None = None,
         static_argnums: Sequence[int] = (),
     ) -> None:
         self.traced_for = traced_for
         self._fun = fun
         self._in_tree = in_tree
+        self._names = names
         self._static = static_argnums
 
     @property
@@ -46,6 +49,8 @@ class DebugInfo:
 
     def names(self) -> tuple[str, ...]:
         """Names of the flat arguments (`x`, `params['w']`); empty when unknown."""
+        if self._names is not None:
+            return self._names()
         if self._in_tree is None:
             return ()
         return arg_names(self._fun, self._in_tree, self._static)
@@ -54,7 +59,11 @@ class DebugInfo:
         return f"the function {self.function} is being traced by {self.traced_for}"
 
 
-debug_info = DebugInfo
+def debug_info(
+    traced_for: str, fun: Any, in_tree: PyTreeDef | None = None, static_argnums: Sequence[int] = ()
+) -> DebugInfo:
+    """DebugInfo of a call of `fun` with arguments of this structure."""
+    return DebugInfo(traced_for, fun, in_tree, None, static_argnums)
 
 
 def arg_names(fun: Any, in_tree: PyTreeDef, static_argnums: Sequence[int] = ()) -> tuple[str, ...]:

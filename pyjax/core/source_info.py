@@ -125,6 +125,8 @@ def summarize(frame: Frame | None) -> str:
         return ""
     line = frame.line
     text = linecache.getline(frame.file_name, line).strip()
+    if len(text) > 100:
+        text = text[:97] + "..."
     place = f"{os.path.basename(frame.file_name)}:{line} in {frame.function_name}"
     return f"{place}:   {text}" if text else place
 

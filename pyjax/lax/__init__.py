@@ -1,357 +1,367 @@
-"""Primitives and the functions on them: `pyjax.lax`. Public names only; each lives in the module it is imported from."""
+"""Primitives and the functions on them. Public names only; each lives where it is imported from."""
 
-from pyjax.lax.arithmetic import (
-    abs as abs,
-    abs_p as abs_p,
-    add as add,
-    add_p as add_p,
-    complex as complex,
-    complex_p as complex_p,
-    conj as conj,
-    conj_p as conj_p,
-    div as div,
-    div_p as div_p,
-    floor as floor,
-    floor_p as floor_p,
-    imag as imag,
-    imag_p as imag_p,
-    integer_pow as integer_pow,
-    integer_pow_p as integer_pow_p,
-    log as log,
-    log_p as log_p,
-    max as max,
-    max_p as max_p,
-    min as min,
-    min_p as min_p,
-    mul as mul,
-    mul_p as mul_p,
-    neg as neg,
-    neg_p as neg_p,
-    pow as pow,
-    pow_p as pow_p,
-    real as real,
-    real_p as real_p,
-    reciprocal as reciprocal,
-    rem as rem,
-    rem_p as rem_p,
-    sign as sign,
-    sign_p as sign_p,
-    square as square,
-    square_p as square_p,
-    sub as sub,
-    sub_p as sub_p,
-)
-from pyjax.lax.bitwise import (
-    and_p as and_p,
-    bitwise_and as bitwise_and,
-    bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor,
-    clz as clz,
-    clz_p as clz_p,
-    mulhi as mulhi,
-    mulhi_p as mulhi_p,
-    nextafter as nextafter,
-    nextafter_p as nextafter_p,
-    not_p as not_p,
-    or_p as or_p,
-    population_count as population_count,
-    population_count_p as population_count_p,
-    shift_left as shift_left,
-    shift_left_p as shift_left_p,
-    shift_right_arithmetic as shift_right_arithmetic,
-    shift_right_arithmetic_p as shift_right_arithmetic_p,
-    shift_right_logical as shift_right_logical,
-    shift_right_logical_p as shift_right_logical_p,
-    xor_p as xor_p,
-)
-from pyjax.lax.compare import (
-    clamp as clamp,
-    clamp_p as clamp_p,
-    eq as eq,
-    eq_p as eq_p,
-    eq_to_p as eq_to_p,
-    ge as ge,
-    ge_p as ge_p,
-    gt as gt,
-    gt_p as gt_p,
-    le as le,
-    le_p as le_p,
-    le_to_p as le_to_p,
-    lt as lt,
-    lt_p as lt_p,
-    lt_to_p as lt_to_p,
-    ne as ne,
-    ne_p as ne_p,
-    select as select,
-    select_n as select_n,
-    select_n_p as select_n_p,
-)
-from pyjax.lax.control_flow.cond import (
-    cond as cond,
-    switch as switch,
-)
-from pyjax.lax.control_flow.cond_rules import (
-    cond_p as cond_p,
-)
-from pyjax.lax.control_flow.loops import (
-    fori_loop as fori_loop,
-    map as map,
-)
-from pyjax.lax.control_flow.scan import (
-    scan as scan,
-)
-from pyjax.lax.control_flow.scan_rules import (
-    scan_p as scan_p,
-)
-from pyjax.lax.control_flow.while_loop import (
-    while_loop as while_loop,
-    while_p as while_p,
-)
-from pyjax.lax.conv import (
-    conv as conv,
-    conv_general_dilated as conv_general_dilated,
-    conv_general_dilated_p as conv_general_dilated_p,
-    conv_with_general_padding as conv_with_general_padding,
-)
+from pyjax.core.structural import broadcast_in_dim_p as broadcast_in_dim_p
+from pyjax.core.structural import convert_element_type_p as convert_element_type_p
+from pyjax.core.structural import reduce_sum_p as reduce_sum_p
+from pyjax.core.structural import transpose_p as transpose_p
+from pyjax.lax import linalg as linalg
+from pyjax.lax.arithmetic import abs as abs
+from pyjax.lax.arithmetic import abs_p as abs_p
+from pyjax.lax.arithmetic import add as add
+from pyjax.lax.arithmetic import add_p as add_p
+from pyjax.lax.arithmetic import complex as complex
+from pyjax.lax.arithmetic import complex_p as complex_p
+from pyjax.lax.arithmetic import conj as conj
+from pyjax.lax.arithmetic import conj_p as conj_p
+from pyjax.lax.arithmetic import div as div
+from pyjax.lax.arithmetic import div_p as div_p
+from pyjax.lax.arithmetic import floor as floor
+from pyjax.lax.arithmetic import floor_p as floor_p
+from pyjax.lax.arithmetic import imag as imag
+from pyjax.lax.arithmetic import imag_p as imag_p
+from pyjax.lax.arithmetic import integer_pow as integer_pow
+from pyjax.lax.arithmetic import integer_pow_p as integer_pow_p
+from pyjax.lax.arithmetic import log as log
+from pyjax.lax.arithmetic import log_p as log_p
+from pyjax.lax.arithmetic import max as max
+from pyjax.lax.arithmetic import max_p as max_p
+from pyjax.lax.arithmetic import min as min
+from pyjax.lax.arithmetic import min_p as min_p
+from pyjax.lax.arithmetic import mul as mul
+from pyjax.lax.arithmetic import mul_p as mul_p
+from pyjax.lax.arithmetic import neg as neg
+from pyjax.lax.arithmetic import neg_p as neg_p
+from pyjax.lax.arithmetic import pow as pow
+from pyjax.lax.arithmetic import pow_p as pow_p
+from pyjax.lax.arithmetic import real as real
+from pyjax.lax.arithmetic import real_p as real_p
+from pyjax.lax.arithmetic import reciprocal as reciprocal
+from pyjax.lax.arithmetic import rem as rem
+from pyjax.lax.arithmetic import rem_p as rem_p
+from pyjax.lax.arithmetic import sign as sign
+from pyjax.lax.arithmetic import sign_p as sign_p
+from pyjax.lax.arithmetic import square as square
+from pyjax.lax.arithmetic import square_p as square_p
+from pyjax.lax.arithmetic import sub as sub
+from pyjax.lax.arithmetic import sub_p as sub_p
+from pyjax.lax.associative_scan import associative_scan as associative_scan
+from pyjax.lax.bitwise import and_p as and_p
+from pyjax.lax.bitwise import bitwise_and as bitwise_and
+from pyjax.lax.bitwise import bitwise_not as bitwise_not
+from pyjax.lax.bitwise import bitwise_or as bitwise_or
+from pyjax.lax.bitwise import bitwise_xor as bitwise_xor
+from pyjax.lax.bitwise import clz as clz
+from pyjax.lax.bitwise import clz_p as clz_p
+from pyjax.lax.bitwise import mulhi as mulhi
+from pyjax.lax.bitwise import mulhi_p as mulhi_p
+from pyjax.lax.bitwise import nextafter as nextafter
+from pyjax.lax.bitwise import nextafter_p as nextafter_p
+from pyjax.lax.bitwise import not_p as not_p
+from pyjax.lax.bitwise import or_p as or_p
+from pyjax.lax.bitwise import population_count as population_count
+from pyjax.lax.bitwise import population_count_p as population_count_p
+from pyjax.lax.bitwise import shift_left as shift_left
+from pyjax.lax.bitwise import shift_left_p as shift_left_p
+from pyjax.lax.bitwise import shift_right_arithmetic as shift_right_arithmetic
+from pyjax.lax.bitwise import shift_right_arithmetic_p as shift_right_arithmetic_p
+from pyjax.lax.bitwise import shift_right_logical as shift_right_logical
+from pyjax.lax.bitwise import shift_right_logical_p as shift_right_logical_p
+from pyjax.lax.bitwise import xor_p as xor_p
+from pyjax.lax.collectives import all_gather as all_gather
+from pyjax.lax.collectives import all_gather_p as all_gather_p
+from pyjax.lax.collectives import all_to_all as all_to_all
+from pyjax.lax.collectives import all_to_all_p as all_to_all_p
+from pyjax.lax.collectives import axis_index as axis_index
+from pyjax.lax.collectives import axis_index_p as axis_index_p
+from pyjax.lax.collectives import axis_size as axis_size
+from pyjax.lax.collectives import pbroadcast as pbroadcast
+from pyjax.lax.collectives import pmax as pmax
+from pyjax.lax.collectives import pmax_p as pmax_p
+from pyjax.lax.collectives import pmean as pmean
+from pyjax.lax.collectives import pmin as pmin
+from pyjax.lax.collectives import pmin_p as pmin_p
+from pyjax.lax.collectives import ppermute as ppermute
+from pyjax.lax.collectives import ppermute_p as ppermute_p
+from pyjax.lax.collectives import pshuffle as pshuffle
+from pyjax.lax.collectives import psum as psum
+from pyjax.lax.collectives import psum_p as psum_p
+from pyjax.lax.collectives import psum_scatter as psum_scatter
+from pyjax.lax.collectives import pswapaxes as pswapaxes
+from pyjax.lax.compare import clamp as clamp
+from pyjax.lax.compare import clamp_p as clamp_p
+from pyjax.lax.compare import eq as eq
+from pyjax.lax.compare import eq_p as eq_p
+from pyjax.lax.compare import eq_to_p as eq_to_p
+from pyjax.lax.compare import ge as ge
+from pyjax.lax.compare import ge_p as ge_p
+from pyjax.lax.compare import gt as gt
+from pyjax.lax.compare import gt_p as gt_p
+from pyjax.lax.compare import le as le
+from pyjax.lax.compare import le_p as le_p
+from pyjax.lax.compare import le_to_p as le_to_p
+from pyjax.lax.compare import lt as lt
+from pyjax.lax.compare import lt_p as lt_p
+from pyjax.lax.compare import lt_to_p as lt_to_p
+from pyjax.lax.compare import ne as ne
+from pyjax.lax.compare import ne_p as ne_p
+from pyjax.lax.compare import select as select
+from pyjax.lax.compare import select_n as select_n
+from pyjax.lax.compare import select_n_p as select_n_p
+from pyjax.lax.control_flow.cond import cond as cond
+from pyjax.lax.control_flow.cond import switch as switch
+from pyjax.lax.control_flow.cond_rules import cond_p as cond_p
+from pyjax.lax.control_flow.linear_solve import custom_linear_solve as custom_linear_solve
+from pyjax.lax.control_flow.linear_solve import linear_solve_p as linear_solve_p
+from pyjax.lax.control_flow.loops import fori_loop as fori_loop
+from pyjax.lax.control_flow.loops import map as map
+from pyjax.lax.control_flow.platform import platform_dependent as platform_dependent
+from pyjax.lax.control_flow.root import custom_root as custom_root
+from pyjax.lax.control_flow.root import custom_root_p as custom_root_p
+from pyjax.lax.control_flow.scan import scan as scan
+from pyjax.lax.control_flow.scan_rules import scan_p as scan_p
+from pyjax.lax.control_flow.while_loop import while_loop as while_loop
+from pyjax.lax.control_flow.while_loop import while_p as while_p
+from pyjax.lax.conv import conv as conv
+from pyjax.lax.conv import conv_general_dilated as conv_general_dilated
+from pyjax.lax.conv import conv_general_dilated_p as conv_general_dilated_p
+from pyjax.lax.conv import conv_with_general_padding as conv_with_general_padding
+from pyjax.lax.conv_dims import ConvDimensionNumbers as ConvDimensionNumbers
 from pyjax.lax.conv_dims import (
-    ConvDimensionNumbers as ConvDimensionNumbers,
     ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-    conv_dimension_numbers as conv_dimension_numbers,
-    conv_general_permutations as conv_general_permutations,
-    conv_general_shape_tuple as conv_general_shape_tuple,
-    conv_shape_tuple as conv_shape_tuple,
-    conv_transpose_shape_tuple as conv_transpose_shape_tuple,
 )
-from pyjax.lax.conv_variants import (
-    conv_general_dilated_local as conv_general_dilated_local,
-    conv_general_dilated_patches as conv_general_dilated_patches,
-    conv_transpose as conv_transpose,
-)
-from pyjax.lax.convert import (
-    bitcast_convert_type as bitcast_convert_type,
-    bitcast_convert_type_p as bitcast_convert_type_p,
-    convert_element_type as convert_element_type,
-    reduce_precision as reduce_precision,
-    reduce_precision_p as reduce_precision_p,
-)
-from pyjax.lax.creation import (
-    broadcasted_iota as broadcasted_iota,
-    empty as empty,
-    full as full,
-    full_like as full_like,
-    iota as iota,
-    iota_p as iota_p,
-)
-from pyjax.lax.dot import (
-    batch_matmul as batch_matmul,
-    dot as dot,
-    dot_general as dot_general,
-    dot_general_p as dot_general_p,
-)
-from pyjax.lax.dot_types import (
-    DotAlgorithm as DotAlgorithm,
-    DotAlgorithmPreset as DotAlgorithmPreset,
-    DotDimensionNumbers as DotDimensionNumbers,
-    Precision as Precision,
-    PrecisionLike as PrecisionLike,
-    RaggedDotDimensionNumbers as RaggedDotDimensionNumbers,
-)
-from pyjax.lax.elementwise import (
-    AccuracyMode as AccuracyMode,
-    RoundingMethod as RoundingMethod,
-    Tolerance as Tolerance,
-    acos as acos,
-    acos_p as acos_p,
-    acosh as acosh,
-    acosh_p as acosh_p,
-    asin as asin,
-    asin_p as asin_p,
-    asinh as asinh,
-    asinh_p as asinh_p,
-    atan as atan,
-    atan2 as atan2,
-    atan2_p as atan2_p,
-    atan_p as atan_p,
-    atanh as atanh,
-    atanh_p as atanh_p,
-    cbrt as cbrt,
-    cbrt_p as cbrt_p,
-    ceil as ceil,
-    ceil_p as ceil_p,
-    cos as cos,
-    cos_p as cos_p,
-    cosh as cosh,
-    cosh_p as cosh_p,
-    erf as erf,
-    erf_p as erf_p,
-    exp as exp,
-    exp2 as exp2,
-    exp2_p as exp2_p,
-    exp_p as exp_p,
-    expm1 as expm1,
-    expm1_p as expm1_p,
-    is_finite as is_finite,
-    is_finite_p as is_finite_p,
-    log1p as log1p,
-    log1p_p as log1p_p,
-    logistic as logistic,
-    logistic_p as logistic_p,
-    round as round,
-    round_p as round_p,
-    rsqrt as rsqrt,
-    rsqrt_p as rsqrt_p,
-    sin as sin,
-    sin_p as sin_p,
-    sinh as sinh,
-    sinh_p as sinh_p,
-    sqrt as sqrt,
-    sqrt_p as sqrt_p,
-    tan as tan,
-    tan_p as tan_p,
-    tanh as tanh,
-    tanh_p as tanh_p,
-)
-from pyjax.lax.gather import (
-    gather as gather,
-    index_take as index_take,
-)
-from pyjax.lax.gather_scatter_types import (
-    GatherDimensionNumbers as GatherDimensionNumbers,
-    GatherScatterMode as GatherScatterMode,
-    ScatterDimensionNumbers as ScatterDimensionNumbers,
-    gather_p as gather_p,
-    scatter_add_p as scatter_add_p,
-    scatter_p as scatter_p,
-)
-from pyjax.lax.misc import (
-    after_all as after_all,
-    after_all_p as after_all_p,
-    copy_p as copy_p,
-    create_token as create_token,
-    create_token_p as create_token_p,
-    dce_sink as dce_sink,
-    dce_sink_p as dce_sink_p,
-    dtype as dtype,
-    optimization_barrier as optimization_barrier,
-    optimization_barrier_p as optimization_barrier_p,
-    shape_as_value as shape_as_value,
-    stage as stage,
-    stage_p as stage_p,
-    stop_gradient as stop_gradient,
-    stop_gradient_p as stop_gradient_p,
-)
-from pyjax.lax.random_bits import (
-    RandomAlgorithm as RandomAlgorithm,
-    rng_bit_generator as rng_bit_generator,
-    rng_bit_generator_p as rng_bit_generator_p,
-    rng_uniform as rng_uniform,
-    rng_uniform_p as rng_uniform_p,
-)
-from pyjax.lax.reduce import (
-    argmax as argmax,
-    argmax_p as argmax_p,
-    argmin as argmin,
-    argmin_p as argmin_p,
-    reduce_and as reduce_and,
-    reduce_and_p as reduce_and_p,
-    reduce_max as reduce_max,
-    reduce_max_p as reduce_max_p,
-    reduce_min as reduce_min,
-    reduce_min_p as reduce_min_p,
-    reduce_or as reduce_or,
-    reduce_or_p as reduce_or_p,
-    reduce_prod as reduce_prod,
-    reduce_prod_p as reduce_prod_p,
-    reduce_sum as reduce_sum,
-    reduce_xor as reduce_xor,
-    reduce_xor_p as reduce_xor_p,
-)
-from pyjax.lax.reduce_window import (
-    reduce_window as reduce_window,
-    reduce_window_max_p as reduce_window_max_p,
-    reduce_window_min_p as reduce_window_min_p,
-    reduce_window_p as reduce_window_p,
-    reduce_window_shape_tuple as reduce_window_shape_tuple,
-    reduce_window_sum_p as reduce_window_sum_p,
-)
-from pyjax.lax.scatter import (
-    scatter as scatter,
-    scatter_add as scatter_add,
-    scatter_apply as scatter_apply,
-    scatter_max as scatter_max,
-    scatter_max_p as scatter_max_p,
-    scatter_min as scatter_min,
-    scatter_min_p as scatter_min_p,
-    scatter_mul as scatter_mul,
-    scatter_mul_p as scatter_mul_p,
-    scatter_sub as scatter_sub,
-    scatter_sub_p as scatter_sub_p,
-)
-from pyjax.lax.shape import (
-    broadcast_in_dim as broadcast_in_dim,
-    expand_dims as expand_dims,
-    reshape as reshape,
-    reshape_p as reshape_p,
-    rev as rev,
-    rev_p as rev_p,
-    squeeze as squeeze,
-    squeeze_p as squeeze_p,
-    transpose as transpose,
-)
-from pyjax.lax.shape_extra import (
-    broadcast as broadcast,
-    broadcast_like as broadcast_like,
-    broadcast_shapes as broadcast_shapes,
-    broadcast_to_rank as broadcast_to_rank,
-    collapse as collapse,
-    split as split,
-    split_p as split_p,
-    stack as stack,
-    stack_p as stack_p,
-    tile as tile,
-    tile_p as tile_p,
-    unstack as unstack,
-    unstack_p as unstack_p,
-)
-from pyjax.lax.shape_join import (
-    concatenate as concatenate,
-    concatenate_p as concatenate_p,
-    pad as pad,
-    pad_p as pad_p,
-)
+from pyjax.lax.conv_dims import conv_dimension_numbers as conv_dimension_numbers
+from pyjax.lax.conv_dims import conv_general_permutations as conv_general_permutations
+from pyjax.lax.conv_dims import conv_general_shape_tuple as conv_general_shape_tuple
+from pyjax.lax.conv_dims import conv_shape_tuple as conv_shape_tuple
+from pyjax.lax.conv_dims import conv_transpose_shape_tuple as conv_transpose_shape_tuple
+from pyjax.lax.conv_variants import conv_general_dilated_local as conv_general_dilated_local
+from pyjax.lax.conv_variants import conv_general_dilated_patches as conv_general_dilated_patches
+from pyjax.lax.conv_variants import conv_transpose as conv_transpose
+from pyjax.lax.convert import bitcast_convert_type as bitcast_convert_type
+from pyjax.lax.convert import bitcast_convert_type_p as bitcast_convert_type_p
+from pyjax.lax.convert import convert_element_type as convert_element_type
+from pyjax.lax.convert import reduce_precision as reduce_precision
+from pyjax.lax.convert import reduce_precision_p as reduce_precision_p
+from pyjax.lax.creation import broadcasted_iota as broadcasted_iota
+from pyjax.lax.creation import empty as empty
+from pyjax.lax.creation import full as full
+from pyjax.lax.creation import full_like as full_like
+from pyjax.lax.creation import iota as iota
+from pyjax.lax.creation import iota_p as iota_p
+from pyjax.lax.cumulative import cumlogsumexp as cumlogsumexp
+from pyjax.lax.cumulative import cumlogsumexp_p as cumlogsumexp_p
+from pyjax.lax.cumulative import cummax as cummax
+from pyjax.lax.cumulative import cummax_p as cummax_p
+from pyjax.lax.cumulative import cummin as cummin
+from pyjax.lax.cumulative import cummin_p as cummin_p
+from pyjax.lax.cumulative import cumprod as cumprod
+from pyjax.lax.cumulative import cumprod_p as cumprod_p
+from pyjax.lax.cumulative import cumsum as cumsum
+from pyjax.lax.cumulative import cumsum_p as cumsum_p
+from pyjax.lax.dot import batch_matmul as batch_matmul
+from pyjax.lax.dot import dot as dot
+from pyjax.lax.dot import dot_general as dot_general
+from pyjax.lax.dot import dot_general_p as dot_general_p
+from pyjax.lax.dot_types import DotAlgorithm as DotAlgorithm
+from pyjax.lax.dot_types import DotAlgorithmPreset as DotAlgorithmPreset
+from pyjax.lax.dot_types import DotDimensionNumbers as DotDimensionNumbers
+from pyjax.lax.dot_types import Precision as Precision
+from pyjax.lax.dot_types import PrecisionLike as PrecisionLike
+from pyjax.lax.dot_types import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from pyjax.lax.elementwise import AccuracyMode as AccuracyMode
+from pyjax.lax.elementwise import RoundingMethod as RoundingMethod
+from pyjax.lax.elementwise import Tolerance as Tolerance
+from pyjax.lax.elementwise import acos as acos
+from pyjax.lax.elementwise import acos_p as acos_p
+from pyjax.lax.elementwise import acosh as acosh
+from pyjax.lax.elementwise import acosh_p as acosh_p
+from pyjax.lax.elementwise import asin as asin
+from pyjax.lax.elementwise import asin_p as asin_p
+from pyjax.lax.elementwise import asinh as asinh
+from pyjax.lax.elementwise import asinh_p as asinh_p
+from pyjax.lax.elementwise import atan as atan
+from pyjax.lax.elementwise import atan2 as atan2
+from pyjax.lax.elementwise import atan2_p as atan2_p
+from pyjax.lax.elementwise import atan_p as atan_p
+from pyjax.lax.elementwise import atanh as atanh
+from pyjax.lax.elementwise import atanh_p as atanh_p
+from pyjax.lax.elementwise import cbrt as cbrt
+from pyjax.lax.elementwise import cbrt_p as cbrt_p
+from pyjax.lax.elementwise import ceil as ceil
+from pyjax.lax.elementwise import ceil_p as ceil_p
+from pyjax.lax.elementwise import cos as cos
+from pyjax.lax.elementwise import cos_p as cos_p
+from pyjax.lax.elementwise import cosh as cosh
+from pyjax.lax.elementwise import cosh_p as cosh_p
+from pyjax.lax.elementwise import erf as erf
+from pyjax.lax.elementwise import erf_p as erf_p
+from pyjax.lax.elementwise import exp as exp
+from pyjax.lax.elementwise import exp2 as exp2
+from pyjax.lax.elementwise import exp2_p as exp2_p
+from pyjax.lax.elementwise import exp_p as exp_p
+from pyjax.lax.elementwise import expm1 as expm1
+from pyjax.lax.elementwise import expm1_p as expm1_p
+from pyjax.lax.elementwise import is_finite as is_finite
+from pyjax.lax.elementwise import is_finite_p as is_finite_p
+from pyjax.lax.elementwise import log1p as log1p
+from pyjax.lax.elementwise import log1p_p as log1p_p
+from pyjax.lax.elementwise import logistic as logistic
+from pyjax.lax.elementwise import logistic_p as logistic_p
+from pyjax.lax.elementwise import round as round
+from pyjax.lax.elementwise import round_p as round_p
+from pyjax.lax.elementwise import rsqrt as rsqrt
+from pyjax.lax.elementwise import rsqrt_p as rsqrt_p
+from pyjax.lax.elementwise import sin as sin
+from pyjax.lax.elementwise import sin_p as sin_p
+from pyjax.lax.elementwise import sinh as sinh
+from pyjax.lax.elementwise import sinh_p as sinh_p
+from pyjax.lax.elementwise import sqrt as sqrt
+from pyjax.lax.elementwise import sqrt_p as sqrt_p
+from pyjax.lax.elementwise import tan as tan
+from pyjax.lax.elementwise import tan_p as tan_p
+from pyjax.lax.elementwise import tanh as tanh
+from pyjax.lax.elementwise import tanh_p as tanh_p
 from pyjax.lax.fft import FftType as FftType
 from pyjax.lax.fft import fft as fft
 from pyjax.lax.fft import fft_p as fft_p
-from pyjax.lax.slicing import (
-    dynamic_index_in_dim as dynamic_index_in_dim,
-    dynamic_slice as dynamic_slice,
-    dynamic_slice_in_dim as dynamic_slice_in_dim,
-    dynamic_slice_p as dynamic_slice_p,
-    dynamic_update_index_in_dim as dynamic_update_index_in_dim,
-    dynamic_update_slice as dynamic_update_slice,
-    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
-    dynamic_update_slice_p as dynamic_update_slice_p,
-    index_in_dim as index_in_dim,
-    slice as slice,
-    slice_in_dim as slice_in_dim,
-    slice_p as slice_p,
+from pyjax.lax.gather import gather as gather
+from pyjax.lax.gather import index_take as index_take
+from pyjax.lax.gather_scatter_types import GatherDimensionNumbers as GatherDimensionNumbers
+from pyjax.lax.gather_scatter_types import GatherScatterMode as GatherScatterMode
+from pyjax.lax.gather_scatter_types import ScatterDimensionNumbers as ScatterDimensionNumbers
+from pyjax.lax.gather_scatter_types import gather_p as gather_p
+from pyjax.lax.gather_scatter_types import scatter_add_p as scatter_add_p
+from pyjax.lax.gather_scatter_types import scatter_p as scatter_p
+from pyjax.lax.misc import after_all as after_all
+from pyjax.lax.misc import after_all_p as after_all_p
+from pyjax.lax.misc import copy_p as copy_p
+from pyjax.lax.misc import create_token as create_token
+from pyjax.lax.misc import create_token_p as create_token_p
+from pyjax.lax.misc import dce_sink as dce_sink
+from pyjax.lax.misc import dce_sink_p as dce_sink_p
+from pyjax.lax.misc import dtype as dtype
+from pyjax.lax.misc import optimization_barrier as optimization_barrier
+from pyjax.lax.misc import optimization_barrier_p as optimization_barrier_p
+from pyjax.lax.misc import shape_as_value as shape_as_value
+from pyjax.lax.misc import stage as stage
+from pyjax.lax.misc import stage_p as stage_p
+from pyjax.lax.misc import stop_gradient as stop_gradient
+from pyjax.lax.misc import stop_gradient_p as stop_gradient_p
+from pyjax.lax.random_bits import RandomAlgorithm as RandomAlgorithm
+from pyjax.lax.random_bits import rng_bit_generator as rng_bit_generator
+from pyjax.lax.random_bits import rng_bit_generator_p as rng_bit_generator_p
+from pyjax.lax.random_bits import rng_uniform as rng_uniform
+from pyjax.lax.random_bits import rng_uniform_p as rng_uniform_p
+from pyjax.lax.reduce import argmax as argmax
+from pyjax.lax.reduce import argmax_p as argmax_p
+from pyjax.lax.reduce import argmin as argmin
+from pyjax.lax.reduce import argmin_p as argmin_p
+from pyjax.lax.reduce import reduce_and as reduce_and
+from pyjax.lax.reduce import reduce_and_p as reduce_and_p
+from pyjax.lax.reduce import reduce_max as reduce_max
+from pyjax.lax.reduce import reduce_max_p as reduce_max_p
+from pyjax.lax.reduce import reduce_min as reduce_min
+from pyjax.lax.reduce import reduce_min_p as reduce_min_p
+from pyjax.lax.reduce import reduce_or as reduce_or
+from pyjax.lax.reduce import reduce_or_p as reduce_or_p
+from pyjax.lax.reduce import reduce_prod as reduce_prod
+from pyjax.lax.reduce import reduce_prod_p as reduce_prod_p
+from pyjax.lax.reduce import reduce_sum as reduce_sum
+from pyjax.lax.reduce import reduce_xor as reduce_xor
+from pyjax.lax.reduce import reduce_xor_p as reduce_xor_p
+from pyjax.lax.reduce_general import reduce as reduce
+from pyjax.lax.reduce_general import reduce_p as reduce_p
+from pyjax.lax.reduce_window import reduce_window as reduce_window
+from pyjax.lax.reduce_window import reduce_window_max_p as reduce_window_max_p
+from pyjax.lax.reduce_window import reduce_window_min_p as reduce_window_min_p
+from pyjax.lax.reduce_window import reduce_window_p as reduce_window_p
+from pyjax.lax.reduce_window import reduce_window_shape_tuple as reduce_window_shape_tuple
+from pyjax.lax.reduce_window import reduce_window_sum_p as reduce_window_sum_p
+from pyjax.lax.scatter import scatter as scatter
+from pyjax.lax.scatter import scatter_add as scatter_add
+from pyjax.lax.scatter import scatter_apply as scatter_apply
+from pyjax.lax.scatter import scatter_max as scatter_max
+from pyjax.lax.scatter import scatter_max_p as scatter_max_p
+from pyjax.lax.scatter import scatter_min as scatter_min
+from pyjax.lax.scatter import scatter_min_p as scatter_min_p
+from pyjax.lax.scatter import scatter_mul as scatter_mul
+from pyjax.lax.scatter import scatter_mul_p as scatter_mul_p
+from pyjax.lax.scatter import scatter_sub as scatter_sub
+from pyjax.lax.scatter import scatter_sub_p as scatter_sub_p
+from pyjax.lax.shape import broadcast_in_dim as broadcast_in_dim
+from pyjax.lax.shape import expand_dims as expand_dims
+from pyjax.lax.shape import reshape as reshape
+from pyjax.lax.shape import reshape_p as reshape_p
+from pyjax.lax.shape import rev as rev
+from pyjax.lax.shape import rev_p as rev_p
+from pyjax.lax.shape import squeeze as squeeze
+from pyjax.lax.shape import squeeze_p as squeeze_p
+from pyjax.lax.shape import transpose as transpose
+from pyjax.lax.shape_extra import broadcast as broadcast
+from pyjax.lax.shape_extra import broadcast_like as broadcast_like
+from pyjax.lax.shape_extra import broadcast_shapes as broadcast_shapes
+from pyjax.lax.shape_extra import broadcast_to_rank as broadcast_to_rank
+from pyjax.lax.shape_extra import collapse as collapse
+from pyjax.lax.shape_extra import split as split
+from pyjax.lax.shape_extra import split_p as split_p
+from pyjax.lax.shape_extra import stack as stack
+from pyjax.lax.shape_extra import stack_p as stack_p
+from pyjax.lax.shape_extra import tile as tile
+from pyjax.lax.shape_extra import tile_p as tile_p
+from pyjax.lax.shape_extra import unstack as unstack
+from pyjax.lax.shape_extra import unstack_p as unstack_p
+from pyjax.lax.shape_join import concatenate as concatenate
+from pyjax.lax.shape_join import concatenate_p as concatenate_p
+from pyjax.lax.shape_join import pad as pad
+from pyjax.lax.shape_join import pad_p as pad_p
+from pyjax.lax.slicing import dynamic_index_in_dim as dynamic_index_in_dim
+from pyjax.lax.slicing import dynamic_slice as dynamic_slice
+from pyjax.lax.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
+from pyjax.lax.slicing import dynamic_slice_p as dynamic_slice_p
+from pyjax.lax.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
+from pyjax.lax.slicing import dynamic_update_slice as dynamic_update_slice
+from pyjax.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
+from pyjax.lax.slicing import dynamic_update_slice_p as dynamic_update_slice_p
+from pyjax.lax.slicing import index_in_dim as index_in_dim
+from pyjax.lax.slicing import slice as slice
+from pyjax.lax.slicing import slice_in_dim as slice_in_dim
+from pyjax.lax.slicing import slice_p as slice_p
+from pyjax.lax.sort import approx_max_k as approx_max_k
+from pyjax.lax.sort import approx_min_k as approx_min_k
+from pyjax.lax.sort import approx_top_k_p as approx_top_k_p
+from pyjax.lax.sort import sort as sort
+from pyjax.lax.sort import sort_key_val as sort_key_val
+from pyjax.lax.sort import sort_p as sort_p
+from pyjax.lax.sort import top_k as top_k
+from pyjax.lax.sort import top_k_p as top_k_p
+from pyjax.lax.special_bessel import bessel_i0e as bessel_i0e
+from pyjax.lax.special_bessel import bessel_i0e_p as bessel_i0e_p
+from pyjax.lax.special_bessel import bessel_i1e as bessel_i1e
+from pyjax.lax.special_bessel import bessel_i1e_p as bessel_i1e_p
+from pyjax.lax.special_erf import erf_inv as erf_inv
+from pyjax.lax.special_erf import erf_inv_p as erf_inv_p
+from pyjax.lax.special_erf import erfc as erfc
+from pyjax.lax.special_erf import erfc_p as erfc_p
+from pyjax.lax.special_gamma import digamma as digamma
+from pyjax.lax.special_gamma import digamma_p as digamma_p
+from pyjax.lax.special_gamma import lgamma as lgamma
+from pyjax.lax.special_gamma import lgamma_p as lgamma_p
+from pyjax.lax.special_gamma import polygamma as polygamma
+from pyjax.lax.special_gamma import polygamma_p as polygamma_p
+from pyjax.lax.special_gamma import zeta as zeta
+from pyjax.lax.special_gamma import zeta_p as zeta_p
+from pyjax.lax.special_incomplete import betainc as betainc
+from pyjax.lax.special_incomplete import igamma as igamma
+from pyjax.lax.special_incomplete import igamma_grad_a as igamma_grad_a
+from pyjax.lax.special_incomplete import igamma_grad_a_p as igamma_grad_a_p
+from pyjax.lax.special_incomplete import igamma_p as igamma_p
+from pyjax.lax.special_incomplete import igammac as igammac
+from pyjax.lax.special_incomplete import igammac_p as igammac_p
+from pyjax.lax.special_incomplete import random_gamma_grad as random_gamma_grad
+from pyjax.lax.special_incomplete import (
+    regularized_incomplete_beta_p as regularized_incomplete_beta_p,
 )
-from pyjax.lax.sort import (
-    approx_max_k as approx_max_k,
-    approx_min_k as approx_min_k,
-    approx_top_k_p as approx_top_k_p,
-    sort as sort,
-    sort_key_val as sort_key_val,
-    sort_p as sort_p,
-    top_k as top_k,
-    top_k_p as top_k_p,
-)
-from pyjax.lax.windowed import (
-    padtype_to_pads as padtype_to_pads,
-)
-from pyjax.lax.windowed_select import (
-    select_and_gather_add_p as select_and_gather_add_p,
-    select_and_scatter_add_p as select_and_scatter_add_p,
-    select_and_scatter_p as select_and_scatter_p,
-)
+from pyjax.lax.windowed import padtype_to_pads as padtype_to_pads
+from pyjax.lax.windowed_select import select_and_gather_add_p as select_and_gather_add_p
+from pyjax.lax.windowed_select import select_and_scatter_add_p as select_and_scatter_add_p
+from pyjax.lax.windowed_select import select_and_scatter_p as select_and_scatter_p

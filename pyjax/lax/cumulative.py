@@ -17,7 +17,6 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, max, min, mul, neg, sub
-from pyjax.lax.associative_scan import associative_scan
 from pyjax.lax.common import (
     ANY,
     FLOATING,
@@ -27,12 +26,15 @@ from pyjax.lax.common import (
     DtypeClass,
     aval_of,
     check_dtype,
+    dtype_of,
     fail,
+    shape_of,
 )
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.elementwise import exp, is_finite, log1p
 from pyjax.lax.nary import define
 from pyjax.lax.reduce import identity_of, reducer_of
+from pyjax.lax.shape_join import pad
 from xla_backend.hlo.attributes import WindowAttributes, WindowDimension
 from xla_backend.hlo.opcode import Opcode
 
@@ -114,13 +116,10 @@ def _logsumexp_tangent(x: Array, y: Array, ans: Array, dx: Array, dy: Array) -> 
     return add(mul(dx, weight(x)), mul(dy, weight(y)))
 
 
-def _scan_jvp(primitive: Callable[[], Primitive], operation: Any, tangent: _Combine) -> FullJvp:
-    """Scan (value, tangent) pairs with the operation's own product rule."""
-
-    def combine(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-        (x, dx), (y, dy) = a, b
-        ans = operation(x, y)
-        return ans, tangent(x, y, ans, dx, dy)
+def _scan_jvp(
+    primitive: Callable[[], Primitive], operation: Any, tangent: _Combine, identity: float
+) -> FullJvp:
+    """Scan (value, tangent) pairs with the operation's own product rule, doubling the distance each step."""
 
     def rule(
         primals: Sequence[Array], tangents: Sequence[Any], *, axis: int, reverse: bool
@@ -129,8 +128,17 @@ def _scan_jvp(primitive: Callable[[], Primitive], operation: Any, tangent: _Comb
         out = primitive().bind1(x, axis=axis, reverse=reverse)
         if type(t) is ad.Zero:
             return [out], [ad.Zero(aval_of(out).to_tangent_aval())]
-        _, dout = associative_scan(combine, (x, t), reverse=reverse, axis=axis)
-        return [out], [dout]
+        start = np.asarray(identity).astype(dtype_of(x))
+        zero = np.zeros((), dtype_of(t))
+        distance, size = 1, shape_of(x)[axis]
+        while distance < size:
+            config = [(0, 0, 0)] * len(shape_of(x))
+            config[axis] = (-distance, distance, 0) if reverse else (distance, -distance, 0)
+            before, t_before = pad(x, start, config), pad(t, zero, config)
+            ans = operation(before, x)
+            t = tangent(before, x, ans, t_before, t)
+            x, distance = ans, 2 * distance
+        return [out], [t]
 
     return FullJvp(rule)
 
@@ -162,19 +170,19 @@ def _define_cumulative(
 
 cumsum_p = _define_cumulative("cumsum", Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose)
 cumprod_p = _define_cumulative(
-    "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent)
+    "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent, 1.0)
 )
 cummax_p = _define_cumulative(
-    "cummax", Opcode.MAXIMUM, ANY, _scan_jvp(lambda: cummax_p, max, _extremum_tangent)
+    "cummax", Opcode.MAXIMUM, ANY, _scan_jvp(lambda: cummax_p, max, _extremum_tangent, -math.inf)
 )
 cummin_p = _define_cumulative(
-    "cummin", Opcode.MINIMUM, ANY, _scan_jvp(lambda: cummin_p, min, _extremum_tangent)
+    "cummin", Opcode.MINIMUM, ANY, _scan_jvp(lambda: cummin_p, min, _extremum_tangent, math.inf)
 )
 cumlogsumexp_p = _define_cumulative(
     "cumlogsumexp",
     None,
     FLOATING,
-    _scan_jvp(lambda: cumlogsumexp_p, _logaddexp, _logsumexp_tangent),
+    _scan_jvp(lambda: cumlogsumexp_p, _logaddexp, _logsumexp_tangent, -math.inf),
 )
 
 

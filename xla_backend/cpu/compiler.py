@@ -12,6 +12,7 @@ from xla_backend.cpu.driver import Driver, aligned
 from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm import jit
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.writer import ModuleWriter
@@ -66,6 +67,8 @@ def compile_scheduled(
     _dump(options, module, driver, llvm_ir, assignment)
     with profile.phase("llvm"):
         object_code = jit.compile_object(llvm_ir, target)
+    if options.dump is not None:
+        options.dump.write("obj-file.o", object_code)  # type: ignore[attr-defined]
     with profile.phase("link"):
         symbols, keep_alive = library_rules.symbols(driver)
         library = jit.Library(object_code, symbols, keep=keep_alive)
@@ -95,7 +98,7 @@ def _dump(
     if options.dump is None:
         return
     write = options.dump.write  # type: ignore[attr-defined]
-    write(module.name, "cpu_after_optimizations.txt", module.to_text())  # type: ignore[attr-defined]
-    write(module.name, "buffer-assignment.txt", assignment.to_text())
-    write(module.name, "loops.txt", "\n".join(driver.kernels.texts().values()))
-    write(module.name, "ir.ll", llvm_ir)
+    write("cpu_after_optimizations.txt", module_to_text(module))
+    write("cpu_after_optimizations-buffer-assignment.txt", assignment.to_text())
+    write("loop-ir.txt", "\n\n".join(driver.kernels.texts().values()))
+    write("ir-no-opt.ll", llvm_ir)

@@ -90,7 +90,8 @@ def _fields(node: Instruction, a: ConvolutionAttributes) -> tuple[dict[str, int]
         "xb": xs[n.input_batch], "xc": xs[n.input_feature], "xg": x_group,
         "wi": ks[n.kernel_input_feature], "wo": ks[n.kernel_output_feature],
         "wg": per_group * ks[n.kernel_output_feature],
-        "ob": os[n.output_batch], "oc": os[n.output_feature], "og": per_group * os[n.output_feature],
+        "ob": os[n.output_batch], "oc": os[n.output_feature],
+        "og": per_group * os[n.output_feature],
     }  # fmt: skip
     offset = 0
     unused = _SPATIAL - len(a.window)

@@ -94,7 +94,8 @@ def _dot(driver: Driver, node: Instruction) -> None:
     else:
         arguments = [
             batch, m, n, k, left.address, left.batch_stride, left.outer_stride, left.inner_stride,
-            right.address, right.batch_stride, right.inner_stride, right.outer_stride, target, m * n, n, 0,
+            right.address, right.batch_stride, right.inner_stride, right.outer_stride,
+            target, m * n, n, 0,
         ]  # fmt: skip
         function = f"pyjax_gemm_batched_{name}"
     driver.w.call(

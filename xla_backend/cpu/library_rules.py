@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_backend.cpu import conv_rules, dot_rules, host_rules, sort_rules
+from xla_backend.cpu import conv_rules, dot_rules, host_rules, scan_rules, sort_rules
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address

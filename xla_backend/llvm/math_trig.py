@@ -17,6 +17,7 @@ from xla_backend.llvm.math_basics import (
     horner,
     iop,
     round_to_int,
+    through_double,
     two_product,
     two_sum,
 )
@@ -228,12 +229,21 @@ def _sine_like(w: FunctionWriter, ty: str, x: str, quarter: int) -> str:
     return from_bits(w, ty, iop(w, ty, "xor", bits(w, ty, value), sign))
 
 
+def _needs_double(w: FunctionWriter, ty: str) -> bool:
+    """The f32 reduction relies on fused products; without them f64 has the bits to spare."""
+    return bits_of(ty) == 32 and not w.target.has_fma
+
+
 def sin(w: FunctionWriter, ty: str, x: str) -> str:
+    if _needs_double(w, ty):
+        return through_double(sin)(w, ty, x)
     result = _sine_like(w, ty, x, 0)
     return w.select(fcmp(w, ty, "oeq", x, 0.0), ty, x, result)  # keeps -0
 
 
 def cos(w: FunctionWriter, ty: str, x: str) -> str:
+    if _needs_double(w, ty):
+        return through_double(cos)(w, ty, x)
     return _sine_like(w, ty, x, 1)
 
 

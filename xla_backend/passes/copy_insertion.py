@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import GetTupleElementAttributes
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
@@ -103,6 +103,9 @@ class _Editor:
         """`value` with copies of the numbered leaves in place of the originals."""
         shape = value.shape
         if not shape.is_tuple:
+            if value.opcode is Opcode.FUSION and not value.operands:
+                # A fill or an iota: writing it again is cheaper than reading it.
+                return self._add(computation, clone_instruction(value, []), before)
             return self._add(
                 computation,
                 Instruction(Opcode.COPY, shape, (value,), metadata=value.metadata),
@@ -150,7 +153,7 @@ def _reorder(computation: Computation, insertions: dict[Instruction | None, list
     computation.reorder(order)
     for node in reversed(order):
         if (
-            node.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT)
+            node.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.FUSION)
             and not node.users
             and node is not computation.root
         ):

@@ -19,7 +19,7 @@ from xla_backend.passes.fusion_rules import (
 
 # Limits, chosen so that one kernel stays quick to compile; larger groups gain little, because the
 # arrays they would save are few compared with those they read.
-MAX_MEMBERS = 192
+MAX_SIZE = 320
 MAX_ROOTS = 16
 # Extra instructions per element of a fusion spent on computing cheap things more than once.
 RECOMPUTE_BUDGET = 8.0
@@ -37,7 +37,7 @@ IndexMaps = dict[object, float]
 class Group:
     """Members are computed at each point of `dimensions`; roots are written to memory."""
 
-    __slots__ = ("dimensions", "extra", "is_reduce", "members", "reduce_key", "roots", "update")
+    __slots__ = ("dimensions", "extra", "is_reduce", "members", "reduce_key", "roots", "size", "update")
 
     def __init__(self, root: Instruction) -> None:
         self.members: dict[Instruction, IndexMaps] = {}
@@ -46,6 +46,7 @@ class Group:
         self.update = root if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE else None
         self.reduce_key: object = None
         self.extra = 0.0
+        self.size = 1  # members that cost something
         if self.is_reduce:
             assert isinstance(root.attributes, DimensionsAttributes)
             self.dimensions = root.operands[0].shape.dimensions
@@ -223,8 +224,8 @@ class GroupGraph:
 
     def _fits(self, node: Instruction, group: Group) -> bool:
         """Whether the group may compute the node where its members use it."""
-        if len(group.members) >= MAX_MEMBERS:
-            return False
+        if group.size >= MAX_SIZE and not self._is_free(node):
+            return False  # what is free joins all the same: it must not become an array in memory
         if group.update is not None and not self._keeps_update_in_place(node, group):
             return False
         if not node.shape.dimensions:
@@ -257,6 +258,7 @@ class GroupGraph:
         if node.shape.dimensions and evaluations > node.shape.num_elements * 1.01:
             group.extra += cost_of(node) * evaluations / group.evaluations
         group.members[node] = maps
+        group.size += cost_of(node) > 0
         self.groups_of.setdefault(node, []).append(group)
 
     def _join_all(self, node: Instruction, groups: list[Group]) -> None:
@@ -300,7 +302,7 @@ class GroupGraph:
     def can_merge(self, a: Group, b: Group) -> bool:
         if not a.same_loop(b) or len(a.roots) + len(b.roots) > MAX_ROOTS:
             return False
-        if len(a.members) + len(b.members) > MAX_MEMBERS or a.extra + b.extra > RECOMPUTE_BUDGET:
+        if a.size + b.size > MAX_SIZE or a.extra + b.extra > RECOMPUTE_BUDGET:
             return False
         return not self._depends(a, b) and not self._depends(b, a)
 
@@ -349,6 +351,7 @@ class GroupGraph:
             a.members.setdefault(node, {}).update(maps)
         a.roots.update(b.roots)
         a.extra += b.extra
+        a.size += b.size
         del self.groups[b]
         return a
 

@@ -11,11 +11,18 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.dce import has_side_effect
 from xla_backend.passes.emit import Emit
+from xla_backend.passes.fusion_rules import is_fusible
 from xla_backend.passes.while_trip_count import trip_count
+
+_MAX_UNROLLED_TRIPS = 8
+_MAX_UNROLLED_INSTRUCTIONS = 512
+_UNROLLED = frozenset(
+    {Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.CONSTANT, Opcode.RESHAPE}
+)
 
 
 class WhileLoopSimplifier(HloPass):
-    """Loops of 0 or 1 iterations are replaced; carries that nobody needs are dropped; constant carries become
+    """Loops of no, one or a few small iterations are replaced; carries that nobody needs are dropped; constant carries become
     constants in the body; results of carries the loop hands on unchanged are their initial values.
 
     Why: differentiation threads residuals and unused counters through loops; each carry is memory
@@ -45,15 +52,30 @@ def _simplify(module: HloModule, computation: Computation, loop: Instruction) ->
     if trips == 0:
         computation.replace(loop, loop.operands[0])
         return True
-    if trips == 1 and not has_side_effect_in(loop.called[0]):
-        result = computation.inline(loop.called[1], [loop.operands[0]])
-        computation.replace_uses(loop, result)
+    if trips is not None and _worth_unrolling(loop, trips):
+        state = loop.operands[0]
+        for _ in range(trips):
+            state = computation.inline(loop.called[1], [state])
+        computation.replace_uses(loop, state)
         computation.remove(loop)
         return True
     changed = _sink_invariants(computation, loop)
     if not effects:
         changed |= _drop_dead_carries(module, computation, loop)
     return changed
+
+
+def _worth_unrolling(loop: Instruction, trips: int) -> bool:
+    """One iteration, or a few of a small body that can fuse into one loop nest (the rounds of a random
+    number generator are such a loop)."""
+    condition, body = loop.called
+    if has_side_effect_in(condition):
+        return False
+    if trips == 1:
+        return True
+    if trips > _MAX_UNROLLED_TRIPS or trips * len(body) > _MAX_UNROLLED_INSTRUCTIONS:
+        return False
+    return all(node.opcode in _UNROLLED or is_fusible(node) for node in body.instructions)
 
 
 def has_side_effect_in(computation: Computation) -> bool:

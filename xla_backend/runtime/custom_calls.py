@@ -72,14 +72,14 @@ def _view(address: int, shape: Shape) -> np.ndarray:
     if shape.byte_size == 0:
         return np.empty(shape.dimensions, dtype)
     raw = (ctypes.c_uint8 * shape.byte_size).from_address(address)
-    return np.frombuffer(raw, np.uint8).view(dtype).reshape(shape.dimensions)
+    return np.ctypeslib.as_array(raw).view(dtype).reshape(shape.dimensions)
 
 
 def _host_call(number: int, buffers: int) -> int:
     try:
         function, operand_shapes, result_shapes, attributes = _calls[number]
         count = len(operand_shapes) + len(result_shapes)
-        addresses = (ctypes.c_void_p * count).from_address(buffers) if count else []
+        addresses: Any = (ctypes.c_void_p * count).from_address(buffers) if count else []
         arrays = [
             _view(address or 0, shape)
             for address, shape in zip(addresses, [*operand_shapes, *result_shapes])

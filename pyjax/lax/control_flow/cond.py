@@ -111,7 +111,7 @@ def _with_common_consts(traced: Sequence[TracedFunction]) -> tuple[tuple[ClosedJ
     return tuple(branches), list(consts.values())
 
 
-def _choose(
+def choose_branch(
     index: Any,
     names: Sequence[str],
     funs: Sequence[Callable[..., Any]],
@@ -179,7 +179,7 @@ def _cond(
             return true_fun(*operands) if bool(concrete) else false_fun(*operands)
     index = convert_element_type(pred, np.dtype(np.int32))
     names, funs = ("true_fun", "false_fun"), (true_fun, false_fun)
-    return _choose(index, names, funs, operands, last_first=True)
+    return choose_branch(index, names, funs, operands, last_first=True)
 
 
 def cond(*args: Any, **kwargs: Any) -> Any:
@@ -271,4 +271,4 @@ def switch(
         if concrete is not None:
             return branches[int(concrete)](*operands)
     names = [f"branch {i}" for i in range(len(branches))]
-    return _choose(index, names, branches, operands)
+    return choose_branch(index, names, branches, operands)

@@ -248,8 +248,8 @@ def test_select_and_scatter():
             ROOT r = f32[2,7,8,20] select-and-scatter(x, s, z), window={size=1x3x2x1
               stride=1x2x2x1},
               select=ge, scatter=add""",
-            ADD.replace("TYPE", "f32")
-            + "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = pred[] compare(x, y), direction=GE\n}",
+            ADD.replace("TYPE", "f32") + "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+            " ROOT r = pred[] compare(x, y), direction=GE\n}",
         ),
         scale=4,
     )

@@ -284,7 +284,7 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
 
 
-def _emit_group(t: GemmType, module: ModuleWriter) -> None:
+def emit_group(t: GemmType, module: ModuleWriter) -> None:
     prefix = f"conv.{t.name}"
     emit_workspace(module)
     emit_unfold(module, t, prefix, Dims)
@@ -298,4 +298,4 @@ def _emit_group(t: GemmType, module: ModuleWriter) -> None:
 def register() -> None:
     """Declares the convolutions of every GEMM type."""
     for name, t in GEMM_TYPES.items():
-        register_group(f"conv_{name}", (f"pyjax_conv_{name}",), partial(_emit_group, t))
+        register_group(f"conv_{name}", (f"pyjax_conv_{name}",), partial(emit_group, t))

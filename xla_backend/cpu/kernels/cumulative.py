@@ -218,7 +218,7 @@ def _emit_operation(module: ModuleWriter, op: str, t: P) -> None:
     w.ret()
 
 
-def _emit_group(t: P, module: ModuleWriter) -> None:
+def emit_group(t: P, module: ModuleWriter) -> None:
     for op in operations_of(t):
         _emit_operation(module, op, t)
 
@@ -227,4 +227,4 @@ def register() -> None:
     """Declares the scans of every element type."""
     for t in SCAN_TYPES:
         symbols = tuple(f"pyjax_{op}_{t}" for op in operations_of(t))
-        register_group(f"scan_{t}", symbols, partial(_emit_group, t))
+        register_group(f"scan_{t}", symbols, partial(emit_group, t))

@@ -502,8 +502,8 @@ def register() -> None:
     """Declares the GEMM kernels of every element type."""
     for name, t in GEMM_TYPES.items():
         symbols = (f"pyjax_gemm_{name}", f"pyjax_gemm_batched_{name}")
-        register_group(f"gemm_{name}", symbols, partial(_emit_group, t))
+        register_group(f"gemm_{name}", symbols, partial(emit_group, t))
 
 
-def _emit_group(t: GemmType, module: ModuleWriter) -> None:
+def emit_group(t: GemmType, module: ModuleWriter) -> None:
     _Driver(module, t).emit()

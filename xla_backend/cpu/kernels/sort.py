@@ -335,7 +335,7 @@ def _emit_entry(module: ModuleWriter, symbol: str, task: str) -> None:
     w.ret()
 
 
-def _emit_group(t: P, module: ModuleWriter) -> None:
+def emit_group(t: P, module: ModuleWriter) -> None:
     emit_workspace(module)
     argsort_task = _emit_row_task(module, t, True)
     sort_task = _emit_row_task(module, t, False)
@@ -347,4 +347,4 @@ def register() -> None:
     """Declares the sorts of every element type."""
     for t in SORT_TYPES:
         symbols = (f"pyjax_argsort_{t}", f"pyjax_sort_{t}")
-        register_group(f"sort_{t}", symbols, partial(_emit_group, t))
+        register_group(f"sort_{t}", symbols, partial(emit_group, t))

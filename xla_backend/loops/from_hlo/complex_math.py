@@ -14,6 +14,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.builder import LoopBuilder, real_type
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.ir import Value
 
 Pair = tuple[Value, Value]
@@ -311,7 +312,7 @@ def emit(b: LoopBuilder, node: Instruction, operands: Sequence[Any]) -> Any:
         finite = [b.compute(Opcode.IS_FINITE, P.PRED, (part,)) for part in z]
         return r.both(*finite)
     if opcode is Opcode.COMPARE:
-        direction = node.attributes.direction.value  # type: ignore[attr-defined]
+        direction = attrs(node).direction.value
         w = operands[1]
         same = [r.compare(x, y, direction) for x, y in zip(z, w)]
         if direction == "EQ":

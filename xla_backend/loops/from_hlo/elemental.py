@@ -18,6 +18,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.builder import LoopBuilder, real_type
 from xla_backend.loops.from_hlo import complex_math
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.index import Index, constant, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Value
 
@@ -76,7 +77,7 @@ class ElementalEmitter:
             if None in operands:
                 stack.extend(o for o, v in zip(top.operands, operands) if v is None)
                 continue
-            self._remember(top, at, self.elementwise(top, operands))
+            self._remember(top, at, self.elementwise(top, [o for o in operands if o is not None]))
             stack.pop()
         result = self._cached(node, index)
         assert result is not None
@@ -136,7 +137,7 @@ class ElementalEmitter:
             self.builder.store(buffer, linear, (element,), guard)
 
     def _literal(self, node: Instruction, index: Indices) -> Element:
-        literal = node.attributes.literal  # type: ignore[attr-defined]
+        literal = attrs(node).literal
         array = literal.array
         if array.size == 1 or literal.is_splat:
             return self.scalar(node.shape.element_type, array.reshape(-1)[0])

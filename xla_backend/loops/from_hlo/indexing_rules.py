@@ -11,6 +11,7 @@ from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import Element, ElementalEmitter, Indices, handles
 from xla_backend.loops.index import Index, constant
 from xla_backend.loops.ir import Value
@@ -106,7 +107,7 @@ def _dynamic_update_slice(e: ElementalEmitter, node: Instruction, index: Indices
 
 @handles(Opcode.GATHER)
 def _gather(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    a = node.attributes
+    a = attrs(node)
     operand, indices = node.operands
     rank = operand.shape.rank
     offset_dims = a.offset_dims

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.loops.from_hlo.attribute_access import attrs
 
 _SAME_ELEMENTS = frozenset({Opcode.RESHAPE, Opcode.BITCAST})
 
@@ -165,10 +166,10 @@ class IterationSpace:
         if opcode.is_elementwise:
             return [(o, m if o.shape.rank == len(m) else ()) for o in node.operands]
         if opcode is Opcode.BROADCAST:
-            return [(node.operands[0], tuple(m[d] for d in node.attributes.dimensions))]
+            return [(node.operands[0], tuple(m[d] for d in attrs(node).dimensions))]
         if opcode is Opcode.TRANSPOSE:
             source: list = [()] * len(m)
-            for i, d in enumerate(node.attributes.dimensions):
+            for i, d in enumerate(attrs(node).dimensions):
                 source[d] = m[i]
             return [(node.operands[0], tuple(source))]
         if opcode in _SAME_ELEMENTS:
@@ -176,7 +177,7 @@ class IterationSpace:
             if regrouped is not None:
                 return [(node.operands[0], regrouped)]
         elif opcode is Opcode.IOTA:
-            self._break([m[node.attributes.dimension]])
+            self._break([m[attrs(node).dimension]])
             return []
         elif opcode is Opcode.SLICE:
             return [(node.operands[0], self._narrowed(node, m))]
@@ -197,7 +198,7 @@ class IterationSpace:
                 # Inside a narrowed dimension the walk is linear only up to its outer edge.
                 if part[0]:
                     self._broken[part[0] - 1] = True
-                if node.opcode is Opcode.SLICE and node.attributes.strides[i] != 1:
+                if node.opcode is Opcode.SLICE and attrs(node).strides[i] != 1:
                     self._break([part])
         return m
 

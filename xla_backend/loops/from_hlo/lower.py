@@ -9,6 +9,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.loops.builder import LoopBuilder
 from xla_backend.loops.from_hlo import indexing_rules, reductions, shape_rules
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import HANDLERS, ElementalEmitter
 from xla_backend.loops.from_hlo.nests import (
     ReductionNest,
@@ -102,8 +103,7 @@ def _tuple_root(e: ElementalEmitter, root: Instruction, outputs: Sequence[Buffer
         if scan is not None:
             scan_nest(e, root, outputs, *scan)
             return
-        dims = outputs and root.shape.tuple_shapes[0].dimensions
-        _variadic_pointwise(e, root, outputs, dims)
+        _variadic_pointwise(e, root, outputs, root.shape.tuple_shapes[0].dimensions)
     else:
         raise UnimplementedError(
             f"{root!r}: a tuple-shaped {root.opcode} cannot be the root of a kernel"
@@ -147,7 +147,7 @@ def _emit_roots(
         if core in e.leaves:
             pointwise.setdefault(root.shape.dimensions, []).append(number)
         elif core.opcode is Opcode.REDUCE:
-            key = (core.operands[0].shape.dimensions, tuple(sorted(core.attributes.dimensions)))
+            key = (core.operands[0].shape.dimensions, tuple(sorted(attrs(core).dimensions)))
             reduces.setdefault(key, []).append((core, part, number))
         elif core.opcode is Opcode.REDUCE_WINDOW and scan_axis(core) is not None:
             axis, reverse = scan_axis(core)  # type: ignore[misc]
@@ -179,7 +179,7 @@ def _emit_roots(
 
 def _concatenate_nests(e: ElementalEmitter, node: Instruction, output: Buffer) -> None:
     """One nest for each operand: no element asks which operand it comes from."""
-    axis = node.attributes.dimensions[0]  # type: ignore[attr-defined]
+    axis = attrs(node).dimensions[0]
     dims = node.shape.dimensions
     offset = 0
     for operand in node.operands:

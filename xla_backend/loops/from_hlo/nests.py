@@ -9,6 +9,7 @@ from typing import Any
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import Element, ElementalEmitter, Indices
 from xla_backend.loops.from_hlo.iteration_space import IterationSpace
 from xla_backend.loops.from_hlo.reductions import Reduction
@@ -157,7 +158,7 @@ class ReductionNest:
         self.group = _ReductionGroup(e, nodes)
         first = nodes[0]
         self.dims = first.operands[0].shape.dimensions
-        self.reduced = set(first.attributes.dimensions)  # type: ignore[attr-defined]
+        self.reduced = set(attrs(first).dimensions)
         self.kept_dims = [d for i, d in enumerate(self.dims) if i not in self.reduced]
 
     def emit(self) -> None:
@@ -325,7 +326,7 @@ def scan_axis(node: Instruction) -> tuple[int, bool] | None:
         return None
     dims = node.operands[0].shape.dimensions
     axis: int | None = None
-    for d, w in enumerate(node.attributes.window):  # type: ignore[attr-defined]
+    for d, w in enumerate(attrs(node).window):
         plain = w.stride == 1 and w.base_dilation == 1 and (w.window_dilation == 1 or w.size == 1)
         if not plain:
             return None
@@ -340,7 +341,7 @@ def scan_axis(node: Instruction) -> tuple[int, bool] | None:
         axis = d
     if axis is None:
         return None
-    reverse = node.attributes.window[axis].padding_high != 0  # type: ignore[attr-defined]
+    reverse = attrs(node).window[axis].padding_high != 0
     return axis, reverse
 
 

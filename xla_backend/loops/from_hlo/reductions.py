@@ -13,6 +13,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.builder import real_type
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import (
     Element,
     ElementalEmitter,
@@ -213,7 +214,7 @@ def reduce_over(
 def _reduce(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     count = len(node.operands) // 2
     operands, init_nodes = node.operands[:count], node.operands[count:]
-    reduced = node.attributes.dimensions
+    reduced = attrs(node).dimensions
     dims = operands[0].shape.dimensions
     reduction = Reduction(e, node.called[0], [o.shape.element_type for o in operands])
     inits = reduction.widen([e.value(i, ()) for i in init_nodes])
@@ -247,7 +248,7 @@ def _reduce_window(e: ElementalEmitter, node: Instruction, index: Indices) -> El
     reduction = Reduction(e, node.called[0], [o.shape.element_type for o in operands])
     init_elements = [e.value(i, ()) for i in init_nodes]
     inits = reduction.widen(init_elements)
-    windows = node.attributes.window
+    windows = attrs(node).window
     loops = [d for d, w in enumerate(windows) if w.size > 1]
 
     def element(position: Indices) -> list[Value]:
@@ -305,7 +306,7 @@ def _depth(index: Indices) -> int:
 
 @handles(Opcode.DOT)
 def _dot(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    a = node.attributes
+    a = attrs(node)
     lhs, rhs = node.operands
     batch = len(a.lhs_batch)
     lhs_free = [
@@ -337,7 +338,7 @@ def _dot(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
 
 @handles(Opcode.CONVOLUTION)
 def _convolution(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    a = node.attributes
+    a = attrs(node)
     n = a.dimension_numbers
     lhs, rhs = node.operands
     b = e.builder

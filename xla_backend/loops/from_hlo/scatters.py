@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import Element, ElementalEmitter, parts
 from xla_backend.loops.from_hlo.indexing_rules import dynamic_starts, unclamped
 from xla_backend.loops.from_hlo.iteration_space import IterationSpace
@@ -63,7 +64,7 @@ def scatter_nest(
     operand_dims = inputs[0].shape.dimensions
     if 0 in dims or 0 in operand_dims:
         return
-    a = node.attributes
+    a = attrs(node)
     window_dims = a.update_window_dims
     scatter_dims = [d for d in range(len(dims)) if d not in window_dims]
     squeezed = set(a.inserted_window_dims) | set(a.input_batching_dims)
@@ -141,7 +142,7 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     b.close_loop()
     if 0 in source_dims:
         return
-    windows = node.attributes.window  # type: ignore[attr-defined]
+    windows = attrs(node).window
     trivial = [d for d, w in enumerate(windows) if w.size == 1 and w.stride == 1]
     order = [d for d in range(len(dims)) if d not in trivial]
     # Dimensions without a window never collide: outermost, but the minor one goes innermost, as

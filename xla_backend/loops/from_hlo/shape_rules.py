@@ -6,6 +6,7 @@ from __future__ import annotations
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.loops.from_hlo.attribute_access import attrs
 from xla_backend.loops.from_hlo.elemental import Element, ElementalEmitter, Indices, handles
 from xla_backend.loops.index import Index, constant, delinearize, linearize
 from xla_backend.loops.ir import Value
@@ -21,7 +22,7 @@ _SHIFT_TYPES = {
 @handles(Opcode.BROADCAST)
 def _broadcast(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     operand = node.operands[0]
-    return e.value(operand, tuple(index[d] for d in node.attributes.dimensions))
+    return e.value(operand, tuple(index[d] for d in attrs(node).dimensions))
 
 
 @handles(Opcode.RESHAPE, Opcode.BITCAST)
@@ -34,7 +35,7 @@ def _reshape(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
 @handles(Opcode.TRANSPOSE)
 def _transpose(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     source: list[Index] = [constant(0)] * len(index)
-    for i, d in enumerate(node.attributes.dimensions):
+    for i, d in enumerate(attrs(node).dimensions):
         source[d] = index[i]
     return e.value(node.operands[0], tuple(source))
 
@@ -43,7 +44,7 @@ def _transpose(e: ElementalEmitter, node: Instruction, index: Indices) -> Elemen
 def _reverse(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     dims = node.shape.dimensions
     flipped = [
-        constant(dims[i] - 1) - index[i] if i in node.attributes.dimensions else index[i]
+        constant(dims[i] - 1) - index[i] if i in attrs(node).dimensions else index[i]
         for i in range(len(dims))
     ]
     return e.value(node.operands[0], tuple(flipped))
@@ -51,7 +52,7 @@ def _reverse(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
 
 @handles(Opcode.SLICE)
 def _slice(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    a = node.attributes
+    a = attrs(node)
     source = tuple(i * stride + start for i, start, stride in zip(index, a.starts, a.strides))
     return e.value(node.operands[0], source)
 
@@ -59,7 +60,7 @@ def _slice(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
 @handles(Opcode.IOTA)
 def _iota(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     type = node.shape.element_type
-    position = index[node.attributes.dimension]
+    position = index[attrs(node).dimension]
     if type.is_complex:
         real = PrimitiveType.F32 if type is PrimitiveType.C64 else PrimitiveType.F64
         return e.builder.index_value(position, real), e.builder.constant(real, 0)
@@ -69,7 +70,7 @@ def _iota(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
 @handles(Opcode.PAD)
 def _pad(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     operand, filler = node.operands
-    a = node.attributes
+    a = attrs(node)
     b = e.builder
     inside: Value | bool | None = None
     source: list[Index] = []
@@ -107,7 +108,7 @@ def _round_up(value: int, step: int) -> int:
 
 @handles(Opcode.CONCATENATE)
 def _concatenate(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    axis = node.attributes.dimensions[0]
+    axis = attrs(node).dimensions[0]
     b = e.builder
     offset = 0
     result: Element | None = None
@@ -151,7 +152,7 @@ def _single_device_id(e: ElementalEmitter, node: Instruction, index: Indices) ->
 
 @handles(Opcode.GET_DIMENSION_SIZE)
 def _get_dimension_size(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    size = node.operands[0].shape.dimensions[node.attributes.dimensions[0]]
+    size = node.operands[0].shape.dimensions[attrs(node).dimensions[0]]
     return e.scalar(node.shape.element_type, size)
 
 

@@ -1,0 +1,131 @@
+"""Compiling, linking, errors with the offending line, and the object cache on disk."""
+
+import ctypes
+import os
+import stat
+
+import pytest
+
+from xla_backend.llvm import jit, object_cache
+from xla_backend.llvm.target import host_target, make_target
+
+GOOD = "define i64 @twice(i64 %x) {\n  %y = add i64 %x, %x\n  ret i64 %y\n}\n"
+
+
+def test_runs():
+    twice = jit.compile_library(GOOD).function("twice", ctypes.c_int64, ctypes.c_int64)
+    assert twice(21) == 42
+
+
+def test_syntax_error_shows_the_line():
+    with pytest.raises(jit.IrError, match="twice") as error:
+        jit.compile_object(GOOD.replace("%x, %x", "%x, %z"))
+    assert "%y = add i64 %x, %z" in str(error.value)
+
+
+def test_invalid_module_is_reported():
+    with pytest.raises(jit.IrError):
+        jit.compile_object("define i64 @f() {\n  ret float 0.0\n}\n")
+
+
+def test_level_zero_is_refused():
+    with pytest.raises(ValueError, match="abort"):
+        jit.compile_object(GOOD, opt=0)
+
+
+def test_unresolved_symbols_are_named():
+    text = "declare i64 @nobody_has_this(i64)\n" + GOOD.replace(
+        "add i64 %x, %x", "call i64 @nobody_has_this(i64 %x)"
+    )
+    with pytest.raises(jit.UnresolvedSymbolError, match="nobody_has_this"):
+        jit.compile_library(text)
+
+
+def test_symbols_bind_by_address():
+    callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda x: x + 5)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    text = "declare i64 @other(i64)\n" + GOOD.replace("add i64 %x, %x", "call i64 @other(i64 %x)")
+    library = jit.compile_library(text, {"other": address}, keep=[callback])
+    assert library.function("twice", ctypes.c_int64, ctypes.c_int64)(1) == 6
+
+
+def test_unknown_function_of_a_library():
+    with pytest.raises(KeyError, match="twice"):
+        jit.compile_library(GOOD).address("thrice")
+
+
+def test_many_libraries_may_define_one_name():
+    libraries = [jit.compile_library(GOOD.replace("%x, %x", f"%x, {k}")) for k in range(3)]
+    results = [lib.function("twice", ctypes.c_int64, ctypes.c_int64)(10) for lib in libraries]
+    assert results == [10, 11, 12]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def files(cache):
+    return [p for p in cache.rglob("*") if p.is_file()]
+
+
+def test_cache_hit_gives_the_same_object(cache):
+    first = jit.compile_object(GOOD, cache=True)
+    assert len(files(cache)) == 1
+    assert jit.compile_object(GOOD, cache=True) == first
+    key = object_cache.object_key(GOOD, host_target(), 11)
+    assert object_cache.load(key) == first
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty"])
+def test_damaged_files_are_not_used(cache, damage):
+    good = jit.compile_object(GOOD, cache=True)
+    (path,) = files(cache)
+    data = bytearray(path.read_bytes())
+    if damage == "truncate":
+        data = data[:-7]
+    elif damage == "flip":
+        data[-5] ^= 1
+    else:
+        data = b""
+    path.write_bytes(bytes(data))
+    assert jit.compile_object(GOOD, cache=True) == good
+    assert object_cache.load(path.stem) == good  # written anew
+
+
+def test_key_depends_on_everything():
+    target = host_target()
+    other = make_target(target.triple, "x86-64-v3")
+    keys = {
+        object_cache.object_key(GOOD, target, 1),
+        object_cache.object_key(GOOD + " ", target, 1),
+        object_cache.object_key(GOOD, target, 2),
+        object_cache.object_key(GOOD, other, 1),
+    }
+    assert len(keys) == 4
+
+
+def test_unwritable_directory_means_no_cache(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(blocked))
+    assert object_cache.store("ab" * 32, b"data") is False
+    assert object_cache.load("ab" * 32) is None
+    assert jit.compile_object(GOOD, cache=True)
+
+
+def test_read_only_directory(tmp_path, monkeypatch):
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    assert object_cache.store("ab" * 32, b"data") is False
+
+
+def test_directory_choice(monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", "/somewhere")
+    assert str(object_cache.cache_directory()) == "/somewhere"
+    monkeypatch.delenv("PYJAX_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert str(object_cache.cache_directory()) == "/xdg/pyjax"

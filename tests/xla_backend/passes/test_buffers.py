@@ -1,0 +1,166 @@
+"""Copy insertion and buffer assignment: the copies that are needed, no others, and no clobbering."""
+
+import numpy as np
+import pytest
+from arena_interpreter import ArenaInterpreter
+from pass_checks import random_arguments
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.hlo.errors import HloError
+from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.parser import parse_module
+from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
+
+LOOP = """
+HloModule m%ALIAS%
+
+cond {
+  t = (s32[], %SHAPES%) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(30)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+body {
+  t = (s32[], %SHAPES%) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  a = f32[8] get-tuple-element(t), index=1
+  b = f32[8] get-tuple-element(t), index=2
+%BODY%
+}
+
+ENTRY main {
+  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  zero = s32[] constant(0)
+  x = f32[8] sine(p)
+  y = f32[8] cosine(q)
+  t = (s32[], %SHAPES%) tuple(zero, x, y)
+  w = (s32[], %SHAPES%) while(t), condition=cond, body=body
+  wa = f32[8] get-tuple-element(w), index=1
+  wb = f32[8] get-tuple-element(w), index=2
+  ROOT r = (f32[8], f32[8]) tuple(wa, wb)
+}
+"""
+
+
+def loop(body: str) -> str:
+    shapes = "f32[8], f32[8]"
+    body += f"\n  ROOT r = (s32[], {shapes}) tuple(next, ra, rb)"
+    return LOOP.replace("%SHAPES%", shapes).replace("%BODY%", body).replace("%ALIAS%", "")
+
+
+def run(text: str):
+    module = parse_module(text)
+    args = random_arguments(module)
+    expected = evaluate(module, args)
+    build_pipeline(CompileOptions(verify=True)).run(module)
+    assignment = assign_buffers(module)
+    for e, g in zip(expected, ArenaInterpreter(module, assignment, args).run()):
+        np.testing.assert_allclose(g, e, rtol=1e-5, atol=1e-6)
+    array_copies = sum(
+        node.opcode.value == "copy" and bool(node.shape.dimensions)
+        for computation in module.computations
+        for node in computation
+    )
+    return module, assignment, array_copies
+
+
+# body -> copies of arrays needed
+BODIES = {
+    "elementwise in place": ("ra = f32[8] sine(a)\n rb = f32[8] add(b, b)", 0),
+    "new value uses both": ("ra = f32[8] add(a, b)\n rb = f32[8] multiply(a, b)", 0),
+    "invariant": ("ra = f32[8] add(a, b)\n rb = f32[8] copy(b)", 0),
+    "swap": ("ra = f32[8] copy(b)\n rb = f32[8] copy(a)", 3),
+    "shift": ("ra = f32[8] copy(b)\n rb = f32[8] sine(a)", 2),
+    "update in place": ("ra = f32[8] dynamic-update-slice(a, u, i)\n rb = f32[8] sine(b)", 0),
+    "update while the old value is wanted": (
+        "ra = f32[8] dynamic-update-slice(a, u, i)\n v = f32[8] reverse(ra), dimensions={0}\n"
+        " rb = f32[8] add(v, a)",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_loop_copies(name):
+    body, copies = BODIES[name]
+    if "(a, u, i)" in body:
+        body = " one8 = f32[] constant(1)\n u = f32[1] broadcast(one8), dimensions={}\n" + body
+    _, _, found = run(loop(body))
+    assert found == copies
+
+
+def test_outputs_that_are_parameters_constants_or_twice_the_same_are_copied():
+    _, assignment, copies = run("""HloModule m
+
+ENTRY main {
+  p = f32[8] parameter(0)
+  c = f32[2] constant({1, 2})
+  s = f32[8] sine(p)
+  ROOT r = (f32[8], f32[8], f32[8], f32[2]) tuple(p, s, s, c)
+}
+""")
+    assert copies == 3
+    assert assignment.temp_size == 0
+
+
+def test_donated_parameter_is_written_in_place():
+    text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY main {
+  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  s = f32[8] add(p, q)
+  ROOT r = (f32[8], f32[8]) tuple(s, %SECOND%)
+}
+"""
+    module, assignment, copies = run(text.replace("%SECOND%", "s2").replace("  ROOT", "  s2 = f32[8] reverse(q), dimensions={0}\n  ROOT"))
+    assert assignment.aliases == {0: 0}
+    assert assignment.slice_of(module.entry.root, (0,)).kind is BufferKind.PARAMETER
+    assert copies == 0
+
+
+def test_donation_is_given_up_rather_than_copied():
+    text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY main {
+  p = f32[8] parameter(0)
+  s = f32[8] reverse(p), dimensions={0}
+  ROOT r = (f32[8]) tuple(s)
+}
+"""
+    module, assignment, copies = run(text)
+    assert module.aliases == () and assignment.aliases == {}
+    assert copies == 0
+
+
+def test_temporaries_share_the_arena():
+    lines = ["p = f32[1000] parameter(0)"]
+    for i in range(10):
+        source = f"s{i - 1}" if i else "p"
+        lines.append(f"r{i} = f32[1000] reverse({source}), dimensions={{0}}")
+        lines.append(f"s{i} = f32[1000] sort(r{i}), dimensions={{0}}, to_apply=less")
+    lines.append("ROOT r = f32[1000] reverse(s9), dimensions={0}")
+    text = (
+        "HloModule m\n\nless {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT c = pred[] compare(a, b), direction=LT\n}\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+    )
+    _, assignment, _ = run(text)
+    assert assignment.temp_size <= 2 * 4032
+
+
+def test_unscheduled_module_is_refused():
+    module = parse_module("HloModule m\n\nENTRY main {\n ROOT p = f32[] parameter(0)\n}\n")
+    with pytest.raises(HloError, match="no schedule"):
+        assign_buffers(module)
+
+
+def test_missing_copies_are_reported():
+    module = parse_module("HloModule m\n\nENTRY main {\n ROOT p = f32[] parameter(0)\n}\n")
+    module.is_scheduled = True
+    with pytest.raises(HloError, match="run copy-insertion first"):
+        assign_buffers(module)

@@ -1,0 +1,151 @@
+"""What is fused with what."""
+
+from pass_checks import check_pass
+
+from xla_backend.passes.fusion import LoopFusion
+
+ADD = """
+add {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}
+"""
+
+
+def fusions(body: str, prefix: str = "") -> list[str]:
+    """Opcodes of each fusion's roots, in the entry's order; the module is checked on the way."""
+    module = check_pass(LoopFusion(), f"HloModule m\n{prefix}\nENTRY main {{\n{body}\n}}\n", exact=False)
+    found = []
+    for node in module.entry.post_order():
+        if node.opcode.value == "fusion":
+            root = node.called[0].root
+            roots = root.operands if root.opcode.value == "tuple" else [root]
+            found.append("+".join(r.opcode.value for r in roots))
+        else:
+            assert not node.opcode.is_elementwise or node.opcode.value == "copy"
+    return found
+
+
+def test_chain_is_one_fusion():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      a = f32[8] exponential(p)
+      b = f32[8] add(a, p)
+      ROOT r = f32[8] tanh(b)""") == ["tanh"]
+
+
+def test_cheap_producer_is_duplicated():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      a = f32[8] add(p, p)
+      b = f32[8] sine(a)
+      t = f32[8] transpose(b), dimensions={0}
+      c = f32[4] slice(a), slice={[0:4]}
+      ROOT r = (f32[8], f32[4]) tuple(t, c)""") == ["transpose", "slice"]
+
+
+def test_expensive_producer_of_equal_consumers_makes_one_fusion_of_several_outputs():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      a = f32[8] exponential(p)
+      b = f32[8] add(a, p)
+      c = f32[8] multiply(a, a)
+      ROOT r = (f32[8], f32[8]) tuple(b, c)""") == ["add+multiply"]
+
+
+def test_expensive_producer_of_unlike_consumers_is_computed_once():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      a = f32[8] exponential(p)
+      b = f32[8] add(a, p)
+      c = f32[4] slice(a), slice={[0:4]}
+      ROOT r = (f32[8], f32[4]) tuple(b, c)""") == ["exponential+add", "slice"]
+
+
+def test_expensive_producer_is_not_recomputed_under_a_broadcast():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      a = f32[8] exponential(p)
+      b = f32[100,8] broadcast(a), dimensions={1}
+      q = f32[100,8] parameter(1)
+      ROOT r = f32[100,8] add(b, q)""") == ["exponential", "add"]
+
+
+def test_sibling_reduces_share_one_pass():
+    assert fusions("""
+      p = f32[8,8] parameter(0)
+      z = f32[] constant(0)
+      s = f32[8,8] multiply(p, p)
+      a = f32[8] reduce(p, z), dimensions={1}, to_apply=add
+      b = f32[8] reduce(s, z), dimensions={1}, to_apply=add
+      ROOT r = (f32[8], f32[8]) tuple(a, b)""", ADD) == ["reduce+reduce"]
+
+
+def test_softmax_is_five_fusions():
+    assert len(fusions("""
+      p = f32[8,8] parameter(0)
+      z = f32[] constant(0)
+      m = f32[8] reduce(p, z), dimensions={1}, to_apply=add
+      mb = f32[8,8] broadcast(m), dimensions={0}
+      c = f32[8,8] subtract(p, mb)
+      e = f32[8,8] exponential(c)
+      s = f32[8] reduce(e, z), dimensions={1}, to_apply=add
+      sb = f32[8,8] broadcast(s), dimensions={0}
+      ROOT r = f32[8,8] divide(e, sb)""", ADD)) == 4
+
+
+def test_no_cycle_through_a_reduce():
+    assert fusions("""
+      p = f32[8] parameter(0)
+      z = f32[] constant(0)
+      e = f32[8] exponential(p)
+      s = f32[] reduce(e, z), dimensions={0}, to_apply=add
+      b = f32[8] broadcast(s), dimensions={}
+      ROOT r = f32[8] divide(e, b)""", ADD) == ["exponential", "reduce", "divide"]
+
+
+def test_scalars_become_one_fusion():
+    assert fusions("""
+      i = s32[] parameter(0)
+      x = f32[] parameter(1)
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      f = f32[] convert(i)
+      y = f32[] multiply(x, f)
+      w = f32[] sine(y)
+      v = f32[] add(y, w)
+      ROOT r = (s32[], f32[], f32[]) tuple(next, w, v)""") == ["add+sine+add"]
+
+
+def test_in_place_update_reads_only_what_it_writes():
+    # x[2] += 1 may read the window it writes; x[2] = x[1] must not be one fusion with the reading of x[1].
+    same = """
+      x = f32[8] parameter(0)
+      i = s32[] parameter(1)
+      one = f32[1] parameter(2)
+      w = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1}
+      u = f32[1] add(w, one)
+      ROOT r = f32[8] dynamic-update-slice(x, u, i)"""
+    assert fusions(same) == ["dynamic-update-slice"]
+    other = same.replace("dynamic-slice(x, i)", "dynamic-slice(x, j)").replace(
+        "one =", "j = s32[] parameter(3)\n one =")
+    assert len(fusions(other)) == 2
+
+
+def test_reshape_of_a_parameter_stays_free():
+    assert fusions("""
+      p = f32[2,4] parameter(0)
+      a = f32[8] reshape(p)
+      ROOT r = f32[8] tanh(a)""") == ["tanh"]
+
+
+def test_nothing_to_fuse():
+    check_pass(LoopFusion(), """
+      HloModule m
+
+      ENTRY main {
+        p = f32[2,4] parameter(0)
+        q = f32[4,2] parameter(1)
+        ROOT r = f32[2,2] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      }""", expect_change=False)
