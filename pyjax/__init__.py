@@ -9,13 +9,28 @@ from typing import Any as _Any
 
 from pyjax._config import config as config
 from pyjax._config import options as _options
+from pyjax.api.checkpoint import checkpoint as checkpoint
+from pyjax.api.checkpoint import remat as remat
+from pyjax.api.checkpoint_policies import checkpoint_policies as checkpoint_policies
+from pyjax.api.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
+from pyjax.api.custom_gradient import closure_convert as closure_convert
+from pyjax.api.custom_gradient import custom_gradient as custom_gradient
+from pyjax.api.custom_jvp import custom_jvp as custom_jvp
+from pyjax.api.custom_vjp import custom_vjp as custom_vjp
 from pyjax.api.eval_shape import ShapeDtypeStruct as ShapeDtypeStruct
 from pyjax.api.eval_shape import eval_shape as eval_shape
 from pyjax.api.grad import grad as grad
 from pyjax.api.grad import value_and_grad as value_and_grad
+from pyjax.api.jacobian import hessian as hessian
+from pyjax.api.jacobian import jacfwd as jacfwd
+from pyjax.api.jacobian import jacobian as jacobian
+from pyjax.api.jacobian import jacrev as jacrev
 from pyjax.api.jit import jit as jit
 from pyjax.api.jvp import jvp as jvp
 from pyjax.api.jvp import linearize as linearize
+from pyjax.api.make_jaxpr import make_jaxpr as make_jaxpr
+from pyjax.api.naming import named_call as named_call
+from pyjax.api.naming import named_scope as named_scope
 from pyjax.api.vjp import linear_transpose as linear_transpose
 from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
@@ -64,7 +79,26 @@ transfer_guard_device_to_device = _options.transfer_guard_device_to_device
 transfer_guard_device_to_host = _options.transfer_guard_device_to_host
 transfer_guard_host_to_device = _options.transfer_guard_host_to_device
 
-_SUBMODULES = frozenset({"errors", "lax", "nn", "numpy", "random", "scipy", "tree", "tree_util"})
+_SUBMODULES = frozenset(
+    {
+        "ad_checkpoint",
+        "custom_derivatives",
+        "dlpack",
+        "dtypes",
+        "errors",
+        "flatten_util",
+        "lax",
+        "nn",
+        "numpy",
+        "ops",
+        "random",
+        "scipy",
+        "stages",
+        "tree",
+        "tree_util",
+        "typing",
+    }
+)
 
 
 def __getattr__(name: str) -> _Any:

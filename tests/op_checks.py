@@ -12,8 +12,12 @@ from pyjax.api.make_jaxpr import make_jaxpr
 from pyjax.core.tree_util import tree_leaves
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
 from tests.op_table import Op
+from xla_backend.cpu import lapack_calls
 from xla_backend.hlo.evaluator.interpreter import evaluate
-from xla_backend.runtime import custom_calls
+from xla_backend.runtime.custom_calls import find_custom_call
+
+
+_LAPACK = {f"lapack.{name}": find_custom_call(f"lapack.{name}") for name in lapack_calls._ROUTINES}
 
 
 def eager(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -38,7 +42,7 @@ def evaluated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.nda
     """Through the NumPy evaluator of HLO."""
     closed = make_jaxpr(lambda *xs: tree_leaves(fn(*xs)))(*args)
     module = lower_jaxpr_to_module(closed, "op")
-    return evaluate(module, list(args), custom_calls=custom_calls.evaluator_custom_calls())
+    return evaluate(module, list(args), custom_calls=_LAPACK)
 
 
 RUNNERS = [eager, jitted, vmapped, evaluated]
@@ -48,9 +52,9 @@ def assert_close(got: np.ndarray, want: Any, tolerance: float) -> None:
     """Equal up to `tolerance` of the largest finite element; nan and inf in the same places."""
     want = np.asarray(want)
     assert got.shape == want.shape, f"shape {got.shape}, expected {want.shape}"
-    assert got.dtype.kind == want.dtype.kind or want.dtype.kind in "fcV" and got.dtype.kind in "fcV", (
-        f"dtype {got.dtype}, expected kind of {want.dtype}"
-    )
+    assert (
+        got.dtype.kind == want.dtype.kind or want.dtype.kind in "fcV" and got.dtype.kind in "fcV"
+    ), f"dtype {got.dtype}, expected kind of {want.dtype}"
     if got.dtype.kind in "biu":
         np.testing.assert_array_equal(got, want)
         return

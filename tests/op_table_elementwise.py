@@ -185,14 +185,14 @@ UNARY = [
     Op(
         "population_count",
         lax.population_count,
-        lambda x: np.vectorize(lambda v: bin(int(v)).count("1"))(x),
+        lambda x: np.vectorize(lambda v: bin(int(v)).count("1"))(x).astype(x.dtype),
         dtypes=(U8, U32),
         domain=integers(0, 255),
     ),
     Op(
         "clz",
         lax.clz,
-        lambda x: np.vectorize(lambda v: 8 * x.dtype.itemsize - int(v).bit_length())(x),
+        lambda x: np.vectorize(lambda v: 8 * x.dtype.itemsize - int(v).bit_length())(x).astype(x.dtype),
         dtypes=(U8, U32),
         domain=integers(0, 255),
     ),

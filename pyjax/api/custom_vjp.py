@@ -303,7 +303,7 @@ def _jvp_of_vjp(
     outs, residuals = results[:num_outs], results[num_outs:]
     out_avals = [abstractify(x).to_tangent_aval() for x in outs]
     dense = [ad.instantiate_zeros(t) for t in tangents]
-    linear = [i for i, t in enumerate(dense) if t.dtype != dtypes.float0]
+    linear = [i for i, t in enumerate(dense) if abstractify(t).dtype != dtypes.float0]
     wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
     out_tangents = iter(
         custom_lin_p.bind(
@@ -351,7 +351,7 @@ def _custom_lin_transpose(
 
 def _no_forward_mode(*args: Any, **params: Any) -> Any:
     raise TypeError(
-        "can't apply forward-mode differentiation (jvp) to a custom_vjp function."
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
         "\n  Its rule only says how cotangents flow back. Use grad, vjp or jacrev, or define the function "
         "with custom_jvp, which serves both modes."
     )

@@ -21,8 +21,12 @@ from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import four_parts
 from pyjax.core.source_info import function_location, user_frame
+from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.devices import default_device
+from pyjax.dispatch import as_array
 from pyjax.interpreters import ad
+from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
 
 
@@ -119,7 +123,7 @@ def value_and_grad(
         _check_scalar(fun, outs, flat.out_tree)
         (out,) = outs
         _check_output("grad", holomorphic, out)
-        one = abstractify(out).dtype.type(1)
+        one = _one(abstractify(out))
         found = iter(linear.transpose([one]))
         gradients = [
             _dense(next(found)) if nz else ad.zero_tangent_array(abstractify(x))
@@ -133,6 +137,24 @@ def value_and_grad(
         return (out, tree_unflatten(flat.aux_tree, aux)), g
 
     return value_and_grad_f
+
+
+_ones: dict[Any, Any] = {}
+
+
+def _one(aval: Any) -> Any:
+    """The cotangent 1 for a scalar: an Array if the backward pass runs now, a literal if it is staged."""
+    value: Any = aval.dtype.type(1)
+    if aval.weak_type:
+        python = complex(1) if aval.dtype.kind == "c" else 1.0
+        value = python if abstractify(python) is aval else value
+    if is_staging(state.trace):
+        return value
+    key = (aval, default_device())
+    found = _ones.get(key)
+    if found is None or found.is_deleted():
+        found = _ones[key] = as_array(value)
+    return found
 
 
 def _name(fun: Callable[..., Any]) -> str:

@@ -16,7 +16,7 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
 from pyjax.array import Array
-from pyjax.core import source_info
+from pyjax.core import axis_env, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import four_parts
@@ -183,7 +183,7 @@ class Jit:
     def _trace_cached(
         self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
     ) -> TracedCall:
-        key = (in_tree, static, avals, trace_context())
+        key = (in_tree, static, avals, (trace_context(), axis_env.key()))
         traced = self._traced.get(key)
         if traced is None:
             if options.explain_cache_misses.value:

@@ -69,7 +69,7 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
     if got.shape == expected.shape and got.dtype == expected.dtype:
         return
     raise ValueError(
-        "unexpected JAX type (e.g. shape/dtype) for argument to vjp function: "
+        "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: "
         f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding output "
         f"of the differentiated function had JAX type {aval.str_short()}"
     )

@@ -136,8 +136,9 @@ def _mapped_output(out_tree: PyTreeDef, index: int, out_axes: Any) -> str:
     example = tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
     path = tree_flatten_with_path(example)[0][index][0]
     return (
-        f"vmap has mapped output{keystr(path)} but out_axes is {out_axes}: the output differs between "
-        "the mapped elements, so it needs an axis. Use an integer in out_axes for it."
+        f"at vmap out_axes{keystr(path)}, got axis spec None but output was batched (out_axes is "
+        f"{out_axes}): the output differs between the mapped elements, so it needs an axis. Use an "
+        "integer in out_axes for it."
     )
 
 
@@ -151,8 +152,8 @@ def _mapped_axis_size(
 ) -> int:
     if not leaves and axis_size is None:
         raise ValueError(
-            "vmap wrapped function must be passed at least one argument containing an array, "
-            f"got empty *args={args} and **kwargs={kwargs}"
+            "vmap wrapped function must be passed at least one argument containing an array or "
+            f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs}"
         )
     sizes: list[int | None] = []
     for x, d in zip(leaves, dims):
@@ -171,7 +172,9 @@ def _mapped_axis_size(
     if axis_size is not None:
         found.append(axis_size)
     if not found:
-        raise ValueError("vmap must have at least one non-None value in in_axes")
+        raise ValueError(
+            "vmap must have at least one non-None value in in_axes or axis_size must be specified"
+        )
     if all(s == found[0] for s in found):
         return found[0]
     raise ValueError(_inconsistent_sizes(fun, args, kwargs, leaves, dims, sizes, axis_size))

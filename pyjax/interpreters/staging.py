@@ -22,7 +22,7 @@ from pyjax.core.errors import TracerLeakError
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
-from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_trace, state
+from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_trace
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -264,6 +264,10 @@ def _describe_holder(holder: Any) -> str:
     return f"a {type(holder).__name__}"
 
 
-def current_staging_trace() -> StagingTrace | None:
-    """The current trace if it records equations."""
-    return state.trace if isinstance(state.trace, StagingTrace) else None
+def is_staging(trace: Any) -> bool:
+    """Whether operations under `trace` are recorded (possibly below jvp and vmap) instead of run."""
+    while trace is not None:
+        if isinstance(trace, StagingTrace):
+            return True
+        trace = trace.parent
+    return False

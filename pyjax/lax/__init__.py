@@ -4,6 +4,7 @@ from pyjax.core.structural import broadcast_in_dim_p as broadcast_in_dim_p
 from pyjax.core.structural import convert_element_type_p as convert_element_type_p
 from pyjax.core.structural import reduce_sum_p as reduce_sum_p
 from pyjax.core.structural import transpose_p as transpose_p
+from pyjax.lax import elementwise_complex as _elementwise_complex
 from pyjax.lax import linalg as linalg
 from pyjax.lax.arithmetic import abs as abs
 from pyjax.lax.arithmetic import abs_p as abs_p
@@ -116,7 +117,6 @@ from pyjax.lax.control_flow.loops import fori_loop as fori_loop
 from pyjax.lax.control_flow.loops import map as map
 from pyjax.lax.control_flow.platform import platform_dependent as platform_dependent
 from pyjax.lax.control_flow.root import custom_root as custom_root
-from pyjax.lax.control_flow.root import custom_root_p as custom_root_p
 from pyjax.lax.control_flow.scan import scan as scan
 from pyjax.lax.control_flow.scan_rules import scan_p as scan_p
 from pyjax.lax.control_flow.while_loop import while_loop as while_loop

@@ -199,7 +199,7 @@ axis_index_p = define(
     batching=Unsupported("axis_index has no operands"),
     lowering=_lowering_without_axis("axis_index"),
     effects=_named_effects,
-    collective_batching=lambda axis_name, axis_size, args, dims, **params: (
+    collective_batching=lambda name, axis_size, args, dims, **params: (
         [iota(np.int32, axis_size)],
         [0],
     ),

@@ -76,13 +76,6 @@ def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any) -> Any:
 
 def _atan_lowering(ctx: Any, x: Any) -> Any:
     shape = ctx.shapes_out[0]
-    if shape.element_type.is_complex:
-        # atan z = -i atanh(i z)
-        builder = ctx.builder
-        i = builder.full(shape, 1j)
-        turned = builder.add(Opcode.MULTIPLY, (i, x), shape=shape)
-        back = builder.add(Opcode.ATANH, (turned,), shape=shape)
-        return builder.add(Opcode.MULTIPLY, (builder.full(shape, -1j), back), shape=shape)
     return ctx.builder.add(Opcode.ATAN2, (x, ctx.builder.full(shape, 1)), shape=shape)
 
 

@@ -14,7 +14,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim, not_mapped
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, define_rules
-from pyjax.lax.arithmetic import add
+from pyjax.lax.arithmetic import add, rem
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.common import (
     Array,
@@ -336,14 +336,16 @@ def gather(
       slice_sizes: size of every slice, one entry per operand dimension.
       unique_indices: promise that no two indices are equal (helps the gradient).
       indices_are_sorted: promise that indices ascend.
-      mode: what happens out of bounds, see GatherScatterMode; None means "fill".
+      mode: what happens out of bounds, see GatherScatterMode; None means
+        "promise_in_bounds".
       fill_value: the value for "fill"; None: nan, the smallest signed, the largest unsigned integer, True.
     Returns:
       array whose offset_dims run inside slices and whose other dimensions are the indices' batch.
     Raises:
       TypeError: dimension numbers, sizes and operands do not fit.   ValueError: indices not integer.
     """
-    parsed = GatherScatterMode.from_any(mode)
+    # As in JAX: without a mode, indices are taken to be in bounds (and clamped by HLO).
+    parsed = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     if parsed is GatherScatterMode.FILL_OR_DROP:
         if fill_value is None:
             fill_value = _default_fill(dtype_of(operand))
@@ -366,14 +368,16 @@ def gather(
 def index_take(src: Array, idxs: Sequence[Array], axes: Sequence[int]) -> Array:
     """src indexed by one integer vector per axis in `axes`; these axes become one leading dimension.
 
-    Negative indices count from the end.
+    Indices are taken modulo the size of their axis.
     """
     shape = shape_of(src)
     axes = tuple(canonical_axis("index_take", a, len(shape)) for a in axes)
     columns = []
     for index, axis in zip(idxs, axes):
         size = np.asarray(shape[axis], dtype_of(index))
-        wrapped = select(lt(index, full_value(index, 0)), add(index, size), index)
+        remainder = rem(index, size)
+        negative = lt(remainder, full_value(remainder, 0))
+        wrapped = select(negative, add(remainder, size), remainder)
         columns.append(expand_dims(wrapped, (1,)))
     offsets = tuple(range(1, len(shape) - len(axes) + 1))
     sizes = tuple(1 if d in axes else s for d, s in enumerate(shape))

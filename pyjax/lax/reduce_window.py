@@ -356,9 +356,9 @@ def _window_params(
     base = positive_ints(name, "base_dilation", base_dilation, rank)
     dilation = positive_ints(name, "window_dilation", window_dilation, rank)
     if isinstance(padding, str):
-        sizes = [dilate_dim(n, b) for n, b in zip(shape, base)]
+        # As in JAX, "SAME" counts outputs for the operand without base dilation.
         reach = [dilate_dim(w, d) for w, d in zip(window, dilation)]
-        padding = padtype_to_pads(sizes, reach, strides, padding)
+        padding = padtype_to_pads(shape, reach, strides, padding)
     return {
         "window_dimensions": window,
         "window_strides": strides,

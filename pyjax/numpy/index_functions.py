@@ -16,7 +16,7 @@ from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
 from pyjax.numpy.index_update import update
-from pyjax.numpy.indexing import getitem
+from pyjax.numpy.indexing import getitem, static_fill
 from pyjax.numpy.indexing_basic import gather_along, normalized, parse_mode, take_rows
 from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.searching import nonzero
@@ -66,10 +66,10 @@ def take(
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
     parsed = parse_mode("fill" if mode is None else mode)
     indices, parsed = normalized(indices, a.shape[axis], parsed)
+    fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
     return take_rows(
-        a, indices, axis, mode=parsed, fill_value=fill_value if parsed is
-        lax.GatherScatterMode.FILL_OR_DROP else None, unique_indices=unique_indices,
-        indices_are_sorted=indices_are_sorted,
+        a, indices, axis, mode=parsed, fill_value=static_fill(fill_value) if fills else None,
+        unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
     )
 
 
@@ -112,8 +112,8 @@ def take_along_axis(
     parsed = parse_mode("fill" if mode is None else mode)
     if wrap_negative_indices is not False:
         indices, parsed = normalized(indices, a.shape[axis], parsed)
-    if parsed is not lax.GatherScatterMode.FILL_OR_DROP:
-        fill_value = None
+    fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
+    fill_value = static_fill(fill_value) if fills else None
     shape = tuple(m if i == axis else max(n, m) if n and m else 0
                   for i, (n, m) in enumerate(zip(a.shape, indices.shape, strict=True)))
     if 0 in shape or a.shape[axis] == 0:

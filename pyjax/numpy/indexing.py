@@ -70,6 +70,8 @@ def read(
             parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)):
         return _read_dynamic(x, plan, arrays)
     parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS if parsed is None else parsed
+    if fill_value is not None:
+        fill_value = static_fill(fill_value)
     return _gather(x, arrays, fill_value, plan, parsed, unique_indices, indices_are_sorted)
 
 
@@ -182,7 +184,7 @@ def _read_dynamic(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
     return lax.expand_dims(out, new_axes) if new_axes else out
 
 
-@partial(jit, static_argnames=("plan", "mode", "unique", "are_sorted"), inline=True)
+@partial(jit, static_argnames=("fill_value", "plan", "mode", "unique", "are_sorted"), inline=True)
 def _gather(
     x: Any, arrays: tuple[Any, ...], fill_value: Any, plan: IndexPlan, mode: Any, unique: bool,
     are_sorted: bool,
@@ -194,9 +196,7 @@ def _gather(
     x = lax.reshape(x, plan.operand_shape) if x.shape != plan.operand_shape else x
     if made.mapped:
         numbers = lax.GatherDimensionNumbers(made.windows, made.collapsed, made.mapped)
-        fill = None
-        if fill_value is not None and mode is lax.GatherScatterMode.FILL_OR_DROP:
-            fill = _static_fill(fill_value, x.dtype)
+        fill = fill_value if mode is lax.GatherScatterMode.FILL_OR_DROP else None
         x = lax.gather(
             x, indices, numbers, made.sizes, unique_indices=unique,
             indices_are_sorted=are_sorted, mode=mode, fill_value=fill,
@@ -206,5 +206,12 @@ def _gather(
     return lax.expand_dims(x, made.new_axes) if made.new_axes else x
 
 
-def _static_fill(fill_value: Any, dtype: Any) -> Any:
-    return fill_value
+def static_fill(fill_value: Any) -> Any:
+    """A fill value as a Python scalar: it is a constant of the compiled gather."""
+    value = util.concrete_or_none(fill_value)
+    if value is None or value.ndim:
+        raise util.concretization_error(
+            fill_value, "fill_value must be a concrete scalar; for a traced one, use mode='clip' "
+            "and jnp.where(index < size, ..., fill_value)."
+        )
+    return value.item()

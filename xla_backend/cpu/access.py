@@ -176,6 +176,11 @@ class Access:
 
     # -- loads -------------------------------------------------------------------------------------
 
+    def bind_loaded(self, s: Load, raw: str, lanes: int) -> None:
+        """The result of a load whose memory form is at hand."""
+        value = from_memory(self.w, s.result.type, lanes, raw)
+        self.e.bind(s.result, value, lanes)
+
     def load(self, s: Load) -> None:
         e, w = self.e, self.w
         type = s.result.type

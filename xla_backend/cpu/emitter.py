@@ -12,6 +12,7 @@ from typing import Any
 
 from xla_backend.cpu.access import Access
 from xla_backend.cpu.schedule import weight
+from xla_backend.cpu.tiles import TileEmitter
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm import elemental
@@ -50,6 +51,7 @@ class KernelEmitter:
         self.lanes = 1
         self.mask: str | None = None  # lanes in use; None: all
         self.access = Access(self)
+        self.preloaded: dict[Load, str] = {}  # loads that a tile has done already
         # The block of a parallel loop that this function does: (loop, first, last + 1).
         self.block: tuple[Loop, str, str] | None = None
 
@@ -82,7 +84,10 @@ class KernelEmitter:
             if isinstance(s, Compute):
                 self._compute(s)
             elif isinstance(s, Load):
-                self.access.load(s)
+                if s in self.preloaded:
+                    self.access.bind_loaded(s, self.preloaded[s], self.lanes)
+                else:
+                    self.access.load(s)
             elif isinstance(s, Store):
                 self.access.store(s)
             elif isinstance(s, Constant):
@@ -152,15 +157,17 @@ class KernelEmitter:
             first, last = self.block[1], self.block[2]
         else:
             first, last = "0", str(loop.var.extent)
-        if loop.vector > 1:
+        if loop.tile > 1:
+            TileEmitter(self, loop).emit(first, last)
+        elif loop.vector > 1:
             if loop.carries:
                 self._vector_reduction(loop)
             else:
                 self._vector_loop(loop, first, last)
         else:
-            self._scalar_loop(loop, first, last)
+            self.scalar_loop(loop, first, last)
 
-    def _scalar_loop(self, loop: Loop, first: str, last: str) -> None:
+    def scalar_loop(self, loop: Loop, first: str, last: str) -> None:
         w = self.w
         reduction = _lane_loop(loop) if loop.carries and self.vector_var is None else None
         if reduction is not None:
@@ -191,14 +198,14 @@ class KernelEmitter:
         assert carry.next is not None
         return self.get(carry.next, lanes)
 
-    def _enter_lanes(self, loop: Loop, base: str, mask: str | None) -> None:
+    def enter_lanes(self, loop: Loop, base: str, mask: str | None) -> None:
         self.vector_var = loop.var
         self.lanes = loop.vector
         self.mask = mask
         self.vars[loop.var] = base
         self.access.forget_lanes()
 
-    def _leave_lanes(self) -> None:
+    def leave_lanes(self) -> None:
         self.vector_var = None
         self.lanes = 1
         self.mask = None
@@ -215,34 +222,34 @@ class KernelEmitter:
         if rest and whole and _heavy(loop):
             with w.loop(first, last, lanes, guard=first != "0") as handle:
                 mask = w.active_mask(lanes, handle.index, extent)
-                self._enter_lanes(loop, handle.index, mask)
+                self.enter_lanes(loop, handle.index, mask)
                 self.emit(loop.body)
-                self._leave_lanes()
+                self.leave_lanes()
             return
         if whole:
             stop = w.imin(last, whole) if rest else last
             if whole == lanes and first == "0" and last == str(extent):
-                self._enter_lanes(loop, "0", None)
+                self.enter_lanes(loop, "0", None)
                 with w.scope():
                     self.emit(loop.body)
-                self._leave_lanes()
+                self.leave_lanes()
             else:
                 with w.loop(first, stop, lanes, guard=first != "0") as handle:
-                    self._enter_lanes(loop, handle.index, None)
+                    self.enter_lanes(loop, handle.index, None)
                     self.emit(loop.body)
-                    self._leave_lanes()
+                    self.leave_lanes()
         if rest:
             if last == str(extent):
-                self._tail(loop, whole, rest)
+                self.tail(loop, whole, rest)
             else:
                 with w.if_(w.cmp("eq", "i64", last, str(extent))):
-                    self._tail(loop, whole, rest)
+                    self.tail(loop, whole, rest)
 
-    def _tail(self, loop: Loop, whole: int, rest: int) -> None:
-        self._enter_lanes(loop, str(whole), self._tail_mask(loop.vector, rest))
+    def tail(self, loop: Loop, whole: int, rest: int) -> None:
+        self.enter_lanes(loop, str(whole), self._tail_mask(loop.vector, rest))
         with self.w.scope():
             self.emit(loop.body)
-        self._leave_lanes()
+        self.leave_lanes()
 
     # -- reductions in lanes -----------------------------------------------------------------------
 
@@ -272,14 +279,14 @@ class KernelEmitter:
         values = starts
 
         def body(base: str, mask: str | None, current: Sequence[str]) -> list[str]:
-            self._enter_lanes(loop, base, mask)
+            self.enter_lanes(loop, base, mask)
             for carry, text in zip(loop.carries, current):
                 self.bind(carry.phi, text, lanes)
             self.emit(loop.body)
             nexts = [self._next(c, lanes) for c in loop.carries]
             if mask is not None:
                 nexts = [w.select(mask, t, n, c) for t, n, c in zip(types, nexts, current)]
-            self._leave_lanes()
+            self.leave_lanes()
             return nexts
 
         if rest and whole and _heavy(loop):

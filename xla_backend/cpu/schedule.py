@@ -64,6 +64,9 @@ _BLOCK_MICROSECONDS = 10.0
 _MAX_BLOCKS = 64
 _HORIZONTAL_CYCLES = 20.0
 _GATHER_CYCLES_PER_LANE = 1.2
+_TILE_BITS = 512
+_MAX_TILED_WORK = 12
+_TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
 
 
 def weight(opcode: Opcode) -> float:
@@ -186,6 +189,7 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
         cycles = cost.loop(stage, None, set())
         result.cycles += cycles
         _mark_vectors(stage, cost.choice, lanes)
+        _mark_tiles(stage, bits)
         plan = _parallel_plan(stage, cycles)
         if plan is not None:
             plan.loop.parallel = True
@@ -232,6 +236,44 @@ def _lanes_for(loop: Loop, lanes: int) -> int:
     return width
 
 
+def transposed_loads(outer: Loop, inner: Loop) -> list[Load]:
+    """Loads that are contiguous along the outer loop and strided along the (vector) inner one."""
+    varying: set[Value] = set()
+    found = []
+    for s in inner.body:
+        if not isinstance(s, Load) or s.guard is not None:
+            continue
+        strides = s.index.coefficient(outer.var), s.index.coefficient(inner.var)
+        rest = [a for a in s.index.terms if a is not outer.var and a is not inner.var]
+        plain = all(
+            not _atom_depends(a, v, varying) and not isinstance(a, Value)
+            for a in rest
+            for v in (outer.var, inner.var)
+        )
+        if plain and strides[0] == 1 and abs(strides[1]) > 2:
+            found.append(s)
+    return found
+
+
+def _mark_tiles(loop: Loop, bits: int) -> None:
+    """Read transposed arrays in square tiles instead of gathering them."""
+    inner = [s for s in loop.body if isinstance(s, Loop)]
+    if len(inner) == 1 and inner[0].vector > 1 and not inner[0].carries:
+        nested = inner[0]
+        plain = not loop.carries and loop.independent and loop.vector == 1
+        simple = all(isinstance(s, _TILED_STATEMENTS) for s in nested.body)
+        quiet = not any(isinstance(s, Store) for s in loop.body)
+        tile = _TILE_BITS // bits
+        large = loop.var.extent >= tile and nested.var.extent >= tile
+        work = sum(weight(s.opcode) for s in nested.body if isinstance(s, Compute))
+        if plain and simple and quiet and large and work <= _MAX_TILED_WORK:
+            if 1 <= len(transposed_loads(loop, nested)) <= 2:
+                loop.tile = nested.vector = tile
+        return
+    for s in inner:
+        _mark_tiles(s, bits)
+
+
 def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     """The loop to cut into blocks, if the work is worth it."""
     microseconds = cycles / CYCLES_PER_MICROSECOND
@@ -241,7 +283,7 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     best_units = 1
     loop: Loop | None = stage
     while loop is not None and loop.independent and not loop.carries:
-        units = math.ceil(loop.var.extent / loop.vector)
+        units = math.ceil(loop.var.extent / (loop.vector * loop.tile))
         if units > best_units:
             best, best_units = loop, units
             if units >= 16:
@@ -253,7 +295,7 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     if best is None:
         return None
     blocks = max(2, min(best_units, int(microseconds / _BLOCK_MICROSECONDS), _MAX_BLOCKS))
-    chunk = math.ceil(best_units / blocks) * best.vector
+    chunk = math.ceil(best_units / blocks) * best.vector * best.tile
     blocks = math.ceil(best.var.extent / chunk)
     return ParallelPlan(best, blocks, chunk) if blocks > 1 else None
 

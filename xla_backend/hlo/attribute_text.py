@@ -1,6 +1,8 @@
-"""Attributes of instructions as HLO text, both ways: one table, read by the parser and by the printer.
+"""Attributes of instructions as HLO text, both ways: one table, read by the parser and by the
+printer.
 
-A `Field` is one `name=value` in the text; a `Codec` is the list of fields of an opcode with the way to and from
+A `Field` is one `name=value` in the text; a `Codec` is the list of fields of an opcode with the
+way to and from
 its attributes dataclass, and the names under which it refers to called computations.
 """
 
@@ -85,7 +87,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """`make` builds the attributes from the values by field name. `calls` are field names of one computation each,
+    """`make` builds the attributes from the values by field name. `calls` are field names of one
+    computation each,
     `call_lists` of a braced list; `calls_first` prints them before the fields."""
 
     make: Callable[[dict[str, Any]], Attributes]
@@ -401,7 +404,8 @@ COMMON = (*COMMON_BEFORE_METADATA, "metadata", "backend_config")
 
 
 def attribute_texts(opcode: Opcode, attributes: Attributes) -> list[str]:
-    """`name=value` texts of the opcode's own fields (called computations not included), in printed order."""
+    """`name=value` texts of the opcode's own fields (called computations not included), in printed
+    order."""
     codec = CODECS[opcode]
     texts: list[str] = []
     if attributes is NO_ATTRIBUTES and codec.cls is not Attributes:

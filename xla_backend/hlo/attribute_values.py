@@ -79,7 +79,7 @@ def _show_bool(value: bool) -> str:
     return "true" if value else "false"
 
 
-# -- precision ---------------------------------------------------------------------------------------
+# -- precision -------------------------------------------------------------------------------------
 
 
 def _read_precisions(cursor: Cursor) -> tuple[Precision, ...]:
@@ -100,7 +100,7 @@ def _show_precisions(values: tuple[Precision, ...]) -> str | None:
     return "{" + ",".join(v.value for v in values) + "}"
 
 
-# -- slices, padding, windows -----------------------------------------------------------------------------
+# -- slices, padding, windows ----------------------------------------------------------------------
 
 Triple = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -213,7 +213,7 @@ def _show_window(window: tuple[WindowDimension, ...]) -> str | None:
     return "{" + " ".join(parts) + "}"
 
 
-# -- convolution labels -------------------------------------------------------------------------------------
+# -- convolution labels ----------------------------------------------------------------------------
 
 _LABELS = re.compile(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)")
 
@@ -236,7 +236,7 @@ def _read_labels(cursor: Cursor) -> ConvolutionDimensionNumbers:
 
 def _label(first: int, second: int, spatial: Sequence[int], letters: str) -> str:
     text = [""] * (2 + len(spatial))
-    text[first], text[second] = letters
+    text[first], text[second] = letters[0], letters[1]
     for i, position in enumerate(spatial):
         text[position] = str(i)
     return "".join(text)
@@ -249,7 +249,7 @@ def _show_labels(n: ConvolutionDimensionNumbers) -> str:
     return f"{lhs}_{rhs}->{out}"
 
 
-# -- collectives ----------------------------------------------------------------------------------------------
+# -- collectives -----------------------------------------------------------------------------------
 
 _MAX_DEVICES = 1 << 20
 
@@ -267,7 +267,8 @@ def _read_group_list(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
 
 
 def _read_groups(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
-    """`{{0,1},{2,3}}`, iota form `[2,2]<=[4]` or `[2,2]<=[2,2]T(1,0)`, mesh form `mesh['x'=2,'y'=4] {'y'}`; the
+    """`{{0,1},{2,3}}`, iota form `[2,2]<=[4]` or `[2,2]<=[2,2]T(1,0)`, mesh form
+    `mesh['x'=2,'y'=4] {'y'}`; the
     compact forms are expanded."""
     if cursor.at("{"):
         return _read_group_list(cursor)
@@ -334,7 +335,7 @@ def _read_pairs(cursor: Cursor) -> tuple[tuple[int, int], ...]:
     return pairs  # type: ignore[return-value]
 
 
-# -- shapes and aliasing ---------------------------------------------------------------------------------------
+# -- shapes and aliasing ---------------------------------------------------------------------------
 
 
 def _read_shapes(cursor: Cursor) -> tuple[Shape, ...]:

@@ -19,7 +19,8 @@ Dims = tuple[int, ...]
 class Value:
     """Base of small immutable records: fields are the class annotations, in order.
 
-    A lighter `dataclass(frozen=True)`: that decorator compiles five methods for each class, which was a third
+    A lighter `dataclass(frozen=True)`: that decorator compiles five methods for each class, which
+    was a third
     of the time it took to import pyjax.
     """
 

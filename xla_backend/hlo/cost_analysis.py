@@ -1,9 +1,13 @@
 """Cost of a module as XLA counts it: flops, transcendentals, bytes accessed.
 
-An elementwise operation is one flop per result element; exp, log, sin, sqrt, power ... count apart as
-transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its operands and writes its
-result; a fusion costs what it contains but touches memory only at its edges. A while loop costs its known trip
-count times condition and body, or one iteration if the count is unknown. Custom calls cost only their traffic.
+An elementwise operation is one flop per result element; exp, log, sin, sqrt, power ... count apart
+as
+transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its operands
+and writes its
+result; a fusion costs what it contains but touches memory only at its edges. A while loop costs
+its known trip
+count times condition and body, or one iteration if the count is unknown. Custom calls cost only
+their traffic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Literals as HLO text, both ways.
 
-Floats are written with as many digits as their type needs to read back to the same bits (%.6g if that is enough
+Floats are written with as many digits as their type needs to read back to the same bits (%.6g if
+that is enough
 for f32, else %.9g, and so on); NaNs keep sign and payload.
 """
 
@@ -39,7 +40,7 @@ def _mantissa_bits(kind: PrimitiveType) -> int:
     return int(ml_dtypes.finfo(kind.numpy_dtype).nmant)
 
 
-def _nan_text(value: np.generic, kind: PrimitiveType) -> str:
+def _nan_text(value: np.ndarray | np.generic, kind: PrimitiveType) -> str:
     bits = int(_unsigned_bits(np.asarray(value)).item())
     mantissa = _mantissa_bits(kind)
     payload = bits & ((1 << mantissa) - 1)
@@ -125,7 +126,8 @@ def _nested(elements: list[str], dimensions: tuple[int, ...]) -> str:
 
 
 def parse_literal(cursor: Cursor, shape: Shape) -> Literal:
-    """Read a literal of `shape` up to (not including) the closing parenthesis. `{...}` reads as zeros: the text
+    """Read a literal of `shape` up to (not including) the closing parenthesis. `{...}` reads as
+    zeros: the text
     of elided constants does not tell their values."""
     kind, dimensions = shape.element_type, shape.dimensions
     if not shape.is_array:
@@ -215,9 +217,9 @@ def _real_array(
         result = wide.astype(dtype)
         overflow = np.isfinite(wide) & ~np.isfinite(result.astype(np.float64))
     if overflow.any():
-        i = int(np.argmax(overflow))
-        cursor.fail(f"{elements[i]} is out of range for {kind}", positions[i])
-    for i in np.flatnonzero(np.isnan(wide)):
+        first = int(np.argmax(overflow))
+        cursor.fail(f"{elements[first]} is out of range for {kind}", positions[first])
+    for i in np.flatnonzero(np.isnan(wide)).tolist():
         result[i] = _nan(elements[i], kind)
     return result
 
@@ -264,18 +266,18 @@ def _float(cursor: Cursor, text: str, position: int) -> float:
     cursor.fail(f"expected a decimal number, inf or nan, got '{text[:40]}'", position)
 
 
-def _nan(text: str, kind: PrimitiveType) -> np.generic:
+def _nan(text: str, kind: PrimitiveType) -> np.ndarray:
     match = _NAN.match(text)
     sign, payload_text = (match[1], match[2]) if match else ("", None)
     mantissa = _mantissa_bits(kind)
     dtype = kind.numpy_dtype
     if payload_text is None or kind not in (P.F16, P.BF16, P.F32, P.F64):
         default = np.asarray(np.nan).astype(dtype)
-        return -default if sign else default  # type: ignore[return-value]
+        return np.asarray(-default) if sign else default
     payload = int(payload_text, 16) & ((1 << mantissa) - 1) or 1 << (mantissa - 1)
     exponent = ((1 << (kind.bits - 1 - mantissa)) - 1) << mantissa
     bits = (1 << (kind.bits - 1) if sign else 0) | exponent | payload
-    return np.array(bits, f"u{dtype.itemsize}").view(dtype)[()]
+    return np.array(bits, f"u{dtype.itemsize}").view(dtype)
 
 
 def _complex_array(

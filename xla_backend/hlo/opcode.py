@@ -1,11 +1,15 @@
-"""The opcodes of HLO and their properties, as one table. No second list of opcode properties exists
-elsewhere.
-"""
+"""The opcodes of HLO and their properties, as one table. No second list of opcode properties
+exists elsewhere."""
 
 from __future__ import annotations
 
 import enum
 from typing import NamedTuple
+
+PLAIN = 0
+ELEMENTWISE = 1
+COMMUTATIVE = 2
+SIDE_EFFECT = 4
 
 
 class OpcodeInfo(NamedTuple):
@@ -19,92 +23,172 @@ class OpcodeInfo(NamedTuple):
     calls: int | None = 0  # called computations; None: any number
 
 
-_ROWS: dict[str, OpcodeInfo] = {}
+class Opcode(enum.Enum):
+    """One member per opcode: text, arity, properties, number of called computations. The value is
+    the text."""
 
+    _value_: str
+    info: OpcodeInfo
+    is_elementwise: bool
+    is_commutative: bool
 
-def _define(rows: str, arity: int | None, **properties: bool | int | None) -> None:
-    for text in rows.split():
-        member = text.upper().replace("-", "_")
-        _ROWS[member] = OpcodeInfo(text, arity, **properties)  # type: ignore[arg-type]
+    # Identity hash: enum's own hashes the name on every call.
+    __hash__ = object.__hash__
 
-
-_define(
-    "abs ceil floor cosine sine tan sinh cosh asin acos asinh acosh atanh exponential "
-    "exponential-minus-one log log-plus-one logistic negate not popcnt count-leading-zeros "
-    "round-nearest-afz round-nearest-even rsqrt sqrt cbrt sign tanh erf real imag is-finite "
-    "convert bitcast-convert reduce-precision copy",
-    1,
-    elementwise=True,
-)
-_define("add multiply maximum minimum and or xor mulhi", 2, elementwise=True, commutative=True)
-_define(
-    "subtract divide remainder power atan2 shift-left shift-right-arithmetic "
-    "shift-right-logical compare complex stochastic-convert",
-    2,
-    elementwise=True,
-)
-_define("select clamp", 3, elementwise=True)
-_define("map", None, elementwise=True, calls=1)
-_define("bitcast reshape transpose broadcast reverse slice", 1)
-_define("dynamic-reshape concatenate dynamic-slice dynamic-update-slice", None)
-_define("pad", 2)
-_define("iota parameter constant partition-id replica-id", 0)
-_define("get-dimension-size", 1)
-_define("set-dimension-size", 2)
-_define("dot convolution", 2)
-_define("ragged-dot", 3)
-_define("scaled-dot", 4)
-_define("reduce reduce-window scan sort", None, calls=1)
-_define("select-and-scatter", 3, calls=2)
-_define("gather", 2)
-_define("scatter", None, calls=1)
-_define("topk", 1, calls=None)
-_define("fft cholesky", 1)
-_define("triangular-solve", 2)
-_define("batch-norm-training", 3)
-_define("batch-norm-inference batch-norm-grad", 5)
-_define("tuple", None)
-_define("get-tuple-element opt-barrier", 1)
-_define("while", 1, calls=2)
-_define("conditional", None, calls=None)
-_define("call fusion", None, calls=1)
-_define("custom-call", None, calls=None)
-_define("after-all", None)
-_define("add-dependency", 2)
-_define("domain", 1)
-_define("rng", None, side_effect=True)
-_define("rng-bit-generator", 1)
-_define("rng-get-and-update-state", 0, side_effect=True)
-_define("infeed", 1, side_effect=True)
-_define("outfeed", 2, side_effect=True)
-_define("all-gather all-to-all collective-broadcast collective-permute ragged-all-to-all", None)
-_define("all-gather-start collective-permute-start", None)
-_define("all-gather-done all-reduce-done collective-permute-done copy-start copy-done", 1)
-_define("all-reduce all-reduce-start reduce-scatter", None, calls=1)
-_define("send recv send-done recv-done", None, side_effect=True)
-_define("async-start", None, calls=1)
-_define("async-update async-done", 1, calls=None)
-
-
-class _OpcodeBase(enum.Enum):
-    __hash__ = object.__hash__  # enum's own hashes the name on every call
+    def __new__(
+        cls, text: str, arity: int | None = None, properties: int = PLAIN, calls: int | None = 0
+    ) -> Opcode:
+        member = object.__new__(cls)
+        member._value_ = text
+        member.is_elementwise = bool(properties & ELEMENTWISE)
+        member.is_commutative = bool(properties & COMMUTATIVE)
+        member.info = OpcodeInfo(
+            text,
+            arity,
+            member.is_elementwise,
+            member.is_commutative,
+            bool(properties & SIDE_EFFECT),
+            calls,
+        )
+        return member
 
     def __str__(self) -> str:
-        return self.value
+        return self._value_
 
-    @property
-    def info(self) -> OpcodeInfo:
-        return OPCODES[self]  # type: ignore[index]
+    ABS = "abs", 1, ELEMENTWISE
+    CEIL = "ceil", 1, ELEMENTWISE
+    FLOOR = "floor", 1, ELEMENTWISE
+    COSINE = "cosine", 1, ELEMENTWISE
+    SINE = "sine", 1, ELEMENTWISE
+    TAN = "tan", 1, ELEMENTWISE
+    SINH = "sinh", 1, ELEMENTWISE
+    COSH = "cosh", 1, ELEMENTWISE
+    ASIN = "asin", 1, ELEMENTWISE
+    ACOS = "acos", 1, ELEMENTWISE
+    ASINH = "asinh", 1, ELEMENTWISE
+    ACOSH = "acosh", 1, ELEMENTWISE
+    ATANH = "atanh", 1, ELEMENTWISE
+    EXPONENTIAL = "exponential", 1, ELEMENTWISE
+    EXPONENTIAL_MINUS_ONE = "exponential-minus-one", 1, ELEMENTWISE
+    LOG = "log", 1, ELEMENTWISE
+    LOG_PLUS_ONE = "log-plus-one", 1, ELEMENTWISE
+    LOGISTIC = "logistic", 1, ELEMENTWISE
+    NEGATE = "negate", 1, ELEMENTWISE
+    NOT = "not", 1, ELEMENTWISE
+    POPCNT = "popcnt", 1, ELEMENTWISE
+    COUNT_LEADING_ZEROS = "count-leading-zeros", 1, ELEMENTWISE
+    ROUND_NEAREST_AFZ = "round-nearest-afz", 1, ELEMENTWISE
+    ROUND_NEAREST_EVEN = "round-nearest-even", 1, ELEMENTWISE
+    RSQRT = "rsqrt", 1, ELEMENTWISE
+    SQRT = "sqrt", 1, ELEMENTWISE
+    CBRT = "cbrt", 1, ELEMENTWISE
+    SIGN = "sign", 1, ELEMENTWISE
+    TANH = "tanh", 1, ELEMENTWISE
+    ERF = "erf", 1, ELEMENTWISE
+    REAL = "real", 1, ELEMENTWISE
+    IMAG = "imag", 1, ELEMENTWISE
+    IS_FINITE = "is-finite", 1, ELEMENTWISE
+    CONVERT = "convert", 1, ELEMENTWISE
+    BITCAST_CONVERT = "bitcast-convert", 1, ELEMENTWISE
+    REDUCE_PRECISION = "reduce-precision", 1, ELEMENTWISE
+    COPY = "copy", 1, ELEMENTWISE
+    ADD = "add", 2, ELEMENTWISE | COMMUTATIVE
+    MULTIPLY = "multiply", 2, ELEMENTWISE | COMMUTATIVE
+    MAXIMUM = "maximum", 2, ELEMENTWISE | COMMUTATIVE
+    MINIMUM = "minimum", 2, ELEMENTWISE | COMMUTATIVE
+    AND = "and", 2, ELEMENTWISE | COMMUTATIVE
+    OR = "or", 2, ELEMENTWISE | COMMUTATIVE
+    XOR = "xor", 2, ELEMENTWISE | COMMUTATIVE
+    MULHI = "mulhi", 2, ELEMENTWISE | COMMUTATIVE
+    SUBTRACT = "subtract", 2, ELEMENTWISE
+    DIVIDE = "divide", 2, ELEMENTWISE
+    REMAINDER = "remainder", 2, ELEMENTWISE
+    POWER = "power", 2, ELEMENTWISE
+    ATAN2 = "atan2", 2, ELEMENTWISE
+    SHIFT_LEFT = "shift-left", 2, ELEMENTWISE
+    SHIFT_RIGHT_ARITHMETIC = "shift-right-arithmetic", 2, ELEMENTWISE
+    SHIFT_RIGHT_LOGICAL = "shift-right-logical", 2, ELEMENTWISE
+    COMPARE = "compare", 2, ELEMENTWISE
+    COMPLEX = "complex", 2, ELEMENTWISE
+    STOCHASTIC_CONVERT = "stochastic-convert", 2, ELEMENTWISE
+    SELECT = "select", 3, ELEMENTWISE
+    CLAMP = "clamp", 3, ELEMENTWISE
+    MAP = "map", None, ELEMENTWISE, 1
+    BITCAST = "bitcast", 1
+    RESHAPE = "reshape", 1
+    TRANSPOSE = "transpose", 1
+    BROADCAST = "broadcast", 1
+    REVERSE = "reverse", 1
+    SLICE = "slice", 1
+    DYNAMIC_RESHAPE = "dynamic-reshape", None
+    CONCATENATE = "concatenate", None
+    DYNAMIC_SLICE = "dynamic-slice", None
+    DYNAMIC_UPDATE_SLICE = "dynamic-update-slice", None
+    PAD = "pad", 2
+    IOTA = "iota", 0
+    PARAMETER = "parameter", 0
+    CONSTANT = "constant", 0
+    PARTITION_ID = "partition-id", 0
+    REPLICA_ID = "replica-id", 0
+    GET_DIMENSION_SIZE = "get-dimension-size", 1
+    SET_DIMENSION_SIZE = "set-dimension-size", 2
+    DOT = "dot", 2
+    CONVOLUTION = "convolution", 2
+    RAGGED_DOT = "ragged-dot", 3
+    SCALED_DOT = "scaled-dot", 4
+    REDUCE = "reduce", None, PLAIN, 1
+    REDUCE_WINDOW = "reduce-window", None, PLAIN, 1
+    SCAN = "scan", None, PLAIN, 1
+    SORT = "sort", None, PLAIN, 1
+    SELECT_AND_SCATTER = "select-and-scatter", 3, PLAIN, 2
+    GATHER = "gather", 2
+    SCATTER = "scatter", None, PLAIN, 1
+    TOPK = "topk", 1, PLAIN, None
+    FFT = "fft", 1
+    CHOLESKY = "cholesky", 1
+    TRIANGULAR_SOLVE = "triangular-solve", 2
+    BATCH_NORM_TRAINING = "batch-norm-training", 3
+    BATCH_NORM_INFERENCE = "batch-norm-inference", 5
+    BATCH_NORM_GRAD = "batch-norm-grad", 5
+    TUPLE = "tuple", None
+    GET_TUPLE_ELEMENT = "get-tuple-element", 1
+    OPT_BARRIER = "opt-barrier", 1
+    WHILE = "while", 1, PLAIN, 2
+    CONDITIONAL = "conditional", None, PLAIN, None
+    CALL = "call", None, PLAIN, 1
+    FUSION = "fusion", None, PLAIN, 1
+    CUSTOM_CALL = "custom-call", None, PLAIN, None
+    AFTER_ALL = "after-all", None
+    ADD_DEPENDENCY = "add-dependency", 2
+    DOMAIN = "domain", 1
+    RNG = "rng", None, SIDE_EFFECT
+    RNG_BIT_GENERATOR = "rng-bit-generator", 1
+    RNG_GET_AND_UPDATE_STATE = "rng-get-and-update-state", 0, SIDE_EFFECT
+    INFEED = "infeed", 1, SIDE_EFFECT
+    OUTFEED = "outfeed", 2, SIDE_EFFECT
+    ALL_GATHER = "all-gather", None
+    ALL_TO_ALL = "all-to-all", None
+    COLLECTIVE_BROADCAST = "collective-broadcast", None
+    COLLECTIVE_PERMUTE = "collective-permute", None
+    RAGGED_ALL_TO_ALL = "ragged-all-to-all", None
+    ALL_GATHER_START = "all-gather-start", None
+    COLLECTIVE_PERMUTE_START = "collective-permute-start", None
+    ALL_GATHER_DONE = "all-gather-done", 1
+    ALL_REDUCE_DONE = "all-reduce-done", 1
+    COLLECTIVE_PERMUTE_DONE = "collective-permute-done", 1
+    COPY_START = "copy-start", 1
+    COPY_DONE = "copy-done", 1
+    ALL_REDUCE = "all-reduce", None, PLAIN, 1
+    ALL_REDUCE_START = "all-reduce-start", None, PLAIN, 1
+    REDUCE_SCATTER = "reduce-scatter", None, PLAIN, 1
+    SEND = "send", None, SIDE_EFFECT
+    RECV = "recv", None, SIDE_EFFECT
+    SEND_DONE = "send-done", None, SIDE_EFFECT
+    RECV_DONE = "recv-done", None, SIDE_EFFECT
+    ASYNC_START = "async-start", None, PLAIN, 1
+    ASYNC_UPDATE = "async-update", 1, PLAIN, None
+    ASYNC_DONE = "async-done", 1, PLAIN, None
 
-    @property
-    def is_elementwise(self) -> bool:
-        return OPCODES[self].elementwise  # type: ignore[index]
 
-    @property
-    def is_commutative(self) -> bool:
-        return OPCODES[self].commutative  # type: ignore[index]
-
-
-Opcode = _OpcodeBase("Opcode", {name: row.text for name, row in _ROWS.items()})  # type: ignore[misc]
-OPCODES: dict[Opcode, OpcodeInfo] = {op: _ROWS[op.name] for op in Opcode}  # type: ignore[valid-type]
-BY_TEXT: dict[str, Opcode] = {op.value: op for op in Opcode}  # type: ignore[valid-type]
+OPCODES: dict[Opcode, OpcodeInfo] = {op: op.info for op in Opcode}
+BY_TEXT: dict[str, Opcode] = {op.value: op for op in Opcode}

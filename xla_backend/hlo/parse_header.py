@@ -1,4 +1,5 @@
-"""Parts of HLO text that carry no computation: module header attributes, source tables, metadata."""
+"""Parts of HLO text that carry no computation: module header attributes, source tables,
+metadata."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def apply_header_attribute(cursor: Cursor, module: HloModule, name: str, start: 
     elif name in _KEPT:
         module.attributes[name] = cursor.read_value_text()
     elif name in ("entry_computation_layout", "origin_recovery_table"):
-        cursor.read_value_text()  # printed anew from the entry's own shapes; the table serves XLA's debugger only
+        # printed anew from the entry's own shapes; the table serves XLA's debugger only
+        cursor.read_value_text()
     else:
         cursor.fail(
             f"a module has no attribute '{name}'; allowed: {', '.join(sorted(_ALLOWED))}", start
@@ -89,7 +91,7 @@ def read_frontend_attributes(cursor: Cursor) -> str:
     return "{" + ",".join(f"{name}={items[name]}" for name in sorted(items)) + "}"
 
 
-# -- source tables -----------------------------------------------------------------------------------
+# -- source tables ---------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -136,14 +138,15 @@ def _read_record(cursor: Cursor) -> dict[str, int]:
     return record
 
 
-# -- metadata ----------------------------------------------------------------------------------------
+# -- metadata --------------------------------------------------------------------------------------
 
 _STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
 _NUMBERS = frozenset({"source_line", "source_end_line", "source_column", "source_end_column"})
 
 
 def read_metadata(cursor: Cursor, tables: SourceTables) -> OpMetadata:
-    """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`. A stack_frame_id is looked up in the tables and
+    """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`. A stack_frame_id is looked up in
+    the tables and
     gives file and line; fields that say nothing about the source are dropped."""
     cursor.expect("{")
     values: dict[str, str | int] = {}

@@ -1,8 +1,11 @@
 """Parser of HLO text: hand-written recursive descent over a Cursor.
 
-Reads what XLA prints: long, short and canonical style, optimised and unoptimised. Computations may be named before
-they are defined, operand shapes, `%` and signatures are optional, a result shape may be left out where operands
-imply it. The parser does not check that shapes fit together; that is the verifier's work. Malformed text raises
+Reads what XLA prints: long, short and canonical style, optimised and unoptimised. Computations may
+be named before
+they are defined, operand shapes, `%` and signatures are optional, a result shape may be left out
+where operands
+imply it. The parser does not check that shapes fit together; that is the verifier's work.
+Malformed text raises
 ParseError, never anything else.
 """
 
@@ -79,7 +82,8 @@ class _Scope:
 
 
 def parse_module(text: str) -> HloModule:
-    """The module that `text` spells: a whole module, a list of computations, or one instruction with typed operands.
+    """The module that `text` spells: a whole module, a list of computations, or one instruction
+    with typed operands.
 
     Raises:
       ParseError: with line and column, what was expected, the source line and a caret.
@@ -205,7 +209,7 @@ class _Parser:
                     stack.pop()
         return order
 
-    # -- computation -----------------------------------------------------------------------------------
+    # -- computation -------------------------------------------------------------------------------
 
     def _computation(self, start: int) -> Computation:
         cursor = self.cursor
@@ -269,7 +273,7 @@ class _Parser:
         self.computations[computation.name] = computation
         return computation
 
-    # -- instruction -----------------------------------------------------------------------------------
+    # -- instruction -------------------------------------------------------------------------------
 
     def _instruction(self, scope: _Scope) -> None:
         cursor = self.cursor
@@ -393,7 +397,7 @@ class _Parser:
         except ShapeInferenceError as error:
             self.cursor.fail(str(error), position)
 
-    # -- operands ---------------------------------------------------------------------------------------
+    # -- operands ----------------------------------------------------------------------------------
 
     def _operands(self, scope: _Scope, nested: int) -> list[Instruction]:
         cursor = self.cursor
@@ -461,7 +465,8 @@ class _Parser:
 
 
 class _AttributeReader:
-    """Reads `, name=value` until there are no more, sorted into the opcode's own and the common ones."""
+    """Reads `, name=value` until there are no more, sorted into the opcode's own and the common
+    ones."""
 
     def __init__(self, parser: _Parser, scope: _Scope, opcode: Opcode) -> None:
         self.parser = parser

@@ -1,13 +1,15 @@
 """HLO text of modules, computations and instructions.
 
-Printing is done by functions, not methods: `instruction.py` and `module.py` lie below this file. Use
-`module_to_text(module)` where `str(module)` would be tempting. Everything printed with large constants parses
+Printing is done by functions, not methods: `instruction.py` and `module.py` lie below this file.
+Use
+`module_to_text(module)` where `str(module)` would be tempting. Everything printed with large
+constants parses
 back to an equal module; without them constants of more than 10 elements are `{...}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from xla_backend.hlo.attribute_text import (
@@ -34,8 +36,10 @@ from xla_backend.hlo.text_cursor import quote
 
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
-    """What the text shows. LONG is the default; SHORT is JAX's `as_text('hlo')`; CANONICAL has neutral names and
-    inlines called computations, so equal graphs give equal text; FINGERPRINT leaves out all names but parameters'
+    """What the text shows. LONG is the default; SHORT is JAX's `as_text('hlo')`; CANONICAL has
+    neutral names and
+    inlines called computations, so equal graphs give equal text; FINGERPRINT leaves out all names
+    but parameters'
     positions and all metadata."""
 
     percent: bool = True
@@ -70,7 +74,8 @@ def module_to_text(
 
     Args:
       style: PrintOptions, or one of "long", "short", "canonical", "fingerprint".
-      large_constants: False writes constants of more than 10 elements as `{...}` (not to be parsed back).
+      large_constants: False writes constants of more than 10 elements as `{...}` (not to be parsed
+      back).
       metadata: False leaves out where instructions come from.
     Raises:
       KeyError: no such style.
@@ -175,7 +180,7 @@ class _Printer:
         parts += [f"{name}={text}" for name, text in other.items()]
         return ", ".join(parts)
 
-    # -- computation -----------------------------------------------------------------------------------
+    # -- computation -------------------------------------------------------------------------------
 
     def computation(
         self,
@@ -204,7 +209,7 @@ class _Printer:
             lines.append(f"{indent}{root}{self.instruction(node, depth)}")
         return "\n".join([head + "{", *lines, " " * (self.options.indent * depth) + "}"])
 
-    # -- instruction -----------------------------------------------------------------------------------
+    # -- instruction -------------------------------------------------------------------------------
 
     def shape(self, shape: Shape) -> str:
         return shape.to_text(layout=self.options.layouts)
@@ -231,9 +236,9 @@ class _Printer:
         return self._listed(map(self.name, node.operands))
 
     @staticmethod
-    def _listed(texts: Sequence[str] | object) -> str:
+    def _listed(texts: Iterable[str]) -> str:
         """Joined by commas, with `/*index=5*/` before every fifth but the first."""
-        parts = list(texts)  # type: ignore[call-overload]
+        parts = list(texts)
         for i in range(5, len(parts), 5):
             parts[i] = f"/*index={i}*/{parts[i]}"
         return ", ".join(parts)

@@ -12,6 +12,9 @@ import numpy as np
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
 
+Dims = tuple[int, ...]  # inside the class, `tuple` is the constructor of tuple shapes
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An array, tuple, token or opaque type.
@@ -88,7 +91,7 @@ class Shape:
         return self.num_elements * self.element_type.byte_size
 
     @property
-    def minor_to_major(self) -> tuple[int, ...]:
+    def minor_to_major(self) -> Dims:
         if self.layout is not None:
             return self.layout
         return tuple(range(self.rank - 1, -1, -1))

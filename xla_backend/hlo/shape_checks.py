@@ -14,8 +14,10 @@ from xla_backend.hlo.types import PrimitiveType
 
 
 class RuleContext:
-    """The arguments of one inference. `given` is the shape the instruction already has (or None): the opcodes
-    whose result does not follow from operands and attributes (convert, reshape, iota ...) check and return it."""
+    """The arguments of one inference. `given` is the shape the instruction already has (or None):
+    the opcodes
+    whose result does not follow from operands and attributes (convert, reshape, iota ...) check
+    and return it."""
 
     __slots__ = ("attributes", "called", "given", "opcode", "shapes")
 
@@ -88,7 +90,8 @@ class RuleContext:
     def require_signature(
         self, computation: Computation, parameters: Sequence[Shape], result: Shape | None, role: str
     ) -> Shape:
-        """`computation` must take `parameters` and return `result` (any result if None). Returns its result."""
+        """`computation` must take `parameters` and return `result` (any result if None). Returns
+        its result."""
         have, root = computation.program_shape
         if len(have) != len(parameters) or not all(
             a.compatible(b) for a, b in zip(have, parameters)

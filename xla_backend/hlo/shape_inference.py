@@ -1,7 +1,9 @@
 """Shape inference: the result shape of an instruction from its opcode, operands and attributes.
 
-The rules live in the shape_rules_* files, one function per opcode family; this file joins their tables. A rule
-checks its constraints and raises ShapeInferenceError with opcode, operand shapes and what to write instead.
+The rules live in the shape_rules_* files, one function per opcode family; this file joins their
+tables. A rule
+checks its constraints and raises ShapeInferenceError with opcode, operand shapes and what to write
+instead.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ def infer_shape(
     """Result shape of `opcode` on these operands.
 
     Args:
-      given: the shape the instruction has or is to have. Opcodes whose result does not follow from operands and
-        attributes (convert, reshape, broadcast, iota, custom-call ...) check and return it; dot and convolution
+      given: the shape the instruction has or is to have. Opcodes whose result does not follow from
+      operands and
+        attributes (convert, reshape, broadcast, iota, custom-call ...) check and return it; dot
+        and convolution
         take their element type from it; for the others it makes no difference.
     Raises:
       ShapeInferenceError: a constraint of the opcode is broken, or `given` is needed and missing.
@@ -52,7 +56,8 @@ def infer_shape_from_shapes(
 
 
 def needs_given_shape(opcode: Opcode) -> bool:
-    """Whether the result shape of `opcode` must be written, because operands and attributes do not imply it."""
+    """Whether the result shape of `opcode` must be written, because operands and attributes do not
+    imply it."""
     return opcode in _NEEDS_GIVEN
 
 

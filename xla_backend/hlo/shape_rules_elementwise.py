@@ -1,4 +1,5 @@
-"""Shape rules of elementwise opcodes: element types accepted, and operands of equal shape (HLO never broadcasts
+"""Shape rules of elementwise opcodes: element types accepted, and operands of equal shape (HLO
+never broadcasts
 implicitly, but for the scalar bounds of clamp and the scalar predicate of select)."""
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _dimensions(c: RuleContext) -> tuple[int, ...]:
     return a.dimensions
 
 
-# -- values ------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def _parameter(c: RuleContext) -> Shape:
@@ -68,7 +68,7 @@ def _iota(c: RuleContext) -> Shape:
     return given
 
 
-# -- shape changes -------------------------------------------------------------------------------------
+# -- shape changes ---------------------------------------------------------------------------------
 
 
 def _reshape(c: RuleContext) -> Shape:
@@ -287,7 +287,7 @@ def _set_dimension_size(c: RuleContext) -> Shape:
     return c.shapes[0]
 
 
-# -- tuples and control ----------------------------------------------------------------------------------
+# -- tuples and control ----------------------------------------------------------------------------
 
 
 def _get_tuple_element(c: RuleContext) -> Shape:

@@ -1,4 +1,5 @@
-"""Shape rules of contractions, windows, reductions, gather/scatter, sorting, linear algebra and random bits."""
+"""Shape rules of contractions, windows, reductions, gather/scatter, sorting, linear algebra and
+random bits."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _INEXACT = frozenset(t for t in P if t.is_array and (t.is_floating or t.is_compl
 
 
 def _product_type(c: RuleContext) -> PrimitiveType:
-    """Element type of dot and convolution: the operands' common type, the wider of two of one class, or what
+    """Element type of dot and convolution: the operands' common type, the wider of two of one
+    class, or what
     the instruction says (s8 x s8 -> s32, bf16 x bf16 -> f32)."""
     a, b = c.shapes[0].element_type, c.shapes[1].element_type
     if c.given is not None:
@@ -142,7 +144,7 @@ def _convolution(c: RuleContext) -> Shape:
     return Shape.array(_product_type(c), dims)
 
 
-# -- reductions -------------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 def _variadic(c: RuleContext) -> tuple[Sequence[Shape], Sequence[Shape]]:
@@ -248,7 +250,7 @@ def _scan(c: RuleContext) -> Shape:
     )
 
 
-# -- gather and scatter ---------------------------------------------------------------------------------------
+# -- gather and scatter ----------------------------------------------------------------------------
 
 
 def _index_vector(c: RuleContext, indices: Shape, index_vector_dim: int) -> tuple[int, list[int]]:
@@ -361,7 +363,7 @@ def _scatter(c: RuleContext) -> Shape:
     return one_or_tuple([s.with_dimensions(s.dimensions) for s in operands])
 
 
-# -- sorting, linear algebra, normalisation, random bits ---------------------------------------------------------
+# -- sorting, linear algebra, normalisation, random bits -------------------------------------------
 
 
 def _sort(c: RuleContext) -> Shape:

@@ -1,4 +1,5 @@
-"""Reading HLO text: a position in the source, tokens at it, and errors that show the line with a caret."""
+"""Reading HLO text: a position in the source, tokens at it, and errors that show the line with a
+caret."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ MAX_DIMENSION = 1 << 62
 
 
 class Cursor:
-    """A position in HLO text. Every `read_` method advances or raises ParseError; `accept` methods may decline."""
+    """A position in HLO text. Every `read_` method advances or raises ParseError; `accept` methods
+    may decline."""
 
     def __init__(self, text: str, position: int = 0) -> None:
         self.text = text
@@ -149,7 +151,8 @@ class Cursor:
         self.position = position
 
     def read_value_text(self) -> str:
-        """The text of an attribute value: a word, string or bracket group, or several without blanks between."""
+        """The text of an attribute value: a word, string or bracket group, or several without
+        blanks between."""
         self.skip_space()
         start = self.position
         while self.position < len(self.text):
@@ -174,7 +177,8 @@ class Cursor:
         return _SHAPE_START.match(self.text, self.position) is not None
 
     def read_shape(self, depth: int = 0) -> Shape:
-        """An array, tuple, token or opaque shape. A default layout is normalised away; tiles and memory spaces
+        """An array, tuple, token or opaque shape. A default layout is normalised away; tiles and
+        memory spaces
         (`{1,0:T(8,128)S(1)}`) are accepted and dropped: they never change the meaning."""
         self.skip_space()
         if self.text.startswith("(", self.position):

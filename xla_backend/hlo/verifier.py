@@ -1,7 +1,9 @@
 """The HLO verifier: every invariant that passes and code generation rely on.
 
-Checked per module: names, call graph, aliases; per computation: root, parameters, use lists, acyclicity, schedule;
-per instruction: attributes of the right class, number of operands and called computations, and the shape against
+Checked per module: names, call graph, aliases; per computation: root, parameters, use lists,
+acyclicity, schedule;
+per instruction: attributes of the right class, number of operands and called computations, and the
+shape against
 shape inference (which holds the constraints of each opcode). Run before and after every pass when
 `CompileOptions.verify` is set; the error names the pass.
 """
@@ -39,7 +41,8 @@ def verify(module: HloModule, *, after: str | None = None) -> None:
     Args:
       after: name of the pass that ran last; it goes into the message.
     Raises:
-      VerificationError: what is broken, the instruction's text, its computation and the user's source line.
+      VerificationError: what is broken, the instruction's text, its computation and the user's
+      source line.
     """
     _Verifier(module, after).run()
 
@@ -158,7 +161,7 @@ class _Verifier:
             seen_outputs.add(alias.output_index)
             seen_parameters.add(key)
 
-    # -- computation -----------------------------------------------------------------------------------
+    # -- computation -------------------------------------------------------------------------------
 
     def _computation(self, computation: Computation) -> None:
         root = computation.root
@@ -238,7 +241,7 @@ class _Verifier:
             node = next(n for n, count in remaining.items() if count)
             self.fail("takes part in, or depends on, a cycle of operands", node)
 
-    # -- instruction -----------------------------------------------------------------------------------
+    # -- instruction -------------------------------------------------------------------------------
 
     def _instruction(self, node: Instruction) -> None:
         opcode = node.opcode

@@ -91,7 +91,11 @@ class ModuleWriter:
         internal: bool = False,
         attributes: str = "",
     ) -> FunctionWriter:
-        """Opens a function; it is complete once every block of its writer ends in a terminator."""
+        """Opens a function; it is complete once every block of its writer ends in a terminator.
+
+        Take names that no C library has (put a dot or a prefix in): on some targets LLVM calls libm's
+        `floor` or `rint`, and a function of that name would be called instead.
+        """
         if name in self._defined:
             raise ValueError(f"function @{name} is already defined in this module; rename one")
         self._defined.add(name)

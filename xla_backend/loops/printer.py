@@ -162,6 +162,8 @@ class _Printer:
         marks = []
         if loop.parallel:
             marks.append("parallel")
+        if loop.tile > 1:
+            marks.append(f"tile {loop.tile}")
         if loop.vector > 1:
             marks.append(f"vector {loop.vector}")
         comment = f"  # {', '.join(marks)}" if marks else ""

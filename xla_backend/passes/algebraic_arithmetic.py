@@ -1,4 +1,5 @@
-"""Arithmetic identities. Floats keep their bits, signs of zeros and NaNs included (payloads excepted)."""
+"""Arithmetic identities. Floats keep their bits, signs of zeros and NaNs included (payloads
+excepted)."""
 
 from __future__ import annotations
 
@@ -231,7 +232,7 @@ class AlgebraicArithmeticSimplifier(RuleTablePass):
 
     name = "algebraic-arithmetic"
     rules = {
-        **{op: (_of_splats,) for op in ELEMENTWISE},
+        **dict.fromkeys(ELEMENTWISE, (_of_splats,)),
         Opcode.ADD: (_add, _of_splats),
         Opcode.SUBTRACT: (_subtract, _of_splats),
         Opcode.MULTIPLY: (_multiply, _of_splats),

@@ -16,7 +16,8 @@ from xla_backend.passes.patterns import binary_reducer, dims_of
 
 
 def _reduce_of_transpose(node: Instruction) -> Instruction | None:
-    """Reducing a transposed array reduces other dimensions of the original, if the rest keeps its order."""
+    """Reducing a transposed array reduces other dimensions of the original, if the rest keeps
+    its order."""
     if node.shape.is_tuple:
         return None
     inner = node.operands[0]
@@ -56,7 +57,8 @@ def _degenerate_reduce(node: Instruction) -> Instruction | None:
 
 
 def _transposed_operand(node: Instruction) -> Instruction | None:
-    """dot(transpose(x), y): the dot's dimension numbers say the same for free, if the free dimensions keep
+    """dot(transpose(x), y): the dot's dimension numbers say the same for free, if the free
+    dimensions keep
     their order."""
     a = node.attributes
     assert isinstance(a, DotAttributes)
@@ -67,7 +69,9 @@ def _transposed_operand(node: Instruction) -> Instruction | None:
         return None
     x, x_contracting, x_batch = left or (lhs, a.lhs_contracting, a.lhs_batch)
     y, y_contracting, y_batch = right or (rhs, a.rhs_contracting, a.rhs_batch)
-    numbers = DotAttributes(x_contracting, y_contracting, x_batch, y_batch, a.precision, a.algorithm)
+    numbers = DotAttributes(
+        x_contracting, y_contracting, x_batch, y_batch, a.precision, a.algorithm
+    )
     return Emit(node).add(Opcode.DOT, (x, y), numbers, shape=node.shape)
 
 
@@ -133,14 +137,16 @@ def _gather_of_one(node: Instruction) -> Instruction | None:
         DynamicSliceAttributes(a.slice_sizes),
         shape=x.shape.with_dimensions(a.slice_sizes),
     )
-    # Collapsed dimensions and the dimensions of the indices have size 1, and offsets keep their order.
+    # Collapsed dimensions and the dimensions of the indices have size 1, and offsets keep their
+    # order.
     return b.reshape(window, node.shape.dimensions)
 
 
 class AlgebraicContractionSimplifier(RuleTablePass):
     """Transposes folded into dots and reduces, reduces over size 1, gathers of one window.
 
-    Why: a transpose in front of a matrix product is a pass over memory that the product's strides replace.
+    Why: a transpose in front of a matrix product is a pass over memory that the product's
+    strides replace.
     Needs: algebraic-shape keeps transposes merged.
     Leaves: no dot operand that is a transpose with its free dimensions in order.
     """

@@ -1,4 +1,5 @@
-"""Identities of broadcast, reshape, transpose, slice, pad, concatenate, reverse and dynamic slices."""
+"""Identities of broadcast, reshape, transpose, slice, pad, concatenate, reverse and dynamic
+slices."""
 
 from __future__ import annotations
 
@@ -96,7 +97,10 @@ def _slice(node: Instruction) -> Instruction | None:
         assert isinstance(i, SliceAttributes)
         starts = [s0 + s1 * t0 for s0, t0, s1 in zip(i.starts, i.strides, a.starts)]
         strides = [t0 * t1 for t0, t1 in zip(i.strides, a.strides)]
-        limits = [s + (n - 1) * t + 1 if n else s for s, n, t in zip(starts, node.shape.dimensions, strides)]
+        limits = [
+            s + (n - 1) * t + 1 if n else s
+            for s, n, t in zip(starts, node.shape.dimensions, strides)
+        ]
         return b.slice(inner.operands[0], starts, limits, strides)
     if inner.opcode is Opcode.CONCATENATE:
         return _slice_of_concatenate(node, inner, a)
@@ -144,7 +148,9 @@ def _concatenate(node: Instruction) -> Instruction | None:
     if 0 < len(filled) < len(node.operands):
         return b.concatenate(filled, d) if len(filled) > 1 else filled[0]
     # Nested along the same dimension: one.
-    if any(o.opcode is Opcode.CONCATENATE and dims_of(o) == (d,) and len(o.users) == 1 for o in filled):
+    if any(
+        o.opcode is Opcode.CONCATENATE and dims_of(o) == (d,) and len(o.users) == 1 for o in filled
+    ):
         parts: list[Instruction] = []
         for o in node.operands:
             nested = o.opcode is Opcode.CONCATENATE and dims_of(o) == (d,) and len(o.users) == 1
@@ -206,9 +212,11 @@ def _dynamic_update_slice(node: Instruction) -> Instruction | None:
 
 
 class AlgebraicShapeSimplifier(RuleTablePass):
-    """reshape(reshape x) -> reshape x, slice of all of x -> x, transpose(transpose x) -> transpose x, ...
+    """reshape(reshape x) -> reshape x, slice of all of x -> x, transpose(transpose x) ->
+    transpose x, ...
 
-    Why: shape operations that cancel hide producers from fusion; a transpose that moves only dimensions
+    Why: shape operations that cancel hide producers from fusion; a transpose that moves only
+    dimensions
     of size 1 is a reshape, and reshapes are free.
     Needs: nothing.  Leaves: none of the patterns in the table below.
     """

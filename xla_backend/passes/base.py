@@ -21,7 +21,8 @@ from xla_backend.hlo.verifier import verify
 
 
 class HloPass:
-    """One rewrite of a module. Subclasses set `name` (kebab-case, ends in what the pass does) and override
+    """One rewrite of a module. Subclasses set `name` (kebab-case, ends in what the pass does)
+    and override
     `run_on_computation`, or `run` where the whole module matters."""
 
     name: str = ""
@@ -39,14 +40,18 @@ class HloPass:
         return changed
 
     def run_on_computation(self, computation: Computation) -> bool:
-        raise NotImplementedError(f"{type(self).__name__} overrides neither run nor run_on_computation")
+        raise NotImplementedError(
+            f"{type(self).__name__} overrides neither run nor run_on_computation"
+        )
 
 
 class RuleTablePass(HloPass):
     """A simplification given as a table: for each opcode the rules that may rewrite it.
 
-    A rule takes the instruction and returns its replacement (an instruction of the same computation,
-    or a fresh one), or None when it does not apply. Rules of an opcode are tried in order; nodes are
+    A rule takes the instruction and returns its replacement (an instruction of the same
+    computation,
+    or a fresh one), or None when it does not apply. Rules of an opcode are tried in order; nodes
+    are
     visited operands first, and a replacement is tried again at once, so most chains need one visit.
     """
 
@@ -77,13 +82,17 @@ class RuleTablePass(HloPass):
 
 
 def topological_order(computation: Computation) -> list[Instruction]:
-    """Operands before users; the instructions' own order where that is one (which is quick to see)."""
+    """Operands before users: the instructions' own order, which is made one first where it is
+    not (edits
+    append, and the check is quicker than a walk)."""
     order = computation.instructions
     seen: set[Instruction] = set()
     for node in order:
         for operand in node.operands:
             if operand not in seen:
-                return computation.post_order()
+                order = computation.post_order()
+                computation.reorder(order)
+                return order
         seen.add(node)
     return order
 
@@ -102,7 +111,8 @@ class Pipeline(HloPass):
 
     Fields:
       max_iterations: 1 runs the passes once; more repeats them until a round changes nothing, and
-        raises where the cap is reached in checking mode (outside it, a pipeline that does not settle
+        raises where the cap is reached in checking mode (outside it, a pipeline that does not
+        settle
         is slow but right, so it goes on).
       options: disabled passes, checking mode, dumps.
       statistics: filled while running, by pass name.
@@ -172,7 +182,8 @@ class Pipeline(HloPass):
             )
         if changed and after == before:
             raise VerificationError(
-                f"pass {hlo_pass.name!r} reported a change of module {module.name!r} but its text is the same"
+                f"pass {hlo_pass.name!r} reported a change of module {module.name!r} "
+                "but its text is the same"
             )
 
     def flat_passes(self) -> Iterable[HloPass]:
@@ -187,5 +198,6 @@ class Pipeline(HloPass):
         """Time per pass, slowest first."""
         rows = sorted(self.statistics.items(), key=lambda item: -item[1].seconds)
         return "\n".join(
-            f"{s.seconds * 1e3:8.3f} ms  {s.runs:3d} runs  {s.changes:3d} changes  {name}" for name, s in rows
+            f"{s.seconds * 1e3:8.3f} ms  {s.runs:3d} runs  {s.changes:3d} changes  {name}"
+            for name, s in rows
         )

@@ -73,7 +73,9 @@ def _training(node: Instruction) -> Instruction:
     mean = b.mean(b.x)
     centered = b.binary(Opcode.SUBTRACT, b.x, b.spread(mean))
     variance = b.mean(b.binary(Opcode.MULTIPLY, centered, centered))
-    return b.tuple([b.normalize(node.operands[1], node.operands[2], mean, variance), mean, variance])
+    return b.tuple(
+        [b.normalize(node.operands[1], node.operands[2], mean, variance), mean, variance]
+    )
 
 
 def _inference(node: Instruction) -> Instruction:

@@ -1,7 +1,8 @@
 """Buffer assignment: every array of a scheduled module gets a place in memory.
 
 A place is a parameter's or an output's own memory, a constant, or a stretch of one temporary arena.
-The arena is packed by live range: best fit over the time line that buffer_values lays through nested
+The arena is packed by live range: best fit over the time line that buffer_values lays through
+nested
 computations, so bodies of loops and sibling branches use the arena of their caller.
 """
 
@@ -13,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from xla_backend.hlo.attributes import ConstantAttributes, FusionAttributes, FusionKind
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal import Literal
-from xla_backend.hlo.attributes import ConstantAttributes, FusionAttributes, FusionKind
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
@@ -35,7 +36,8 @@ class BufferKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class BufferSlice:
-    """Where an array lies. Two arrays share memory iff their slices are equal or, for TEMP, overlap.
+    """Where an array lies. Two arrays share memory iff their slices are equal or, for TEMP,
+    overlap.
 
     Fields:
       kind: whose memory.
@@ -62,7 +64,8 @@ class BufferAssignment:
     Fields:
       temp_size: bytes of arena an execution needs.
       constants: arrays of the CONSTANT slices, by number.
-      aliases: output leaf -> parameter leaf that is the same memory (such slices have kind PARAMETER).
+      aliases: output leaf -> parameter leaf that is the same memory (such slices have kind
+      PARAMETER).
     """
 
     temp_size: int = 0
@@ -103,11 +106,14 @@ def assign_buffers(module: HloModule) -> BufferAssignment:
       HloError: the module needs copies that are not there (run CopyInsertion first).
     """
     if not module.is_scheduled:
-        raise HloError(f"module {module.name!r} has no schedule: run the scheduler before buffer assignment")
+        raise HloError(
+            f"module {module.name!r} has no schedule: run the scheduler before buffer assignment"
+        )
     analysis = BufferValues(module)
     if analysis.conflicts:
         raise HloError(
-            f"module {module.name!r} lacks copies ({analysis.conflicts[0]}): run copy-insertion first"
+            f"module {module.name!r} lacks copies ({analysis.conflicts[0]}): "
+            "run copy-insertion first"
         )
     _reuse_dying_operands(analysis)
     assignment = BufferAssignment()
@@ -138,12 +144,17 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
                 operand = analysis.leaves[node.operands[number]][0]
                 if operand is None or operand.value.size != view.value.size:
                     continue
-                if operand.value.buffer.parameter is None and operand.value.buffer is not view.value.buffer:
+                if (
+                    operand.value.buffer.parameter is None
+                    and operand.value.buffer is not view.value.buffer
+                ):
                     if analysis.unite(operand.value, view.value):
                         break
 
 
-def _place_buffers(analysis: BufferValues, assignment: BufferAssignment) -> dict[BufferSet, BufferSlice]:
+def _place_buffers(
+    analysis: BufferValues, assignment: BufferAssignment
+) -> dict[BufferSet, BufferSlice]:
     places: dict[BufferSet, BufferSlice] = {}
     temps: list[BufferSet] = []
     constants: dict[Literal, BufferSlice] = {}

@@ -1,7 +1,8 @@
 """Which instructions write their result over an operand, and which may.
 
 Code generation relies on two rules stated here. (1) Where the result of an instruction listed by
-`in_place_operands` and its operand have the same slice, the operand's other elements are already in place.
+`in_place_operands` and its operand have the same slice, the operand's other elements are already
+in place.
 (2) A fusion loads everything it reads at one point of its loop before it stores anything at that
 point, so a multi-output fusion may have an output over an operand that another output reads too.
 """
@@ -12,6 +13,7 @@ from xla_backend.hlo.attributes import CustomCallAttributes, FusionAttributes, F
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
 
 
@@ -88,7 +90,7 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     # Walk from the roots: a node is linear while every use of it is elementwise in a linear node.
     root_set = set(roots)
     linear: set[Instruction] = set()
-    for node in reversed(fused.post_order()):
+    for node in reversed(topological_order(fused)):
         if node.opcode is Opcode.TUPLE and node is fused.root:
             continue
         if node not in root_set and not node.users:

@@ -1,7 +1,9 @@
 """Which memory the values of a scheduled module may share.
 
-A *value* is one array that an instruction defines; tuples, get-tuple-elements and reshapes only name
-it. Each value has live intervals on one time line that runs through nested computations. Values that
+A *value* is one array that an instruction defines; tuples, get-tuple-elements and reshapes only
+name
+it. Each value has live intervals on one time line that runs through nested computations. Values
+that
 must be one buffer (loop carries, branch results, in-place updates, donated parameters) are united
 where their intervals allow it; where they do not, a Conflict says which copy would help. Copy
 insertion acts on the conflicts; buffer assignment runs the same analysis and meets none.
@@ -35,7 +37,8 @@ class Value:
 
 
 class View:
-    """A stretch of time in which a value is needed; regions of control flow get views of their own."""
+    """A stretch of time in which a value is needed; regions of control flow get views of their
+    own."""
 
     __slots__ = ("end", "start", "value")
 
@@ -101,7 +104,8 @@ class ConflictKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """`instruction` is the while, conditional or in-place instruction (None: the entry); `leaf` the carry,
+    """`instruction` is the while, conditional or in-place instruction (None: the entry); `leaf`
+    the carry,
     result, operand or output number; `branch` the conditional's branch."""
 
     kind: ConflictKind
@@ -125,7 +129,8 @@ def leaf_offset(shape: Shape, index: int) -> int:
 
 
 class BufferValues:
-    """The analysis of one scheduled module. After construction: `leaves`, `conflicts`, and each value's
+    """The analysis of one scheduled module. After construction: `leaves`, `conflicts`, and each
+    value's
     `buffer`."""
 
     def __init__(self, module: HloModule) -> None:
@@ -150,7 +155,9 @@ class BufferValues:
     def _walk_entry(self, entry: Computation) -> None:
         parameters: list[Leaves] = []
         number = 0
-        donated = {self._flat_parameter(a.parameter, a.parameter_index) for a in self.module.aliases}
+        donated = {
+            self._flat_parameter(a.parameter, a.parameter_index) for a in self.module.aliases
+        }
         for parameter in entry.parameters:
             views = self._define(parameter)
             for view in views:
@@ -298,7 +305,8 @@ class BufferValues:
         for branch, operand in zip(node.called, node.operands[1:]):
             self._time += 1
             inside = tuple(
-                None if v is None else View(v.value, self._time, self._time) for v in self.leaves[operand]
+                None if v is None else View(v.value, self._time, self._time)
+                for v in self.leaves[operand]
             )
             self._walk(branch, [inside])
             self._time += 1
@@ -392,7 +400,8 @@ class BufferValues:
             for v in self.values
             if v.instruction.opcode is Opcode.PARAMETER and v.buffer.parameter is not None
         }
-        # Writable parameters first: a donated one that became part of a buffer decides where it goes.
+        # Writable parameters first: a donated one that became part of a buffer decides where it
+        # goes.
         for number, view in enumerate(outputs):
             if view is None:
                 continue
@@ -461,6 +470,7 @@ def _parameter_leaf(
         elif opcode is Opcode.OPT_BARRIER or opcode is Opcode.ADD_DEPENDENCY:
             node = node.operands[0]
         else:
-            # A reshape names the same memory but is another type: the carry's shape would not match,
+            # A reshape names the same memory but is another type: the carry's shape would not
+            # match,
             # unless a second reshape undoes it, which algebraic simplification removes.
             return None

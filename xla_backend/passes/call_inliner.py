@@ -31,7 +31,9 @@ class CallInliner(HloPass):
 
     def run(self, module: HloModule) -> bool:
         changed = False
-        for computation in module.post_order():  # callees first, so that what is copied has no calls
+        for (
+            computation
+        ) in module.post_order():  # callees first, so that what is copied has no calls
             changed |= self.run_on_computation(computation)
         if changed:
             module.remove_unreachable()

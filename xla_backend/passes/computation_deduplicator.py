@@ -15,7 +15,8 @@ class ComputationDeduplicator(HloPass):
     """Applied computations of equal structure -> the first of them.
 
     Why: lowering emits a reducer for each reduce; every pass walks every computation.
-    Needs: calls inlined.  Leaves: no two equal computations applied by reduce, scatter, sort and the like;
+    Needs: calls inlined.  Leaves: no two equal computations applied by reduce, scatter, sort and
+    the like;
     bodies of whiles and conditionals are left apart, each with one caller.
     """
 

@@ -35,8 +35,10 @@ _MAX_OPERAND_ELEMENTS = 1 << 16
 class ConstantFolding(HloPass):
     """Operations on constants are done now.
 
-    Why: lowering leaves arithmetic on shapes, dtypes and literals; each folded scalar is one kernel less.
-    Needs: dead code removed. Broadcasts and iotas are never folded: they are cheaper computed than loaded.
+    Why: lowering leaves arithmetic on shapes, dtypes and literals; each folded scalar is one
+    kernel less.
+    Needs: dead code removed. Broadcasts and iotas are never folded: they are cheaper computed
+    than loaded.
     Leaves: no foldable operation within the budget whose operands are all constants.
     """
 
@@ -48,7 +50,9 @@ class ConstantFolding(HloPass):
         for node in topological_order(computation):
             if node.opcode in _FOLDABLE and node.shape.is_array and _worth_folding(node):
                 literal = _evaluate(node)
-                constant = Instruction(Opcode.CONSTANT, literal.shape, (), ConstantAttributes(literal))
+                constant = Instruction(
+                    Opcode.CONSTANT, literal.shape, (), ConstantAttributes(literal)
+                )
                 computation.replace(node, constant)
                 changed = True
         return changed

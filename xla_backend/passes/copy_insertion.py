@@ -10,16 +10,24 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.buffer_values import BufferValues, Conflict, ConflictKind, flat_leaf, leaf_count
+from xla_backend.passes.buffer_values import (
+    BufferValues,
+    Conflict,
+    ConflictKind,
+    flat_leaf,
+    leaf_count,
+)
 
 _MAX_ROUNDS = 24
 
 
 class CopyInsertion(HloPass):
-    """Insert the copies without which loop carries, branch results, in-place updates and outputs could not
+    """Insert the copies without which loop carries, branch results, in-place updates and outputs
+    could not
     have the memory they must have.
 
-    Why: XLA's values are immutable; running them in fixed buffers needs a copy where the old value is
+    Why: XLA's values are immutable; running them in fixed buffers needs a copy where the old
+    value is
     still wanted. Only proven conflicts are copied, so most loops get none.
     Needs: a schedule.
     Leaves: a module for which BufferValues finds no conflict; may-alias entries that would cost a
@@ -46,7 +54,9 @@ class CopyInsertion(HloPass):
 def _drop_aliases(module: HloModule, outputs: set[int]) -> None:
     assert module.entry is not None and module.entry.root is not None
     shape = module.entry.root.shape
-    module.aliases = tuple(a for a in module.aliases if flat_leaf(shape, a.output_index) not in outputs)
+    module.aliases = tuple(
+        a for a in module.aliases if flat_leaf(shape, a.output_index) not in outputs
+    )
 
 
 class _Editor:
@@ -54,7 +64,8 @@ class _Editor:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        # New instructions by the instruction they precede; None: before the root's tuple, at the end.
+        # New instructions by the instruction they precede; None: before the root's tuple, at the
+        # end.
         self.insertions: dict[Computation, dict[Instruction | None, list[Instruction]]] = {}
 
     def resolve(self, conflicts: list[Conflict]) -> None:
@@ -98,7 +109,11 @@ class _Editor:
         return node
 
     def _with_copies(
-        self, computation: Computation, value: Instruction, leaves: set[int], before: Instruction | None
+        self,
+        computation: Computation,
+        value: Instruction,
+        leaves: set[int],
+        before: Instruction | None,
     ) -> Instruction:
         """`value` with copies of the numbered leaves in place of the originals."""
         shape = value.shape
@@ -136,11 +151,15 @@ class _Editor:
             first += count
         new_shape = Shape.tuple([e.shape for e in elements])
         return self._add(
-            computation, Instruction(Opcode.TUPLE, new_shape, elements, metadata=value.metadata), before
+            computation,
+            Instruction(Opcode.TUPLE, new_shape, elements, metadata=value.metadata),
+            before,
         )
 
 
-def _reorder(computation: Computation, insertions: dict[Instruction | None, list[Instruction]]) -> None:
+def _reorder(
+    computation: Computation, insertions: dict[Instruction | None, list[Instruction]]
+) -> None:
     added = {node for nodes in insertions.values() for node in nodes}
     order: list[Instruction] = []
     for node in computation.instructions:

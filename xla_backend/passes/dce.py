@@ -5,12 +5,17 @@ from __future__ import annotations
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.opcode import Opcode
-from xla_backend.passes.base import HloPass
+from xla_backend.hlo.opcode import OPCODES, Opcode
+from xla_backend.passes.base import HloPass, topological_order
+
+_MAY_HAVE_EFFECT = frozenset(op for op, info in OPCODES.items() if info.side_effect) | {
+    Opcode.CUSTOM_CALL
+}
 
 
 class DeadCodeElimination(HloPass):
-    """Remove instructions that neither the root nor a side effect needs, and computations nobody calls.
+    """Remove instructions that neither the root nor a side effect needs, and computations nobody
+    calls.
 
     Why: other passes leave unused operands behind, and lowering emits values nobody asked for.
     Needs: nothing.  Leaves: every instruction but parameters reaches the root or a side effect.
@@ -21,7 +26,9 @@ class DeadCodeElimination(HloPass):
     def run(self, module: HloModule) -> bool:
         changed = False
         effects: dict[Computation, bool] = {}
-        for computation in module.post_order():  # callees first, so that `effects` is known for calls
+        for (
+            computation
+        ) in module.post_order():  # callees first, so that `effects` is known for calls
             changed |= _sweep(computation, effects)
         # remove_unreachable also reorders: called only where something goes, or the flag would lie.
         if len(module.post_order()) != len(module.computations):
@@ -54,7 +61,7 @@ def _sweep(computation: Computation, effects: dict[Computation, bool]) -> bool:
     stack = [root]
     found_effect = False
     for node in computation.instructions:
-        if has_side_effect(node, effects):
+        if (node.called or node.opcode in _MAY_HAVE_EFFECT) and has_side_effect(node, effects):
             found_effect = True
             if node not in live:
                 live.add(node)
@@ -67,7 +74,11 @@ def _sweep(computation: Computation, effects: dict[Computation, bool]) -> bool:
     effects[computation] = found_effect
     if len(live) == len(computation):
         return False
-    dead = [n for n in computation.post_order() if n not in live and n.opcode is not Opcode.PARAMETER]
+    dead = [
+        n
+        for n in topological_order(computation)
+        if n not in live and n.opcode is not Opcode.PARAMETER
+    ]
     for node in reversed(dead):
         computation.remove(node)
     return bool(dead)

@@ -91,7 +91,8 @@ class Emit(HloBuilder):
 
 
 def binary_computation(opcode: Opcode, element_type: PrimitiveType) -> Computation:
-    """(a, b) -> opcode(a, b) on scalars. The caller's module takes it in after the rewrite (see `adopt`)."""
+    """(a, b) -> opcode(a, b) on scalars. The caller's module takes it in after the rewrite (see
+    `adopt`)."""
     shape = Shape.array(element_type)
     computation = Computation(f"{opcode.value}_{element_type}")
     a = computation.add(Instruction(Opcode.PARAMETER, shape, (), ParameterAttributes(0), name="a"))

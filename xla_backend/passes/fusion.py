@@ -1,7 +1,8 @@
 """Loop and reduction fusion: groups of instructions that run as one loop nest.
 
 Grouping is decided first, over the whole computation, consumers before producers; the fused
-computations are built afterwards in one go. See fusion_rules.py for what may be fused at what cost and
+computations are built afterwards in one go. See fusion_rules.py for what may be fused at what
+cost and
 fusion_groups.py for the groups.
 """
 
@@ -28,10 +29,12 @@ _CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 class LoopFusion(HloPass):
     """Put elementwise, shape and reduce instructions into fusions.
 
-    Why: every array that stays inside a loop body saves a round trip through memory, and code generation
+    Why: every array that stays inside a loop body saves a round trip through memory, and code
+    generation
     needs to know fusions, library calls and control flow only.
     Needs: calls inlined, tuples simplified.
-    Leaves: no bare elementwise, shape (but free reshapes) or reduce instruction; each fusion is kLoop (its
+    Leaves: no bare elementwise, shape (but free reshapes) or reduce instruction; each fusion is
+    kLoop (its
     root, or each member of its root tuple, has the same dimensions or is a dynamic-update-slice) or
     kInput (one reduce, or a tuple of reduces of the same dimensions).
     """
@@ -67,7 +70,8 @@ class LoopFusion(HloPass):
 
 
 def control_flow_computations(module: HloModule) -> list[Computation]:
-    """Computations that run instruction by instruction: the entry and bodies of whiles and conditionals."""
+    """Computations that run instruction by instruction: the entry and bodies of whiles and
+    conditionals."""
     assert module.entry is not None
     found = [module.entry]
     seen = {module.entry}
@@ -94,14 +98,19 @@ def materialize(
     for node in members:
         inner: list[Instruction] = []
         for i, operand in enumerate(node.operands):
-            # An array written in place is a parameter of its own, apart from where it is read as a whole.
+            # An array written in place is a parameter of its own, apart from where it is read as
+            # a whole.
             apart = i == 0 and node is group.update and operand in node.operands[1:]
             copy = None if apart else mapping.get(operand)
             if copy is None:
                 number = len(operands)
                 copy = fused.add(
                     Instruction(
-                        Opcode.PARAMETER, operand.shape, (), ParameterAttributes(number), name=f"p{number}"
+                        Opcode.PARAMETER,
+                        operand.shape,
+                        (),
+                        ParameterAttributes(number),
+                        name=f"p{number}",
                     )
                 )
                 if not apart:
@@ -133,7 +142,12 @@ def materialize(
     for i, root in enumerate(roots):
         element = computation.add(
             Instruction(
-                Opcode.GET_TUPLE_ELEMENT, root.shape, (fusion,), GetTupleElementAttributes(i), (), root.metadata
+                Opcode.GET_TUPLE_ELEMENT,
+                root.shape,
+                (fusion,),
+                GetTupleElementAttributes(i),
+                (),
+                root.metadata,
             )
         )
         computation.replace_uses(root, element)

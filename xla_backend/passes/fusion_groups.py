@@ -6,6 +6,7 @@ from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import (
     ELEMENTWISE,
     EXPENSIVE,
@@ -27,7 +28,7 @@ RECOMPUTE_BUDGET = 8.0
 DUPLICATE_COST = 4
 DUPLICATE_SCALAR_COST = 16
 _MAX_INDEX_MAPS = 16
-_MAX_SEARCH = 500
+_MAX_SEARCH = 300
 
 # How a member is indexed by the group's loop: 0 is the loop index itself, each non-elementwise
 # user adds a map of its own. The value is how often the member is evaluated through that map.
@@ -37,7 +38,16 @@ IndexMaps = dict[object, float]
 class Group:
     """Members are computed at each point of `dimensions`; roots are written to memory."""
 
-    __slots__ = ("dimensions", "extra", "is_reduce", "members", "reduce_key", "roots", "size", "update")
+    __slots__ = (
+        "dimensions",
+        "extra",
+        "is_reduce",
+        "members",
+        "reduce_key",
+        "roots",
+        "size",
+        "update",
+    )
 
     def __init__(self, root: Instruction) -> None:
         self.members: dict[Instruction, IndexMaps] = {}
@@ -102,7 +112,7 @@ class GroupGraph:
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
-        self.order = computation.post_order()
+        self.order = topological_order(computation)
         self.position = {node: i for i, node in enumerate(self.order)}
         self.groups_of: dict[Instruction, list[Group]] = {}
         self.groups: dict[Group, None] = {}
@@ -183,7 +193,8 @@ class GroupGraph:
         self._start(node)
 
     def _place_reshape(self, node: Instruction) -> None:
-        """A reshape is free as a relabelling of memory: it is fused only where that keeps its operand out
+        """A reshape is free as a relabelling of memory: it is fused only where that keeps its
+        operand out
         of memory altogether."""
         operand = node.operands[0]
         if not (is_fusible(operand) and may_be_interior(operand) and len(operand.users) == 1):
@@ -194,7 +205,9 @@ class GroupGraph:
             if groups is None or not inlinable_edge(node, user):
                 return
             consumers.update(dict.fromkeys(groups))
-        fitting = [g for g in consumers if self._fits(node, g) and self._fits_through(node, operand, g)]
+        fitting = [
+            g for g in consumers if self._fits(node, g) and self._fits_through(node, operand, g)
+        ]
         if len(fitting) == len(consumers) == 1 and node is not self.computation.root:
             self._join(node, fitting[0])
 
@@ -312,7 +325,8 @@ class GroupGraph:
         return self._reaches(starts, b, ignore=a)
 
     def _reaches(self, starts: list[Instruction], target: Group, ignore: Group) -> bool:
-        """Whether a path leads from `starts` into `target` (True as well where the search gets too long).
+        """Whether a path leads from `starts` into `target` (True as well where the search gets
+        too long).
 
         Nodes that are computed only inside `ignore` do not count as a way out of it.
         """
@@ -356,11 +370,14 @@ class GroupGraph:
         return a
 
     def merge_siblings(self) -> None:
-        """Merge groups of the same loop that read the same array, and all scalar groups that can be."""
+        """Merge groups of the same loop that read the same array, and all scalar groups that can
+        be."""
         by_loop: dict[object, list[Group]] = {}
         for group in self.groups:
             if group.update is None:
-                by_loop.setdefault((group.dimensions, group.is_reduce, group.reduce_key), []).append(group)
+                by_loop.setdefault(
+                    (group.dimensions, group.is_reduce, group.reduce_key), []
+                ).append(group)
         for (dimensions, _, _), groups in by_loop.items():  # type: ignore[misc]
             if len(groups) < 2:
                 continue
@@ -391,4 +408,3 @@ def _array_reads(group: Group) -> set[Instruction]:
         for operand in node.operands
         if operand not in group.members and operand.shape.dimensions == group.dimensions
     }
-

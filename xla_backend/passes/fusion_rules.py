@@ -24,9 +24,12 @@ INDEX_OPCODES = frozenset(
 )
 # Elementwise by the opcode table, but not one scalar to one scalar for this compiler.
 _NOT_SCALAR_TO_SCALAR = frozenset({Opcode.MAP})
-ELEMENTWISE = frozenset(op for op, info in OPCODES.items() if info.elementwise) - _NOT_SCALAR_TO_SCALAR
+ELEMENTWISE = (
+    frozenset(op for op, info in OPCODES.items() if info.elementwise) - _NOT_SCALAR_TO_SCALAR
+)
 
-# Instructions a vector element costs, roughly; everything else costs 1. Above EXPENSIVE an op is never
+# Instructions a vector element costs, roughly; everything else costs 1. Above EXPENSIVE an op is
+# never
 # computed twice on purpose.
 EXPENSIVE = 8
 _COSTS = {
@@ -100,8 +103,10 @@ def is_fusible(node: Instruction) -> bool:
 
 
 def reshape_index_is_affine(node: Instruction) -> bool:
-    """Whether the operand's index is an affine function of the result's: each operand dimension is a
-    product of neighbouring result dimensions (splitting, or adding and dropping dimensions of size 1).
+    """Whether the operand's index is an affine function of the result's: each operand dimension
+    is a
+    product of neighbouring result dimensions (splitting, or adding and dropping dimensions of
+    size 1).
     Merging dimensions would need a division per element."""
     source = [d for d in node.operands[0].shape.dimensions if d != 1]
     target = [d for d in node.shape.dimensions if d != 1]
@@ -155,7 +160,9 @@ def same_window_read(reader: Instruction, update: Instruction) -> bool:
     )
 
 
-FREE_ALIASES = frozenset({Opcode.RESHAPE, Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY})
+FREE_ALIASES = frozenset(
+    {Opcode.RESHAPE, Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
+)
 
 
 def memory_origin(node: Instruction) -> Instruction:

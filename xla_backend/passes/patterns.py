@@ -13,7 +13,8 @@ from xla_backend.hlo.opcode import Opcode
 
 
 def scalar_of(node: Instruction) -> Instruction | None:
-    """The scalar a node is filled with: the node itself if scalar, or the operand of its broadcast."""
+    """The scalar a node is filled with: the node itself if scalar, or the operand of its
+    broadcast."""
     if not node.shape.dimensions and node.shape.is_array:
         return node
     if node.opcode is Opcode.BROADCAST and not node.operands[0].shape.dimensions:
@@ -35,7 +36,10 @@ def splat_value(node: Instruction) -> Any | None:
 
 def _is_splat(array: np.ndarray) -> bool:
     flat = array.reshape(-1)
-    return bool(flat.size == 1 or (flat.view(np.uint8).reshape(flat.size, -1) == flat[:1].view(np.uint8)).all())
+    return bool(
+        flat.size == 1
+        or (flat.view(np.uint8).reshape(flat.size, -1) == flat[:1].view(np.uint8)).all()
+    )
 
 
 def is_splat(node: Instruction, value: float) -> bool:

@@ -166,12 +166,16 @@ def _expand_bit_generator(node: Instruction) -> Instruction:
     wide = shape.element_type.bits == 64
     if node.attributes.algorithm == "rng_three_fry":
         if len(words) != 2:
-            raise UnimplementedError(f"{node}: rng_three_fry needs a state of u64[2], got {state.shape}")
+            raise UnimplementedError(
+                f"{node}: rng_three_fry needs a state of u64[2], got {state.shape}"
+            )
         bits, used = _threefry_bits(b, words, shape.dimensions, wide)
         new_words = [words[0], b.plus(words[1], b.u32(words[1], used))]
     else:
         if len(words) not in (2, 3):
-            raise UnimplementedError(f"{node}: rng_philox needs a state of u64[2] or u64[3], got {state.shape}")
+            raise UnimplementedError(
+                f"{node}: rng_philox needs a state of u64[2] or u64[3], got {state.shape}"
+            )
         bits, used = _philox_bits(b, words, shape.dimensions, wide)
         low = b.plus(words[1], b.u32(words[1], used))
         new_words = [words[0], low]
@@ -206,7 +210,8 @@ def _threefry_bits(
         counters = b.counters(words[1], count)
         pair = b.threefry(key, (b.low(counters), b.high(counters)))
         return b.reshape(b.join(*pair), dimensions), count
-    # Each counter gives two 32-bit words, interleaved along the first even dimension (or the largest).
+    # Each counter gives two 32-bit words, interleaved along the first even dimension (or the
+    # largest).
     full = list(dimensions) or [1]
     even = [i for i, n in enumerate(dimensions) if n % 2 == 0]
     split = even[0] if even else max(range(len(full)), key=lambda i: (full[i], -i))
@@ -294,7 +299,8 @@ def _draw(b: _Bits, dimensions: tuple[int, ...], unsigned: P, number: int) -> In
 
 
 def _unit(b: _Bits, dimensions: tuple[int, ...], element_type: P, number: int) -> Instruction:
-    """Uniform in [0, 1): random mantissa under the exponent of 1, less 1; f64, or f32 for anything narrower."""
+    """Uniform in [0, 1): random mantissa under the exponent of 1, less 1; f64, or f32 for
+    anything narrower."""
     wide = element_type is P.F64
     unsigned, floating = (P.U64, P.F64) if wide else (P.U32, P.F32)
     bits = _draw(b, dimensions, unsigned, number)

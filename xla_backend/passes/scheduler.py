@@ -1,4 +1,5 @@
-"""Instruction order: depth first, readers of a buffer before the instruction that writes over it."""
+"""Instruction order: depth first, readers of a buffer before the instruction that writes over
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
 class Scheduler(HloPass):
     """Set the order in which instructions run.
 
-    Why: buffers are assigned by live range; depth first keeps few arrays alive, and putting the readers
+    Why: buffers are assigned by live range; depth first keeps few arrays alive, and putting the
+    readers
     of an array before an in-place update of it saves copying the array.
     Needs: fusion done (nothing that changes instructions follows, but copy insertion).
     Leaves: instruction order = execution order, module.is_scheduled.
@@ -77,7 +79,8 @@ def _emit(
 
 
 def _needs(node: Instruction, before: dict[Instruction, list[Instruction]]) -> list[Instruction]:
-    """What runs before the node, to be popped from the end: operands, then preferred predecessors."""
+    """What runs before the node, to be popped from the end: operands, then preferred
+    predecessors."""
     needs = before.get(node, [])[::-1]
     return needs + node.operands[::-1]
 

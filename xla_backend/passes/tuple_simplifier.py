@@ -20,8 +20,8 @@ class TupleSimplifier(HloPass):
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
-        for node in computation.post_order(Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE):
-            if node.parent is None:
+        for node in computation.instructions:
+            if node.opcode not in self.opcodes or node.parent is None:
                 continue
             if node.opcode is Opcode.GET_TUPLE_ELEMENT:
                 source = node.operands[0]

@@ -22,7 +22,8 @@ _UNROLLED = frozenset(
 
 
 class WhileLoopSimplifier(HloPass):
-    """Loops of no, one or a few small iterations are replaced; carries that nobody needs are dropped; constant carries become
+    """Loops of no, one or a few small iterations are replaced; carries that nobody needs are
+    dropped; constant carries become
     constants in the body; results of carries the loop hands on unchanged are their initial values.
 
     Why: differentiation threads residuals and unused counters through loops; each carry is memory
@@ -66,7 +67,8 @@ def _simplify(module: HloModule, computation: Computation, loop: Instruction) ->
 
 
 def _worth_unrolling(loop: Instruction, trips: int) -> bool:
-    """One iteration, or a few of a small body that can fuse into one loop nest (the rounds of a random
+    """One iteration, or a few of a small body that can fuse into one loop nest (the rounds of a
+    random
     number generator are such a loop)."""
     condition, body = loop.called
     if has_side_effect_in(condition):
@@ -86,7 +88,11 @@ def _is_plain(loop: Instruction) -> bool:
     """State is a flat tuple, built and taken apart in sight."""
     condition, body = loop.called
     root = body.root
-    if root is None or root.opcode is not Opcode.TUPLE or loop.operands[0].opcode is not Opcode.TUPLE:
+    if (
+        root is None
+        or root.opcode is not Opcode.TUPLE
+        or loop.operands[0].opcode is not Opcode.TUPLE
+    ):
         return False
     if any(s.is_tuple for s in loop.shape.tuple_shapes):
         return False
@@ -139,7 +145,9 @@ def _replace_carry(inside: Computation, index: int, value: Instruction) -> bool:
 
 
 def _drop_dead_carries(module: HloModule, computation: Computation, loop: Instruction) -> bool:
-    if loop is computation.root or any(u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in loop.users):
+    if loop is computation.root or any(
+        u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in loop.users
+    ):
         return False
     needed = _needed_carries(loop)
     count = len(loop.shape.tuple_shapes)
@@ -196,7 +204,9 @@ def _with_carries(
     """A copy of a condition or body whose state has the numbered carries only."""
     new = Computation(old.name)
     parameter = new.add(
-        Instruction(Opcode.PARAMETER, shape, (), ParameterAttributes(0), name=old.parameters[0].name)
+        Instruction(
+            Opcode.PARAMETER, shape, (), ParameterAttributes(0), name=old.parameters[0].name
+        )
     )
     mapping: dict[Instruction, Instruction] = {}
     assert old.root is not None
@@ -206,7 +216,9 @@ def _with_carries(
         if node.opcode is Opcode.GET_TUPLE_ELEMENT and node.operands[0] is old.parameters[0]:
             mapping[node] = Emit(parameter).get_tuple_element(parameter, number[node.tuple_index])
         elif node is old.root and is_body:
-            mapping[node] = Emit(parameter).tuple([mapping[node.operands[i]] for i in sorted(number)])
+            mapping[node] = Emit(parameter).tuple(
+                [mapping[node.operands[i]] for i in sorted(number)]
+            )
         else:
             mapping[node] = new.add(clone_instruction(node, [mapping[o] for o in node.operands]))
     new.root = mapping[old.root]

@@ -20,7 +20,8 @@ class ZeroSizedElimination(HloPass):
 
     Why: code generation need not think of empty loops in every kernel.
     Needs: nothing.
-    Leaves: no zero-sized array but parameters, constants, and members of tuples that something computes.
+    Leaves: no zero-sized array but parameters, constants, and members of tuples that something
+    computes.
     """
 
     name = "zero-sized-elimination"

@@ -14,7 +14,8 @@ INF, NAN = np.inf, np.nan
 
 
 def run(opcode, *arrays, result=None, attributes=""):
-    """Evaluate one opcode; `result` is the element type of the result if it differs from the operands'."""
+    """Evaluate one opcode; `result` is the element type of the result if it differs from the
+    operands'."""
     shapes = [f"{from_numpy_dtype(a.dtype)}[{','.join(map(str, a.shape))}]" for a in arrays]
     parameters = "".join(f" p{i} = {s} parameter({i})\n" for i, s in enumerate(shapes))
     kind = result or str(from_numpy_dtype(arrays[0].dtype))

@@ -1,4 +1,5 @@
-"""The evaluator's structured opcodes against plain loops written from the definition of each opcode."""
+"""The evaluator's structured opcodes against plain loops written from the definition of each
+opcode."""
 
 import itertools
 
@@ -65,7 +66,7 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-# -- shapes ------------------------------------------------------------------------------------------
+# -- shapes ----------------------------------------------------------------------------------------
 
 X = f32(4, 6)
 SHAPES = [
@@ -117,7 +118,7 @@ def test_dynamic_update_slice_clamps():
     np.testing.assert_array_equal(got, expected)
 
 
-# -- contractions --------------------------------------------------------------------------------------
+# -- contractions ----------------------------------------------------------------------------------
 
 DOTS = [
     ("ij,jk->ik", (2, 3), (3, 4), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
@@ -214,7 +215,7 @@ def test_convolution_labels_and_negative_padding():
     close(run(line, x, w), expected.transpose(1, 2, 0))
 
 
-# -- reductions -----------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name, function", [("add", np.sum), ("max", np.max)])
@@ -323,7 +324,7 @@ def test_scan():
     close(last, 1 + x.sum())
 
 
-# -- gather and scatter -----------------------------------------------------------------------------------
+# -- gather and scatter ----------------------------------------------------------------------------
 
 
 def test_gather_rows_clamps():
@@ -406,7 +407,7 @@ def test_scatter_of_bf16_and_variadic():
     assert a.astype(float).tolist() == [3, 3, 0] and b.tolist() == [1, 7, 0]
 
 
-# -- sorting -----------------------------------------------------------------------------------------------
+# -- sorting ---------------------------------------------------------------------------------------
 
 LESS = """HloModule m
 lt { a = s32[] parameter(0)
@@ -464,7 +465,7 @@ def test_topk():
     assert run("(f32[2,1], s32[2,1]) topk(), k=1, largest=false", x)[1].tolist() == [[1], [2]]
 
 
-# -- linear algebra, normalisation ------------------------------------------------------------------------------
+# -- linear algebra, normalisation -----------------------------------------------------------------
 
 
 def test_fft():
@@ -541,9 +542,11 @@ def test_batch_norm():
     close(gs, (g * (x - x.mean(0)) / np.sqrt(x.var(0) + 0.01)).sum(0))
 
 
-# -- random bits -----------------------------------------------------------------------------------------------
+# -- random bits -----------------------------------------------------------------------------------
 
-RANDOM = [  # algorithm, state, result, bits, new state: facts of the published generators and XLA's counter layout
+# algorithm, state, result, bits, new state: facts of the published generators and XLA's counter
+# layout
+RANDOM = [
     ("rng_philox", [0, 0], "u32[4]", [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8], [0, 1]),
     (
         "rng_philox",
@@ -590,7 +593,7 @@ def test_rng_ranges():
     assert set(i.tolist()) == {0, 1, 2}
 
 
-# -- control -------------------------------------------------------------------------------------------------------
+# -- control ---------------------------------------------------------------------------------------
 
 
 def test_while_and_conditional():
@@ -656,7 +659,7 @@ def test_custom_calls_are_given_by_the_caller():
     line = 'f32[2] custom-call(), custom_call_target="double", backend_config={k = 2 : i64}'
     x = np.array([1, 2], np.float32)
     assert run(line, x, custom_calls={"double": double}).tolist() == [2, 4]
-    with pytest.raises(UnimplementedError, match="no custom call 'double'.*custom_calls="):
+    with pytest.raises(UnimplementedError, match=r"no custom call 'double'.*custom_calls="):
         run(line, x)
 
 

@@ -1,4 +1,5 @@
-"""Printing and parsing HLO text: exact text of every opcode, round trips, styles, header, source tables."""
+"""Printing and parsing HLO text: exact text of every opcode, round trips, styles, header, source
+tables."""
 
 import pytest
 

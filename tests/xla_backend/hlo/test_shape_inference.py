@@ -30,7 +30,8 @@ scal { a = f32[] parameter(0)
 
 
 def node_of(operands, line, result="f32[]"):
-    """The instruction `result line` whose operands %0, %1 ... have the given shapes; nothing is checked yet."""
+    """The instruction `result line` whose operands %0, %1 ... have the given shapes; nothing is
+    checked yet."""
     declared = "".join(f" a{i} = {s} parameter({i})\n" for i, s in enumerate(operands))
     line = line.replace("()", "(" + ", ".join(f"a{i}" for i in range(len(operands))) + ")", 1)
     return parse_module(f"{CALLEES}ENTRY e {{\n{declared} ROOT r = {result} {line}\n}}").entry.root

@@ -27,7 +27,7 @@ def elementwise(target, names, t):
     module = ModuleWriter(target)
     n = target.lanes(32 if t is P.F32 else 64)
     for name in names:
-        w = module.function(name.replace("-", "_"), [("ptr", "x"), ("ptr", "o"), ("i64", "n")])
+        w = module.function("k." + name, [("ptr", "x"), ("ptr", "o"), ("i64", "n")])
         with w.loop(0, "%n", n) as loop:
             mask = w.active_mask(n, loop.index, "%n")
             v = elemental.load(w, t, n, "%x", loop.index, mask)
@@ -64,7 +64,7 @@ def test_math_on_older_machines(cpu, t, dtype, tolerance):
     wide = x.astype(np.longdouble if dtype == np.float64 else np.float64)
     for name, reference in REFERENCE.items():
         out = np.empty_like(x)
-        fn = library.function(name.replace("-", "_"), None, PTR, PTR, I64)
+        fn = library.function("k." + name, None, PTR, PTR, I64)
         fn(x.ctypes.data, out.ctypes.data, x.size)
         expected = reference(wide).astype(dtype)
         np.testing.assert_allclose(

@@ -1,7 +1,9 @@
 """Runs a scheduled module inside the memory that buffer assignment gave it.
 
-Each instruction is evaluated by the NumPy evaluator on views of the assigned slices and its result is
-written to its own slice, so values that wrongly share memory destroy each other and the outputs come
+Each instruction is evaluated by the NumPy evaluator on views of the assigned slices and its
+result is
+written to its own slice, so values that wrongly share memory destroy each other and the outputs
+come
 out wrong. Memory starts out as garbage: reading a place before it is written shows too.
 """
 
@@ -35,7 +37,11 @@ class ArenaInterpreter:
     """One execution of a module."""
 
     def __init__(
-        self, module: HloModule, assignment: BufferAssignment, args: list[np.ndarray], custom_calls=None
+        self,
+        module: HloModule,
+        assignment: BufferAssignment,
+        args: list[np.ndarray],
+        custom_calls=None,
     ):
         self.module = module
         self.assignment = assignment
@@ -75,7 +81,11 @@ class ArenaInterpreter:
         return unflatten_value(node.shape, leaves)
 
     def write(self, node: Instruction, value) -> None:
-        leaves = [np.array(leaf, order="C", copy=True) for leaf in flatten_value(value) if leaf is not None]
+        leaves = [
+            np.array(leaf, order="C", copy=True)
+            for leaf in flatten_value(value)
+            if leaf is not None
+        ]
         places = [p for p in self.assignment.leaf_slices(node) if p is not None]
         assert len(leaves) == len(places)
         for leaf, place in zip(leaves, places):
@@ -92,7 +102,9 @@ class ArenaInterpreter:
             self.run_computation(self.module.entry)
         results = []
         root = self.module.entry.root
-        for i, (shape, place) in enumerate(zip(root.shape.flatten(), self.assignment.leaf_slices(root))):
+        for i, (shape, place) in enumerate(
+            zip(root.shape.flatten(), self.assignment.leaf_slices(root))
+        ):
             if place is None:
                 continue
             if place.kind is BufferKind.PARAMETER:

@@ -1,4 +1,5 @@
-"""check_pass: runs one pass over HLO text, matches CHECK lines and compares values before and after."""
+"""check_pass: runs one pass over HLO text, matches CHECK lines and compares values before and
+after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random HLO programs: elementwise and shape ops, reduces, dots, in-place updates, whiles, conditionals."""
+"""Random HLO programs: elementwise and shape ops, reduces, dots, in-place updates, whiles,
+conditionals."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Generator:
         fits = [
             v
             for v in pool
-            if v.shape.rank < shape.rank and v.shape.dimensions == shape.dimensions[-v.shape.rank or 99 :]
+            if v.shape.rank < shape.rank
+            and v.shape.dimensions == shape.dimensions[-v.shape.rank or 99 :]
         ]
         if fits and self.random.random() < 0.7:
             v = self.random.choice(fits)
@@ -122,9 +124,7 @@ class Generator:
         if which == 5:
             zero = b.constant(np.float32(0.25))
             none = (0,) * len(dims)
-            return b.add(
-                O.PAD, (x, zero), PadAttributes((1,) * len(dims), none, (1,) + none[1:])
-            )
+            return b.add(O.PAD, (x, zero), PadAttributes((1,) * len(dims), none, (1,) + none[1:]))
         return b.add(
             O.SLICE,
             (x,),
@@ -137,14 +137,14 @@ class Generator:
         opcode = self.random.choice((O.ADD, O.MAXIMUM))
         init = b.constant(np.float32(0.0 if opcode is O.ADD else -np.inf))
         dims = tuple(d for d in range(x.shape.rank) if self.random.random() < 0.6) or (0,)
-        return b.add(
-            O.REDUCE, (x, init), DimensionsAttributes(dims), (scalar_computation(opcode),)
-        )
+        return b.add(O.REDUCE, (x, init), DimensionsAttributes(dims), (scalar_computation(opcode),))
 
     def carries(self, pool: list[Instruction]) -> list[Instruction]:
         return [self.random.choice(pool) for _ in range(self.random.randrange(1, 5))]
 
-    def fitted(self, b: HloBuilder, pool: list[Instruction], shapes: list[Shape]) -> list[Instruction]:
+    def fitted(
+        self, b: HloBuilder, pool: list[Instruction], shapes: list[Shape]
+    ) -> list[Instruction]:
         return [self.of_shape(b, pool, s) for s in shapes]
 
     def loop(self, outer: HloBuilder, pool: list[Instruction], depth: int) -> list[Instruction]:

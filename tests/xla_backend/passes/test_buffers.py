@@ -1,4 +1,5 @@
-"""Copy insertion and buffer assignment: the copies that are needed, no others, and no clobbering."""
+"""Copy insertion and buffer assignment: the copies that are needed, no others, and no
+clobbering."""
 
 import numpy as np
 import pytest
@@ -118,7 +119,11 @@ ENTRY main {
   ROOT r = (f32[8], f32[8]) tuple(s, %SECOND%)
 }
 """
-    module, assignment, copies = run(text.replace("%SECOND%", "s2").replace("  ROOT", "  s2 = f32[8] reverse(q), dimensions={0}\n  ROOT"))
+    module, assignment, copies = run(
+        text.replace("%SECOND%", "s2").replace(
+            "  ROOT", "  s2 = f32[8] reverse(q), dimensions={0}\n  ROOT"
+        )
+    )
     assert assignment.aliases == {0: 0}
     assert assignment.slice_of(module.entry.root, (0,)).kind is BufferKind.PARAMETER
     assert copies == 0
@@ -147,7 +152,9 @@ def test_temporaries_share_the_arena():
     lines.append("ROOT r = f32[1000] reverse(s9), dimensions={0}")
     text = (
         "HloModule m\n\nless {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
-        " ROOT c = pred[] compare(a, b), direction=LT\n}\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
+        " ROOT c = pred[] compare(a, b), direction=LT\n}\n\nENTRY main {\n"
+        + "\n".join(lines)
+        + "\n}\n"
     )
     _, assignment, _ = run(text)
     assert assignment.temp_size <= 2 * 4032

@@ -15,7 +15,9 @@ add {
 
 def fusions(body: str, prefix: str = "") -> list[str]:
     """Opcodes of each fusion's roots, in the entry's order; the module is checked on the way."""
-    module = check_pass(LoopFusion(), f"HloModule m\n{prefix}\nENTRY main {{\n{body}\n}}\n", exact=False)
+    module = check_pass(
+        LoopFusion(), f"HloModule m\n{prefix}\nENTRY main {{\n{body}\n}}\n", exact=False
+    )
     found = []
     for node in module.entry.post_order():
         if node.opcode.value == "fusion":
@@ -73,17 +75,23 @@ def test_expensive_producer_is_not_recomputed_under_a_broadcast():
 
 
 def test_sibling_reduces_share_one_pass():
-    assert fusions("""
+    assert fusions(
+        """
       p = f32[8,8] parameter(0)
       z = f32[] constant(0)
       s = f32[8,8] multiply(p, p)
       a = f32[8] reduce(p, z), dimensions={1}, to_apply=add
       b = f32[8] reduce(s, z), dimensions={1}, to_apply=add
-      ROOT r = (f32[8], f32[8]) tuple(a, b)""", ADD) == ["reduce+reduce"]
+      ROOT r = (f32[8], f32[8]) tuple(a, b)""",
+        ADD,
+    ) == ["reduce+reduce"]
 
 
 def test_softmax_is_five_fusions():
-    assert len(fusions("""
+    assert (
+        len(
+            fusions(
+                """
       p = f32[8,8] parameter(0)
       z = f32[] constant(0)
       m = f32[8] reduce(p, z), dimensions={1}, to_apply=add
@@ -92,17 +100,25 @@ def test_softmax_is_five_fusions():
       e = f32[8,8] exponential(c)
       s = f32[8] reduce(e, z), dimensions={1}, to_apply=add
       sb = f32[8,8] broadcast(s), dimensions={0}
-      ROOT r = f32[8,8] divide(e, sb)""", ADD)) == 4
+      ROOT r = f32[8,8] divide(e, sb)""",
+                ADD,
+            )
+        )
+        == 4
+    )
 
 
 def test_no_cycle_through_a_reduce():
-    assert fusions("""
+    assert fusions(
+        """
       p = f32[8] parameter(0)
       z = f32[] constant(0)
       e = f32[8] exponential(p)
       s = f32[] reduce(e, z), dimensions={0}, to_apply=add
       b = f32[8] broadcast(s), dimensions={}
-      ROOT r = f32[8] divide(e, b)""", ADD) == ["exponential", "reduce", "divide"]
+      ROOT r = f32[8] divide(e, b)""",
+        ADD,
+    ) == ["exponential", "reduce", "divide"]
 
 
 def test_scalars_become_one_fusion():
@@ -119,7 +135,8 @@ def test_scalars_become_one_fusion():
 
 
 def test_in_place_update_reads_only_what_it_writes():
-    # x[2] += 1 may read the window it writes; x[2] = x[1] must not be one fusion with the reading of x[1].
+    # x[2] += 1 may read the window it writes; x[2] = x[1] must not be one fusion with the
+    # reading of x[1].
     same = """
       x = f32[8] parameter(0)
       i = s32[] parameter(1)
@@ -129,7 +146,8 @@ def test_in_place_update_reads_only_what_it_writes():
       ROOT r = f32[8] dynamic-update-slice(x, u, i)"""
     assert fusions(same) == ["dynamic-update-slice"]
     other = same.replace("dynamic-slice(x, i)", "dynamic-slice(x, j)").replace(
-        "one =", "j = s32[] parameter(3)\n one =")
+        "one =", "j = s32[] parameter(3)\n one ="
+    )
     assert len(fusions(other)) == 2
 
 
@@ -141,11 +159,15 @@ def test_reshape_of_a_parameter_stays_free():
 
 
 def test_nothing_to_fuse():
-    check_pass(LoopFusion(), """
+    check_pass(
+        LoopFusion(),
+        """
       HloModule m
 
       ENTRY main {
         p = f32[2,4] parameter(0)
         q = f32[4,2] parameter(1)
         ROOT r = f32[2,2] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      }""", expect_change=False)
+      }""",
+        expect_change=False,
+    )

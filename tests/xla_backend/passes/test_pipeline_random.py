@@ -1,4 +1,5 @@
-"""The whole pipeline against the evaluator, on random programs; and buffers that must not clobber each other."""
+"""The whole pipeline against the evaluator, on random programs; and buffers that must not
+clobber each other."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""dce, call inlining, tuples, cse, folding, control flow, expanders: a program each changes and one it keeps."""
+"""dce, call inlining, tuples, cse, folding, control flow, expanders: a program each changes and
+one it keeps."""
 
 import pytest
 from pass_checks import check_pass
@@ -123,24 +124,185 @@ ENTRY main {
 """
 
 CHANGES = {
-    "dce": (DeadCodeElimination, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n d = f32[4] tanh(p)\n// CHECK-NOT: tanh\n ROOT r = f32[4] sine(p)\n}\n"),
-    "call-inliner": (CallInliner, CALL),
-    "gte-of-tuple": (TupleSimplifier, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n t = (f32[4], f32[4]) tuple(p, q)\n g = f32[4] get-tuple-element(t), index=1\n// CHECK: sine(%q)\n ROOT r = f32[4] sine(g)\n}\n"),
-    "tuple-of-gtes": (TupleSimplifier, "HloModule m\n\nENTRY main {\n p = (f32[4], f32[2]) parameter(0)\n a = f32[4] get-tuple-element(p), index=0\n b = f32[2] get-tuple-element(p), index=1\n// CHECK: ROOT {{.*}} parameter(0)\n ROOT t = (f32[4], f32[2]) tuple(a, b)\n}\n"),
-    "cse": (CommonSubexpressionElimination, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n a = f32[4] add(p, q)\n b = f32[4] add(q, p)\n// CHECK: [[A:%[^ ]+]] = f32[4] add(\n// CHECK: multiply([[A]], [[A]])\n ROOT r = f32[4] multiply(a, b)\n}\n"),
-    "cse-reduces": (CommonSubexpressionElimination, "HloModule m\n" + ADD + ADD.replace("add {", "add2 {") + "ENTRY main {\n p = f32[4] parameter(0)\n z = f32[] constant(0)\n a = f32[] reduce(p, z), dimensions={0}, to_apply=add\n b = f32[] reduce(p, z), dimensions={0}, to_apply=add2\n// CHECK: multiply([[A:%[^ ,]+]], [[A]])\n ROOT r = f32[] multiply(a, b)\n}\n"),
-    "constant-folding": (ConstantFolding, "HloModule m\n\nENTRY main {\n a = s32[] constant(3)\n b = s32[] constant(4)\n// CHECK: ROOT {{.*}} constant(12)\n ROOT r = s32[] multiply(a, b)\n}\n"),
-    "zero-sized": (ZeroSizedElimination, "HloModule m\n\nENTRY main {\n p = f32[0,4] parameter(0)\n// CHECK: ROOT {{.*}} f32[0,4] constant(\n ROOT r = f32[0,4] sine(p)\n}\n"),
-    "deduplicator": (ComputationDeduplicator, "HloModule m\n" + ADD + ADD.replace("add {", "add2 {") + "ENTRY main {\n p = f32[4] parameter(0)\n z = f32[] constant(0)\n a = f32[] reduce(p, z), dimensions={0}, to_apply=add\n// CHECK-NOT: add2\n b = f32[] reduce(p, a), dimensions={0}, to_apply=add2\n ROOT r = f32[] multiply(a, b)\n}\n"),
-    "map": (MapInliner, "HloModule m\n" + ADD + "ENTRY main {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n// CHECK: ROOT {{.*}} f32[4] add(\n ROOT r = f32[4] map(p, q), dimensions={0}, to_apply=add\n}\n"),
-    "topk": (TopKDecomposer, "HloModule m\n\nENTRY main {\n p = f32[3,8] parameter(0)\n// CHECK: sort(\n ROOT r = (f32[3,2], s32[3,2]) topk(p), k=2, largest=true\n}\n"),
-    "opt-barrier": (OptBarrierElimination, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n// CHECK-NOT: opt-barrier\n b = f32[4] opt-barrier(p)\n ROOT r = f32[4] sine(b)\n}\n"),
-    "loop-drops-carries": (WhileLoopSimplifier, LOOP.replace("%TRIPS%", "50") + "// CHECK: ENTRY\n// CHECK: while({{.*}}\n"),
-    "loop-never-runs": (WhileLoopSimplifier, LOOP.replace("%TRIPS%", "0") + "// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
-    "loop-unrolled": (WhileLoopSimplifier, LOOP.replace("%TRIPS%", "4") + "// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
-    "loop-runs-once": (WhileLoopSimplifier, LOOP.replace("%TRIPS%", "1") + "// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
-    "conditional-known": (ConditionalSimplifier, CONDITIONAL.replace("%CONDITION%", "pred[] constant(false)") + "// CHECK: ENTRY\n// CHECK: ROOT {{.*}} sine(\n"),
-}  # fmt: skip
+    "dce": (
+        DeadCodeElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " d = f32[4] tanh(p)\n"
+            "// CHECK-NOT: tanh\n"
+            " ROOT r = f32[4] sine(p)\n"
+            "}\n"
+        ),
+    ),
+    "call-inliner": (
+        CallInliner,
+        CALL,
+    ),
+    "gte-of-tuple": (
+        TupleSimplifier,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " q = f32[4] parameter(1)\n"
+            " t = (f32[4], f32[4]) tuple(p, q)\n"
+            " g = f32[4] get-tuple-element(t), index=1\n"
+            "// CHECK: sine(%q)\n"
+            " ROOT r = f32[4] sine(g)\n"
+            "}\n"
+        ),
+    ),
+    "tuple-of-gtes": (
+        TupleSimplifier,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = (f32[4], f32[2]) parameter(0)\n"
+            " a = f32[4] get-tuple-element(p), index=0\n"
+            " b = f32[2] get-tuple-element(p), index=1\n"
+            "// CHECK: ROOT {{.*}} parameter(0)\n"
+            " ROOT t = (f32[4], f32[2]) tuple(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "cse": (
+        CommonSubexpressionElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " q = f32[4] parameter(1)\n"
+            " a = f32[4] add(p, q)\n"
+            " b = f32[4] add(q, p)\n"
+            "// CHECK: [[A:%[^ ]+]] = f32[4] add(\n"
+            "// CHECK: multiply([[A]], [[A]])\n"
+            " ROOT r = f32[4] multiply(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "cse-reduces": (
+        CommonSubexpressionElimination,
+        "HloModule m\n"
+        + ADD
+        + ADD.replace("add {", "add2 {")
+        + (
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " z = f32[] constant(0)\n"
+            " a = f32[] reduce(p, z), dimensions={0}, to_apply=add\n"
+            " b = f32[] reduce(p, z), dimensions={0}, to_apply=add2\n"
+            "// CHECK: multiply([[A:%[^ ,]+]], [[A]])\n"
+            " ROOT r = f32[] multiply(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "constant-folding": (
+        ConstantFolding,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " a = s32[] constant(3)\n"
+            " b = s32[] constant(4)\n"
+            "// CHECK: ROOT {{.*}} constant(12)\n"
+            " ROOT r = s32[] multiply(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "zero-sized": (
+        ZeroSizedElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[0,4] parameter(0)\n"
+            "// CHECK: ROOT {{.*}} f32[0,4] constant(\n"
+            " ROOT r = f32[0,4] sine(p)\n"
+            "}\n"
+        ),
+    ),
+    "deduplicator": (
+        ComputationDeduplicator,
+        "HloModule m\n"
+        + ADD
+        + ADD.replace("add {", "add2 {")
+        + (
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " z = f32[] constant(0)\n"
+            " a = f32[] reduce(p, z), dimensions={0}, to_apply=add\n"
+            "// CHECK-NOT: add2\n"
+            " b = f32[] reduce(p, a), dimensions={0}, to_apply=add2\n"
+            " ROOT r = f32[] multiply(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "map": (
+        MapInliner,
+        "HloModule m\n"
+        + ADD
+        + (
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " q = f32[4] parameter(1)\n"
+            "// CHECK: ROOT {{.*}} f32[4] add(\n"
+            " ROOT r = f32[4] map(p, q), dimensions={0}, to_apply=add\n"
+            "}\n"
+        ),
+    ),
+    "topk": (
+        TopKDecomposer,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[3,8] parameter(0)\n"
+            "// CHECK: sort(\n"
+            " ROOT r = (f32[3,2], s32[3,2]) topk(p), k=2, largest=true\n"
+            "}\n"
+        ),
+    ),
+    "opt-barrier": (
+        OptBarrierElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            "// CHECK-NOT: opt-barrier\n"
+            " b = f32[4] opt-barrier(p)\n"
+            " ROOT r = f32[4] sine(b)\n"
+            "}\n"
+        ),
+    ),
+    "loop-drops-carries": (
+        WhileLoopSimplifier,
+        LOOP.replace("%TRIPS%", "50") + ("// CHECK: ENTRY\n// CHECK: while({{.*}}\n"),
+    ),
+    "loop-never-runs": (
+        WhileLoopSimplifier,
+        LOOP.replace("%TRIPS%", "0") + ("// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
+    ),
+    "loop-unrolled": (
+        WhileLoopSimplifier,
+        LOOP.replace("%TRIPS%", "4") + ("// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
+    ),
+    "loop-runs-once": (
+        WhileLoopSimplifier,
+        LOOP.replace("%TRIPS%", "1") + ("// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
+    ),
+    "conditional-known": (
+        ConditionalSimplifier,
+        CONDITIONAL.replace("%CONDITION%", "pred[] constant(false)")
+        + ("// CHECK: ENTRY\n// CHECK: ROOT {{.*}} sine(\n"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -159,9 +321,16 @@ def test_batch_norm_training():
     check_pass(BatchNormExpander(), BATCH_NORM, exact=False, rtol=1e-4, seed=3)
 
 
-@pytest.mark.parametrize("kind, state", [("rng_three_fry", "u64[2]"), ("rng_philox", "u64[2]"),
-                                         ("rng_philox", "u64[3]"), ("rng_default", "u64[2]"),
-                                         ("rng_three_fry", "u32[4]")])
+@pytest.mark.parametrize(
+    "kind, state",
+    [
+        ("rng_three_fry", "u64[2]"),
+        ("rng_philox", "u64[2]"),
+        ("rng_philox", "u64[3]"),
+        ("rng_default", "u64[2]"),
+        ("rng_three_fry", "u32[4]"),
+    ],
+)
 @pytest.mark.parametrize("bits", ["u32[7]", "u32[2,3,4]", "u64[5]", "u8[6]", "s64[2,2]"])
 def test_bit_generator(kind, state, bits):
     text = BITS.replace("%STATE%", state).replace("%BITS%", bits).replace("%ALGORITHM%", kind)
@@ -194,11 +363,50 @@ def test_keeps_plain_program(name):
 
 
 KEPT_LOOK_ALIKES = {
-    "cse-not-commutative": (CommonSubexpressionElimination, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n a = f32[4] subtract(p, q)\n b = f32[4] subtract(q, p)\n ROOT r = f32[4] multiply(a, b)\n}\n"),
-    "cse-behind-barrier": (CommonSubexpressionElimination, "HloModule m\n\nENTRY main {\n p = f32[4] parameter(0)\n b = f32[4] opt-barrier(p)\n a = f32[4] sine(p)\n c = f32[4] sine(b)\n ROOT r = f32[4] multiply(a, c)\n}\n"),
-    "fold-large-broadcast": (ConstantFolding, "HloModule m\n\nENTRY main {\n c = f32[] constant(1)\n ROOT r = f32[4000] broadcast(c), dimensions={}\n}\n"),
-    "conditional-unknown": (ConditionalSimplifier, CONDITIONAL.replace("%CONDITION%", "pred[] parameter(1)")),
-}  # fmt: skip
+    "cse-not-commutative": (
+        CommonSubexpressionElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " q = f32[4] parameter(1)\n"
+            " a = f32[4] subtract(p, q)\n"
+            " b = f32[4] subtract(q, p)\n"
+            " ROOT r = f32[4] multiply(a, b)\n"
+            "}\n"
+        ),
+    ),
+    "cse-behind-barrier": (
+        CommonSubexpressionElimination,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " b = f32[4] opt-barrier(p)\n"
+            " a = f32[4] sine(p)\n"
+            " c = f32[4] sine(b)\n"
+            " ROOT r = f32[4] multiply(a, c)\n"
+            "}\n"
+        ),
+    ),
+    "fold-large-broadcast": (
+        ConstantFolding,
+        (
+            "HloModule m\n"
+            "\n"
+            "ENTRY main {\n"
+            " c = f32[] constant(1)\n"
+            " ROOT r = f32[4000] broadcast(c), dimensions={}\n"
+            "}\n"
+        ),
+    ),
+    "conditional-unknown": (
+        ConditionalSimplifier,
+        CONDITIONAL.replace("%CONDITION%", "pred[] parameter(1)"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", KEPT_LOOK_ALIKES)

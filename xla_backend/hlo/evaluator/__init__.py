@@ -1,4 +1,5 @@
-"""NumPy evaluator of HLO: slow, plain, and the meaning every pass and code generator is compared with."""
+"""NumPy evaluator of HLO: slow, plain, and the meaning every pass and code generator is compared
+with."""
 
 from xla_backend.hlo.evaluator.interpreter import (
     evaluate,

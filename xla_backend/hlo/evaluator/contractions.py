@@ -1,4 +1,5 @@
-"""dot and convolution. Floats accumulate in f64 (complex in c128) and are rounded once; integers wrap."""
+"""dot and convolution. Floats accumulate in f64 (complex in c128) and are rounded once; integers
+wrap."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def dot(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 def window_view(padded: np.ndarray, window: Sequence[WindowDimension], first: int) -> np.ndarray:
-    """View with the window positions of dimensions `first`... in place, and window offsets as extra last
+    """View with the window positions of dimensions `first`... in place, and window offsets as
+    extra last
     dimensions. `padded` already contains padding and base dilation."""
     shape, strides = list(padded.shape[:first]), list(padded.strides[:first])
     offsets_shape, offset_strides = [], []
@@ -104,7 +106,8 @@ def convolution(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarr
     out_spatial = windows.shape[2 : 2 + spatial]
     taps = math.prod(w.shape[2:])
     out_features, kernel_in = w.shape[:2]
-    # Bring every case to G independent products [rows, kernel_in * taps] x [kernel_in * taps, out / G].
+    # Bring every case to G independent products [rows, kernel_in * taps] x [kernel_in * taps, out
+    # / G].
     groups = max(a.feature_group_count, a.batch_group_count)
     batch = x.shape[0] // a.batch_group_count
     if a.batch_group_count > 1:

@@ -1,4 +1,5 @@
-"""Element type conversions of HLO in NumPy: saturation, wrapping, total order, reduced precision."""
+"""Element type conversions of HLO in NumPy: saturation, wrapping, total order, reduced
+precision."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def type_of(x: np.ndarray) -> PrimitiveType:
 
 
 def convert_array(x: np.ndarray, to: PrimitiveType) -> np.ndarray:
-    """HLO convert: floats round to nearest even, float to integer saturates (NaN gives 0), integers wrap,
+    """HLO convert: floats round to nearest even, float to integer saturates (NaN gives 0),
+    integers wrap,
     complex to real drops the imaginary part, anything to pred is `!= 0`."""
     source = type_of(x)
     if source is to:
@@ -93,14 +95,15 @@ def bitcast_array(x: np.ndarray, to: PrimitiveType, dimensions: tuple[int, ...])
 
 
 def total_order_key(x: np.ndarray) -> np.ndarray:
-    """Integers that order as IEEE totalOrder does: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    """Integers that order as IEEE totalOrder does: -NaN < -inf < ... < -0 < +0 < ... < inf <
+    NaN."""
     if not type_of(x).is_floating:
         return x.astype(np.int8) if type_of(x).bits < 8 else x
-    signed = _SIGNED_OF_SIZE[x.dtype.itemsize]
+    signed = np.dtype(_SIGNED_OF_SIZE[x.dtype.itemsize])
     bits = np.ascontiguousarray(x).view(signed).reshape(x.shape)
     if type_of(x).bits < 8:  # one element to a byte: move the sign up
         bits = (bits.astype(np.int16) << 4).astype(np.int8)
-    return np.where(bits < 0, bits ^ np.iinfo(signed).max, bits)
+    return np.where(bits < 0, bits ^ (1 << (8 * signed.itemsize - 1)) - 1, bits)
 
 
 def unsigned_view(x: np.ndarray) -> np.ndarray:
@@ -111,7 +114,8 @@ _EXPONENT_BITS = {P.F16: 5, P.BF16: 8, P.F32: 8, P.F64: 11}
 
 
 def reduce_precision(node: Instruction, x: np.ndarray) -> np.ndarray:
-    """Round to `mantissa_bits` (nearest even), overflow to infinity, flush what is below the smallest normal
+    """Round to `mantissa_bits` (nearest even), overflow to infinity, flush what is below the
+    smallest normal
     of the target exponent range to a signed zero. NaN stays NaN."""
     a = node.attributes
     assert isinstance(a, ReducePrecisionAttributes)

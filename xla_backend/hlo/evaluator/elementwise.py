@@ -1,8 +1,11 @@
 """NumPy meaning of every elementwise opcode.
 
-Each function takes the instruction and operand arrays and works for any array shape: it reads element types and
-attributes from the instruction but never its dimensions, so that scalar computations (reducers, comparators,
-combiners) can be evaluated on whole arrays of scalars at once. bf16, f16 and f8 compute in f32 and round once;
+Each function takes the instruction and operand arrays and works for any array shape: it reads
+element types and
+attributes from the instruction but never its dimensions, so that scalar computations (reducers,
+comparators,
+combiners) can be evaluated on whole arrays of scalars at once. bf16, f16 and f8 compute in f32 and
+round once;
 transcendental functions compute in f64 (c128) and round to their type.
 """
 
@@ -32,11 +35,12 @@ Elementwise = Callable[..., np.ndarray]
 _NATIVE = frozenset("?bhilqBHILQfdFD")  # dtype chars NumPy computes with as they are
 
 
-# -- how a NumPy function is applied to element types NumPy lacks ------------------------------------------------
+# -- how a NumPy function is applied to element types NumPy lacks ----------------------------------
 
 
 def arithmetic(function: Callable[..., np.ndarray]) -> Elementwise:
-    """`function` for all types: small floats through f32, sub-byte integers through i8 with wrapping."""
+    """`function` for all types: small floats through f32, sub-byte integers through i8 with
+    wrapping."""
 
     def apply(node: Instruction, *operands: np.ndarray) -> np.ndarray:
         dtype = operands[0].dtype
@@ -53,7 +57,8 @@ def arithmetic(function: Callable[..., np.ndarray]) -> Elementwise:
 def transcendental(
     real: Callable[..., np.ndarray], complex_: Callable[..., np.ndarray] | None = None
 ) -> Elementwise:
-    """`real` in f64, `complex_` (the same function if None) in c128, rounded to the operand type."""
+    """`real` in f64, `complex_` (the same function if None) in c128, rounded to the operand
+    type."""
 
     def apply(node: Instruction, *operands: np.ndarray) -> np.ndarray:
         dtype = operands[0].dtype
@@ -72,7 +77,7 @@ def _no_complex(*operands: np.ndarray) -> np.ndarray:
     raise UnimplementedError("this opcode has no complex form; write it with exp and log")
 
 
-# -- integers -------------------------------------------------------------------------------------------------------
+# -- integers --------------------------------------------------------------------------------------
 
 
 def _integer_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -165,7 +170,8 @@ def _mulhi(node: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _shift(node: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Amounts are unsigned; at the width or beyond, the result is 0 (or the sign, arithmetic right)."""
+    """Amounts are unsigned; at the width or beyond, the result is 0 (or the sign, arithmetic
+    right)."""
     kind = type_of(a)
     bits = kind.bits
     if bits < 8:
@@ -213,7 +219,7 @@ def _count_leading_zeros(node: Instruction, x: np.ndarray) -> np.ndarray:
     return convert_array(kind.bits - length, kind)
 
 
-# -- floats -----------------------------------------------------------------------------------------------------------
+# -- floats ----------------------------------------------------------------------------------------
 
 
 def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -310,7 +316,7 @@ def _complex(node: Instruction, real: np.ndarray, imag: np.ndarray) -> np.ndarra
     return result
 
 
-# -- comparison, selection, conversion -------------------------------------------------------------------------------------
+# -- comparison, selection, conversion -------------------------------------------------------------
 
 _COMPARE = {
     ComparisonDirection.EQ: np.equal,

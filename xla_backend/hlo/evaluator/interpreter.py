@@ -1,6 +1,7 @@
 """The interpreter: walks computations in operand order and calls the meaning of each opcode.
 
-Values are NumPy arrays, tuples of values, and None for tokens. The graph is walked iteratively; only calls of
+Values are NumPy arrays, tuples of values, and None for tokens. The graph is walked iteratively;
+only calls of
 computations nest, as deep as the program's own nesting of loops and calls.
 """
 
@@ -39,7 +40,8 @@ Handler = Callable[["Interpreter", Instruction, list[Value]], Value]
 
 
 class _Plan:
-    """A computation made ready: instructions in order, where operands are, which values die at each step."""
+    """A computation made ready: instructions in order, where operands are, which values die at
+    each step."""
 
     __slots__ = ("dying", "operand_slots", "order", "root_slot")
 
@@ -60,7 +62,8 @@ class _Plan:
 
 
 class Interpreter:
-    """Runs computations. One instance serves one evaluation: it caches how computations are walked."""
+    """Runs computations. One instance serves one evaluation: it caches how computations are
+    walked."""
 
     def __init__(
         self, custom_calls: Mapping[str, CustomCall] | None = None, seed: int | None = None
@@ -72,7 +75,8 @@ class Interpreter:
 
     @property
     def generator(self) -> np.random.Generator:
-        """Behind the `rng` opcode; made on first use, because making one costs more than a small evaluation."""
+        """Behind the `rng` opcode; made on first use, because making one costs more than a small
+        evaluation."""
         if self._generator is None:
             self._generator = np.random.default_rng(self._seed)
         return self._generator
@@ -212,11 +216,13 @@ _SIMPLE: dict[Opcode, Callable[..., Value]] = {
 _HANDLERS: dict[Opcode, Handler] = {
     Opcode.REDUCE: lambda i, node, v: reductions.reduce(node, v, i.run),
     Opcode.REDUCE_WINDOW: lambda i, node, v: reductions.reduce_window(node, v, i.run),
-    Opcode.SELECT_AND_SCATTER: lambda i, node, v: reductions.select_and_scatter(node, *v, i.run),
+    Opcode.SELECT_AND_SCATTER: lambda i, node, v: reductions.select_and_scatter(
+        node, v[0], v[1], v[2], i.run
+    ),
     Opcode.SCAN: lambda i, node, v: reductions.scan(node, v, i.run),
     Opcode.SCATTER: lambda i, node, v: indexing.scatter(node, v, i.run),
     Opcode.SORT: lambda i, node, v: sorting.sort(node, v, i.run),
-    Opcode.RNG: lambda i, node, v: random_bits.rng(node, *v, i.generator),
+    Opcode.RNG: lambda i, node, v: random_bits.rng(node, v[0], v[1], i.generator),
     Opcode.MAP: _map,
     Opcode.WHILE: _while,
     Opcode.CONDITIONAL: _conditional,
@@ -262,7 +268,8 @@ def evaluate_computation(
 
     Args:
       arguments: one value per parameter (tuples for tuple parameters).
-      custom_calls: target name to `fn(operands, results, attributes)`, which fills `results` in place.
+      custom_calls: target name to `fn(operands, results, attributes)`, which fills `results` in
+      place.
       seed: of the generator behind the `rng` opcode; None: different on each call.
     Raises:
       UnimplementedError: an opcode or custom call has no meaning here.

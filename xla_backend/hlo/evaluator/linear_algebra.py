@@ -56,7 +56,8 @@ def cholesky(node: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 def triangular_solve(node: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """op(a) x = b, or x op(a) = b; only the named triangle of `a` is read. Division by zero gives inf and NaN."""
+    """op(a) x = b, or x op(a) = b; only the named triangle of `a` is read. Division by zero gives
+    inf and NaN."""
     attributes = node.attributes
     assert isinstance(attributes, TriangularSolveAttributes)
     left, right = _wide(a), _wide(b)

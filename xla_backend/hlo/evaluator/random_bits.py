@@ -1,4 +1,5 @@
-"""rng-bit-generator (Threefry-2x32 and Philox-4x32, counters laid out as XLA does) and rng in NumPy."""
+"""rng-bit-generator (Threefry-2x32 and Philox-4x32, counters laid out as XLA does) and rng in
+NumPy."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def _threefry_bits(
         counters = counter + np.arange(size, dtype=U64)
         low, high = threefry_2x32(key_words, _split(counters))
         return _join(low, high).reshape(dimensions), np.array([key, counter + U64(size)], U64)
-    # Two 32-bit words per counter: the first words fill one half of the result along one dimension, the second
+    # Two 32-bit words per counter: the first words fill one half of the result along one
+    # dimension, the second
     # words the other half, interleaved position by position in that dimension.
     split = next((i for i, n in enumerate(dimensions) if n % 2 == 0), None)
     if split is None:
@@ -135,7 +137,8 @@ def _philox_bits(
 def rng(
     node: Instruction, first: np.ndarray, second: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    """Uniform in [first, second) or normal with mean and deviation; which numbers come is unspecified."""
+    """Uniform in [first, second) or normal with mean and deviation; which numbers come is
+    unspecified."""
     attributes = node.attributes
     assert isinstance(attributes, RngAttributes)
     kind, dims = node.shape.element_type, node.shape.dimensions

@@ -1,6 +1,7 @@
 """reduce, reduce-window, select-and-scatter and scan in NumPy.
 
-The usual reducers (add, multiply, max, min, and, or, xor) have a direct NumPy form; floats then accumulate in
+The usual reducers (add, multiply, max, min, and, or, xor) have a direct NumPy form; floats then
+accumulate in
 f64 (c128) and are rounded once. Any other reducer is folded in index order, whole arrays at a time.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +122,7 @@ def _fold(
     return [np.broadcast_to(s, rows[0].shape[1:]) for s in state]
 
 
-# -- windows ----------------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 def _padding(window: Sequence[WindowDimension]) -> tuple[tuple[int, ...], ...]:
@@ -176,7 +178,8 @@ def _direct_window(
 
 
 def _valid_mask(shape: Sequence[int], window: Sequence[WindowDimension]) -> np.ndarray:
-    """Which elements of the padded operand are real: padding and dilation holes are never reduced."""
+    """Which elements of the padded operand are real: padding and dilation holes are never
+    reduced."""
     return pad_array(np.ones(shape, bool), np.asarray(False), *_padding(window))
 
 
@@ -199,10 +202,16 @@ def reduce_window(
     ]
     state = [np.broadcast_to(init, out_shape) for init in inits]
     for offset in _window_offsets(a.window):
-        new = apply_scalar(computation, [*state, *[v[(..., *offset)] for v in views]], run)
-        inside = mask[(..., *offset)]
+        new = apply_scalar(computation, [*state, *[_at(v, offset) for v in views]], run)
+        inside = _at(mask, offset)
         state = [np.where(inside, n, s) for n, s in zip(new, state)]
     return _one_or_tuple(state)
+
+
+def _at(view: np.ndarray, offset: tuple[int, ...]) -> np.ndarray:
+    """One offset within every window."""
+    index: Any = (..., *offset)
+    return view[index]
 
 
 def _window_offsets(window: Sequence[WindowDimension]) -> list[tuple[int, ...]]:
@@ -235,12 +244,11 @@ def select_and_scatter(
     best = np.broadcast_to(zero, source.shape)
     best_number = np.full(source.shape, -1)
     for offset in _window_offsets(a.window):
-        at = (..., *offset)
-        candidate = view[at]
+        candidate = _at(view, offset)
         (keep,) = apply_scalar(select, [best, candidate], run)
-        take = mask[at] & ((best_number < 0) | ~np.asarray(keep))
+        take = _at(mask, offset) & ((best_number < 0) | ~np.asarray(keep))
         best = np.where(take, candidate, best)
-        best_number = np.where(take, number_view[at], best_number)
+        best_number = np.where(take, _at(number_view, offset), best_number)
     flat = np.full(operand.size, init, operand.dtype)
     targets, updates = best_number.reshape(-1), source.reshape(-1)
     chosen = targets >= 0
@@ -255,7 +263,8 @@ def accumulate(
     computation: Computation,
     run: ScalarRunner,
 ) -> None:
-    """flat[target] = f(flat[target], update) in order, in place. Repeated targets are applied in rounds."""
+    """flat[target] = f(flat[target], update) in order, in place. Repeated targets are applied in
+    rounds."""
     if targets.size == 0:
         return
     opcode = simple_binary(computation) if len(flats) == 1 else None
@@ -298,7 +307,7 @@ def scan(node: Instruction, values: Sequence[np.ndarray], run: ScalarRunner) -> 
     for i in positions:
         slices = [np.take(x, i, axis=a.dimension) for x in inputs]
         result = run(node.called[0], [*slices, *carries])
-        parts = list(result) if isinstance(result, tuple) else [result]
+        parts: list[Any] = list(result) if isinstance(result, tuple) else [result]
         for output, part in zip(outputs, parts):
             output[(slice(None),) * a.dimension + (i,)] = part
         carries = parts[len(outputs) :]

@@ -1,4 +1,5 @@
-"""Evaluating a computation of scalars (reducer, comparator, combiner, map body) on whole arrays at once."""
+"""Evaluating a computation of scalars (reducer, comparator, combiner, map body) on whole arrays at
+once."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 
 Values = tuple[np.ndarray, ...]
-# Runs one computation on scalar operands: the way out for bodies with loops and other non-elementwise opcodes.
+# Runs one computation on scalar operands: the way out for bodies with loops and other
+# non-elementwise opcodes.
 ScalarRunner = Callable[[Computation, Sequence[np.ndarray]], object]
 
 _FORWARDED = frozenset(
@@ -52,7 +54,8 @@ _BINARY = frozenset(
 
 
 def simple_binary(computation: Computation) -> Opcode | None:
-    """The opcode if the computation is just `op(parameter 0, parameter 1)` with an associative op, in any order,
+    """The opcode if the computation is just `op(parameter 0, parameter 1)` with an associative op,
+    in any order,
     or that behind converts/calls; else None."""
     root = computation.root
     while root is not None and root.opcode in (Opcode.CALL, Opcode.FUSION):
@@ -68,7 +71,8 @@ def simple_binary(computation: Computation) -> Opcode | None:
 
 
 def comparator_key(computation: Computation) -> tuple[int, bool, bool] | None:
-    """(operand, descending, total order) if a sort comparator is one compare of a pair of parameters."""
+    """(operand, descending, total order) if a sort comparator is one compare of a pair of
+    parameters."""
     root = computation.root
     if root is None or root.opcode is not Opcode.COMPARE:
         return None
@@ -100,7 +104,8 @@ def is_vectorisable(computation: Computation) -> bool:
 def apply_scalar(
     computation: Computation, operands: Sequence[np.ndarray], run: ScalarRunner
 ) -> Values:
-    """Apply a scalar computation elementwise to arrays that broadcast together; one array per result leaf."""
+    """Apply a scalar computation elementwise to arrays that broadcast together; one array per
+    result leaf."""
     if is_vectorisable(computation):
         result = _vectorised(computation, operands)
         return result if isinstance(result, tuple) else (result,)

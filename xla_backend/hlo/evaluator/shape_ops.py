@@ -26,7 +26,8 @@ def reshape(node: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 def bitcast(node: Instruction, x: np.ndarray) -> np.ndarray:
-    """Same bytes, other shape. Arrays here are row-major, so other layouts are expressed by a transpose."""
+    """Same bytes, other shape. Arrays here are row-major, so other layouts are expressed by a
+    transpose."""
     operand, result = node.operands[0].shape, node.shape
     # Walk the bytes in physical order of the operand's layout, then lay them out as the result's.
     physical = x.transpose(operand.minor_to_major[::-1])

@@ -1,7 +1,9 @@
 """sort and topk in NumPy.
 
-Comparators that compare one pair of parameters are a stable argsort. Every other comparator runs as a bitonic
-network of whole-array steps, ties broken by original position, so any strict weak order sorts stably.
+Comparators that compare one pair of parameters are a stable argsort. Every other comparator runs
+as a bitonic
+network of whole-array steps, ties broken by original position, so any strict weak order sorts
+stably.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from xla_backend.hlo.instruction import Instruction
 
 
 def _reverse_key(key: np.ndarray) -> np.ndarray:
-    """A key of opposite order that keeps stability: complement for integers, negation for floats."""
+    """A key of opposite order that keeps stability: complement for integers, negation for
+    floats."""
     if key.dtype.kind == "b":
         return ~key
     if key.dtype.kind in "iu":
@@ -53,7 +56,8 @@ def _order(computation: Computation, values: list[np.ndarray], run: ScalarRunner
             key = total_order_key(key)
         elif kind.is_floating:
             key = key.astype(np.float64)
-        # A plain `<` on NaNs is no order: fall through to the network, which then does what it does.
+        # A plain `<` on NaNs is no order: fall through to the network, which then does what it
+        # does.
         if key.dtype.kind != "f" or not np.isnan(key).any():
             return np.argsort(_reverse_key(key) if descending else key, axis=-1, kind="stable")
     return _network_order(computation, values, run)
@@ -110,7 +114,8 @@ def _less(
 
 
 def topk(node: Instruction, x: np.ndarray) -> Values:
-    """The k largest (or smallest) of the last axis in order, earlier positions first among equals; floats in
+    """The k largest (or smallest) of the last axis in order, earlier positions first among equals;
+    floats in
     total order, so NaN counts as largest."""
     a = node.attributes
     assert isinstance(a, TopKAttributes)

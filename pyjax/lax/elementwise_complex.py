@@ -1,0 +1,105 @@
+"""Inverse trigonometric and hyperbolic functions of complex numbers, from real ones and the complex sqrt.
+
+W. Kahan, "Branch cuts for complex elementary functions", 1987: formulas that keep the sign of zero on the cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters.hlo import lower_fun
+from pyjax.interpreters.rules import lowering_rules
+from pyjax.lax.arithmetic import add, complex, conj, div, imag, mul, neg, real, square, sub
+from pyjax.lax.common import Array, dtype_of, is_complex, scalar_like
+from pyjax.lax.elementwise import (
+    acos_p,
+    acosh_p,
+    asin_p,
+    asinh,
+    asinh_p,
+    atan2,
+    atan_p,
+    atanh_p,
+    log1p,
+    sqrt,
+)
+
+
+def _half_roots(z: Array) -> tuple[Array, Array]:
+    """sqrt(1 - z) and sqrt(1 + z)."""
+    one = np.asarray(1, dtype_of(z))
+    return sqrt(sub(one, z)), sqrt(add(one, z))
+
+
+def complex_asin(z: Array) -> Array:
+    """Inverse sine; cuts on the real axis outside [-1, 1]."""
+    minus, plus = _half_roots(z)
+    return complex(atan2(real(z), real(mul(minus, plus))), asinh(imag(mul(conj(minus), plus))))
+
+
+def complex_acos(z: Array) -> Array:
+    """Inverse cosine; cuts on the real axis outside [-1, 1]."""
+    minus, plus = _half_roots(z)
+    angle = atan2(real(minus), real(plus))
+    return complex(add(angle, angle), asinh(imag(mul(conj(plus), minus))))
+
+
+def complex_acosh(z: Array) -> Array:
+    """Inverse hyperbolic cosine; cut on the real axis left of 1."""
+    one = np.asarray(1, dtype_of(z))
+    minus, plus = sqrt(sub(z, one)), sqrt(add(z, one))
+    angle = atan2(imag(minus), real(plus))
+    return complex(asinh(real(mul(conj(minus), plus))), add(angle, angle))
+
+
+def _times_i(z: Array) -> Array:
+    return complex(neg(imag(z)), real(z))
+
+
+def _over_i(z: Array) -> Array:
+    return complex(imag(z), neg(real(z)))
+
+
+def complex_asinh(z: Array) -> Array:
+    """Inverse hyperbolic sine: asin(i z) / i."""
+    return _over_i(complex_asin(_times_i(z)))
+
+
+def complex_atanh(z: Array) -> Array:
+    """Inverse hyperbolic tangent; cuts on the real axis outside [-1, 1]."""
+    x, y = real(z), imag(z)
+    one = scalar_like(1, x)
+    below = sub(one, x)
+    modulus = log1p(div(mul(scalar_like(4, x), x), add(square(below), square(y))))
+    angle = atan2(add(y, y), sub(mul(below, add(one, x)), square(y)))
+    return complex(mul(modulus, scalar_like(0.25, x)), mul(angle, scalar_like(0.5, x)))
+
+
+def complex_atan(z: Array) -> Array:
+    """Inverse tangent: atanh(i z) / i."""
+    return _over_i(complex_atanh(_times_i(z)))
+
+
+def _split_by_dtype(primitive: Primitive, on_complex: Callable[[Array], Array]) -> None:
+    """Lower complex operands through `on_complex`; real ones keep the rule they have."""
+    on_real, composed = lowering_rules[primitive], lower_fun(on_complex)
+
+    def rule(ctx: Any, x: Any) -> Any:
+        return composed(ctx, x) if is_complex(ctx.avals_in[0].dtype) else on_real(ctx, x)
+
+    lowering_rules[primitive] = rule
+
+
+for _primitive, _function in [
+    (asin_p, complex_asin),
+    (acos_p, complex_acos),
+    (atan_p, complex_atan),
+    (asinh_p, complex_asinh),
+    (acosh_p, complex_acosh),
+    (atanh_p, complex_atanh),
+]:
+    _split_by_dtype(_primitive, _function)
