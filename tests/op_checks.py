@@ -1,4 +1,6 @@
-"""What the tests of the operator tables do with a row: run it in every mode, and differentiate it."""
+"""What the tests of the operator tables do with a row: run it in every mode, and
+differentiate it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from tests.op_table import Op
 from xla_backend.cpu import lapack_calls
 from xla_backend.hlo.evaluator.interpreter import evaluate
 from xla_backend.runtime.custom_calls import find_custom_call
-
 
 _LAPACK = {f"lapack.{name}": find_custom_call(f"lapack.{name}") for name in lapack_calls._ROUTINES}
 
@@ -52,8 +53,8 @@ def assert_close(got: np.ndarray, want: Any, tolerance: float) -> None:
     """Equal up to `tolerance` of the largest finite element; nan and inf in the same places."""
     want = np.asarray(want)
     assert got.shape == want.shape, f"shape {got.shape}, expected {want.shape}"
-    assert (
-        got.dtype.kind == want.dtype.kind or want.dtype.kind in "fcV" and got.dtype.kind in "fcV"
+    assert got.dtype.kind == want.dtype.kind or (
+        want.dtype.kind in "fcV" and got.dtype.kind in "fcV"
     ), f"dtype {got.dtype}, expected kind of {want.dtype}"
     if got.dtype.kind in "biu":
         np.testing.assert_array_equal(got, want)
@@ -91,7 +92,9 @@ def _random_like(rng: np.random.Generator, x: Any) -> np.ndarray:
 
 
 def check_gradients(op: Op, dtype: np.dtype, shapes: Any, order: int) -> None:
-    """<u, J v> from jvp, from vjp and from central differences agree, in float64, for `order` levels."""
+    """<u, J v> from jvp, from vjp and from central differences agree, in float64, for `order`
+    levels.
+    """
     args = [_wide(x) for x in op.draw(dtype, shapes)]
     active = op.grad_args
     if active is None:

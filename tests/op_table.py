@@ -26,7 +26,8 @@ INTEGER = (I32, U8)
 REAL = (F32, I32)
 NUMBER = (F32, I32, C64)
 
-# Relative tolerance by dtype; absolute tolerance is the same number times the magnitude of the result.
+# Relative tolerance by dtype; absolute tolerance is the same number times the magnitude of the
+# result.
 DEFAULT_TOLERANCE = {F16: 2e-3, BF16: 1.6e-2, F32: 3e-6, F64: 1e-13, C64: 5e-6, C128: 1e-13}
 
 
@@ -96,10 +97,13 @@ class Op:
 
     Attributes:
       primitive: the name of the primitive that this row covers.
-      fn: the public lax function, closed over its static parameters; arrays in, an array or a sequence out.
-      oracle: the same with NumPy or SciPy on the same operands (computed wider where that helps), same structure.
+      fn: the public lax function, closed over its static parameters; arrays in, an array or a
+        sequence out.
+      oracle: the same with NumPy or SciPy on the same operands (computed wider where that
+        helps), same structure.
       shapes: operand shapes. A list of tuples: several cases.
-      dtypes: each is tried for all operands at once, unless `operand_dtypes` names one dtype per operand
+      dtypes: each is tried for all operands at once, unless `operand_dtypes` names one dtype
+        per operand
         (None: the dtype tried).
       domain: one Domain, or one per operand.
       special: values put into one more one-dimensional float32 case (unary operators only).
@@ -107,7 +111,8 @@ class Op:
         gradients of gradients.
       grad_args: which operands are differentiated (None: all of inexact dtype).
       modes: "fwd" and "rev" gradients checked; drop one with a reason in `note`.
-      tol: tolerance by dtype, over DEFAULT_TOLERANCE.  grad_tol: relative tolerance of gradient checks.
+      tol: tolerance by dtype, over DEFAULT_TOLERANCE.  grad_tol: relative tolerance of gradient
+        checks.
       vmap: False leaves out the batching check, with the reason in `note`.
       name: test id, the primitive's name if not given.
     """

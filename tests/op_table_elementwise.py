@@ -192,7 +192,9 @@ UNARY = [
     Op(
         "clz",
         lax.clz,
-        lambda x: np.vectorize(lambda v: 8 * x.dtype.itemsize - int(v).bit_length())(x).astype(x.dtype),
+        lambda x: np.vectorize(lambda v: 8 * x.dtype.itemsize - int(v).bit_length())(x).astype(
+            x.dtype
+        ),
         dtypes=(U8, U32),
         domain=integers(0, 255),
     ),
@@ -253,7 +255,7 @@ UNARY = [
     ),
     Op(
         "convert_element_type",
-        lambda x: lax.convert_element_type(x, np.complex64),
+        lambda x: lax.convert_element_type(x, np.result_type(x.dtype, np.complex64)),
         lambda x: x.astype(np.complex64),
         grad_order=1,
         name="convert-to-complex",

@@ -61,7 +61,8 @@ def checkpoint(
     check_callable(fun)
     if concrete:
         raise NotImplementedError(
-            "The 'concrete' option to jax.checkpoint has been deprecated and is now a no-op in JAX. "
+            "The 'concrete' option to jax.checkpoint has been deprecated and is now a no-op in "
+            "JAX. "
             "Use static_argnums, and jax.ensure_compile_time_eval for computations on them."
         )
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -137,7 +138,8 @@ def _jvp(
     ]
 
 
-# -- partial evaluation: where saving is decided -----------------------------------------------------
+# -- partial evaluation: where saving is decided
+# -----------------------------------------------------
 
 
 class _Plan:
@@ -199,7 +201,8 @@ def _plan(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...], policy: Policy | Non
 
 
 def _saved_variables(jaxpr: Jaxpr, residuals: list[Any], policy: Policy | None) -> list[Var]:
-    """Variables to store in the forward pass: saveable ones that the residuals are computed from."""
+    """Variables to store in the forward pass: saveable ones that the residuals are computed
+    from."""
     needed: set[Var] = {v for v in residuals if type(v) is not Literal}
     saved: list[Var] = []
     for eqn in reversed(jaxpr.eqns):

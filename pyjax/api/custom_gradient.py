@@ -22,7 +22,8 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator for a function that returns its value together with its vjp function.
 
     Args:
-      fun: returns `(output, vjp)`, where `vjp(cotangent)` gives the cotangent of each argument (a tuple
+      fun: returns `(output, vjp)`, where `vjp(cotangent)` gives the cotangent of each argument (a
+        tuple
         for several arguments).
 
     >>> f = custom_gradient(lambda x: (x * x, lambda g: 3.0 * g))
@@ -40,7 +41,9 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
             out, rule = fun(*xs, **kwargs)
             cts, ct_tree = tree_flatten(out)
             avals = [abstractify(x).to_tangent_aval() for x in cts]
-            flat_rule = FlatFunction(lambda *ct: rule(tree_unflatten(ct_tree, ct)), _flat_tree(len(cts)))
+            flat_rule = FlatFunction(
+                lambda *ct: rule(tree_unflatten(ct_tree, ct)), _flat_tree(len(cts))
+            )
             closed, _ = trace_to_jaxpr(flat_rule, avals, debug=debug_info("custom_gradient", rule))
             return out, _Residuals(closed.jaxpr, flat_rule.out_tree, closed.consts)
 
@@ -82,7 +85,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     Args:
       fun: function to convert; example_args: arguments of the types it will be called with.
     Returns:
-      (converted, consts): `converted(*args, *consts)` computes `fun(*args)`. Only closed-over values
+      (converted, consts): `converted(*args, *consts)` computes `fun(*args)`. Only closed-over
+      values
       that are differentiated by an enclosing transformation (traced, of inexact dtype) are hoisted.
     """
     leaves, in_tree = tree_flatten(example_args)
@@ -105,7 +109,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         if tree != in_tree:
             raise TypeError(
                 "The inputs to the closure produced by closure_convert must have the same Pytree "
-                f"structure as the example arguments passed when closure_convert was called. Expected "
+                f"structure as the example arguments passed when closure_convert was called. "
+                f"Expected "
                 f"{in_tree}, but got {tree}"
             )
         outs = eval_jaxpr(converted, kept, *args_and_consts[num_args:], *values)

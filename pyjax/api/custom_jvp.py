@@ -47,7 +47,8 @@ class custom_jvp:
 
     Args:
       fun: function of pytrees of arrays.
-      nondiff_argnums: positions of arguments that are not differentiated, such as functions; they are
+      nondiff_argnums: positions of arguments that are not differentiated, such as functions; they
+        are
         passed to the rule first.
       nondiff_argnames: the same by name.
 
@@ -202,23 +203,25 @@ def _check_jvp_output(
     rule_name = function_name(rule)
     if not isinstance(result, (list, tuple)) or len(result) != 2:
         raise TypeError(
-            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple of "
+            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
+            f"of "
             f"length two) representing primal and tangent outputs, but got {result!r:.80}."
         )
     outs, out_tree = tree_flatten(result[0])
-    tangents, tangent_tree = tree_flatten(
-        result[1], is_leaf=lambda x: isinstance(x, SymbolicZero)
-    )
+    tangents, tangent_tree = tree_flatten(result[1], is_leaf=lambda x: isinstance(x, SymbolicZero))
     if out_tree != tangent_tree:
         raise TypeError(
-            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent outputs "
+            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
+            f"outputs "
             f"with equal container (pytree) structures, but got {out_tree} and {tangent_tree} "
             "respectively."
         )
     if out_trees and out_trees[0] != out_tree:
         raise TypeError(
-            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple of "
-            "length two) where the first element represents the primal output (equal in value to the "
+            f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
+            f"of "
+            "length two) where the first element represents the primal output (equal in value to "
+            "the "
             f"output of the custom_jvp-decorated function {name}, and in particular of the same "
             f"container/pytree structure), but instead the JVP rule output's first element had "
             f"container/pytree structure {out_tree} while {name} returns {out_trees[0]}."
@@ -240,7 +243,8 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
         return tangent
     raise TypeError(
         four_parts(
-            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent outputs "
+            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
+            f"outputs "
             "with corresponding shapes and dtypes: primal "
             f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
             f"{expected.str_short()}.",
@@ -288,7 +292,12 @@ class _NamedRule:
 
 
 def _rebind(
-    *args: Any, name: str, call_jaxpr: ClosedJaxpr, jvp: _NamedRule, num_consts: int, symbolic_zeros: bool
+    *args: Any,
+    name: str,
+    call_jaxpr: ClosedJaxpr,
+    jvp: _NamedRule,
+    num_consts: int,
+    symbolic_zeros: bool,
 ) -> list[Any]:
     """Evaluate a recorded call under the current trace, with its rule alive."""
     consts, primals = args[:num_consts], args[num_consts:]
@@ -333,7 +342,9 @@ custom_jvp_call_p = define_primitive(
     "custom_jvp_call",
     abstract_eval=_abstract_eval,
     jvp=FullJvp(_jvp_of_equation),
-    transpose=Unsupported("the function is not linear; its jvp rule must be made of linear operations"),
+    transpose=Unsupported(
+        "the function is not linear; its jvp rule must be made of linear operations"
+    ),
     batching=Unsupported("it is bound through process_custom_jvp_call"),
     lowering=_lowering,
     dce=_dce,

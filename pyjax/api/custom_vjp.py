@@ -18,7 +18,13 @@ from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
 from pyjax.core.source_info import function_name, user_frame
 from pyjax.core.trace import Tracer, state
-from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from pyjax.core.tree_util import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
@@ -84,7 +90,8 @@ class custom_vjp:
 
         Args:
           fwd: takes the arguments of the function; returns (output, residuals).
-          bwd: `bwd(*nondiff_args, residuals, cotangent)` returns a tuple with one cotangent (or None for
+          bwd: `bwd(*nondiff_args, residuals, cotangent)` returns a tuple with one cotangent (or
+            None for
             zero) per differentiable argument.
           symbolic_zeros: `fwd` gets CustomVJPPrimal objects, `bwd` SymbolicZero cotangents.
           optimize_remat: accepted; programs are the same.
@@ -137,9 +144,12 @@ def _check_nondiff(name: str, arg: Any) -> None:
     if any(isinstance(leaf, Tracer) for leaf in tree_flatten(arg)[0]):
         raise TypeError(
             four_parts(
-                f"Found a JAX Tracer object passed as an argument to a custom_vjp function {name} in a "
-                "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be passed "
-                "as non-differentiable arguments to custom_vjp functions; instead, nondiff_argnums should "
+                f"Found a JAX Tracer object passed as an argument to a custom_vjp function "
+                f"{name} in a "
+                "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
+                "passed "
+                "as non-differentiable arguments to custom_vjp functions; instead, "
+                "nondiff_argnums should "
                 "only be used for arguments that can't be or contain JAX tracers.",
                 user_frame(),
                 None,
@@ -197,17 +207,22 @@ class _Call:
         result = self._rule.fwd(*self._full(flat))
         if not isinstance(result, (list, tuple)) or len(result) != 2:
             raise TypeError(
-                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair (list or "
-                "tuple of length two) where the first element represents the primal output (equal to "
+                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
+                f"(list or "
+                "tuple of length two) where the first element represents the primal output "
+                "(equal to "
                 f"those of the custom_vjp-decorated function {self._name}) and the second element "
-                f"represents residuals (i.e. values stored from the forward pass for use on the backward "
+                f"represents residuals (i.e. values stored from the forward pass for use on the "
+                f"backward "
                 f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}."
             )
         outs, tree = tree_flatten(result[0])
         if self.out_trees and self.out_trees[0] != tree:
             raise TypeError(
-                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair whose first "
-                "element has the same container (pytree) structure as the primal output, but it had "
+                f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
+                f"whose first "
+                "element has the same container (pytree) structure as the primal output, but it "
+                "had "
                 f"{tree}, and {self._name} returns {self.out_trees[0]}."
             )
         self.out_trees.append(tree)
@@ -230,9 +245,14 @@ class _Call:
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != len(example):
-            shape = f"a tuple of length {len(result)}" if isinstance(result, tuple) else f"{result!r:.80}"
+            shape = (
+                f"a tuple of length {len(result)}"
+                if isinstance(result, tuple)
+                else f"{result!r:.80}"
+            )
             raise TypeError(
-                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple of length "
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple "
+                f"of length "
                 f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}."
             )
         avals = iter(self._in_avals)
@@ -254,8 +274,10 @@ class _Call:
             found = tree.flatten_up_to(ct)
         except ValueError as error:
             raise TypeError(
-                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output with the "
-                "same container (pytree) structure as the args tuple of the primal function; at argument "
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
+                f"output with the "
+                "same container (pytree) structure as the args tuple of the primal function; at "
+                "argument "
                 f"{position}: {error}"
             ) from None
         return [
@@ -276,7 +298,8 @@ class _Call:
             return ct
         raise ValueError(
             four_parts(
-                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output with the "
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
+                f"output with the "
                 "same shapes and dtypes as the args tuple of the primal function, but at output"
                 f"[{position}]{keystr(path)} the bwd rule produced an output of type "
                 f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
@@ -318,9 +341,7 @@ def _jvp_of_vjp(
             symbolic_zeros=params["symbolic_zeros"],
         )
     )
-    return outs, [
-        next(out_tangents) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals
-    ]
+    return outs, [next(out_tangents) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
 
 
 def _custom_lin_abstract_eval(*avals: Any, out_avals: tuple[Any, ...], **_: Any) -> list[Any]:
@@ -338,9 +359,7 @@ def _custom_lin_transpose(
     **_: Any,
 ) -> list[Any]:
     found = iter(cts)
-    full = [
-        next(found) if a.dtype != dtypes.float0 else Zero(a) for a in all_out_avals
-    ]
+    full = [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in all_out_avals]
     if symbolic_zeros:
         dense = [SymbolicZero(ct.aval) if type(ct) is Zero else ct for ct in full]
     else:
@@ -352,7 +371,8 @@ def _custom_lin_transpose(
 def _no_forward_mode(*args: Any, **params: Any) -> Any:
     raise TypeError(
         "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
-        "\n  Its rule only says how cotangents flow back. Use grad, vjp or jacrev, or define the function "
+        "\n  Its rule only says how cotangents flow back. Use grad, vjp or jacrev, or define the "
+        "function "
         "with custom_jvp, which serves both modes."
     )
 
@@ -387,7 +407,12 @@ class _Rule:
 
 
 def _stage(
-    trace: StagingTrace, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict[str, Any]
+    trace: StagingTrace,
+    fun: Callable,
+    fwd: Callable,
+    bwd: Callable,
+    args: Any,
+    params: dict[str, Any],
 ) -> list[Any]:
     """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
     avals = [abstractify(x) for x in args]

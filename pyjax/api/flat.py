@@ -34,7 +34,11 @@ class FlatFunction:
     """
 
     def __init__(
-        self, fun: Callable[..., Any], in_tree: PyTreeDef, has_aux: bool = False, kwargs: bool = False
+        self,
+        fun: Callable[..., Any],
+        in_tree: PyTreeDef,
+        has_aux: bool = False,
+        kwargs: bool = False,
     ) -> None:
         self.fun = fun
         self.in_tree = in_tree
@@ -60,7 +64,9 @@ class FlatFunction:
             outs, self.out_tree = tree_flatten(result)
             return outs, []
         if not isinstance(result, (list, tuple)) or len(result) != 2:
-            shown = repr(result) if not isinstance(result, (list, tuple)) else f"{len(result)} values"
+            shown = (
+                repr(result) if not isinstance(result, (list, tuple)) else f"{len(result)} values"
+            )
             raise TypeError(
                 "expected function with aux output to return a two-element tuple, but got type "
                 f"{type(result)} with value {shown:.80}. With has_aux=True the function "
@@ -162,7 +168,8 @@ def primal_text(x: Any) -> str:
 
 
 def argument_places(fun: Any, args: Sequence[Any]) -> list[str]:
-    """For each flat positional leaf: `x`, `params['w']`, or `args[0]['w']` when names are unknown."""
+    """For each flat positional leaf: `x`, `params['w']`, or `args[0]['w']` when names are
+    unknown."""
     try:
         parameters = [
             p.name

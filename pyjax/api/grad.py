@@ -49,7 +49,8 @@ def grad(
     Returns:
       A function with the arguments of `fun` that returns the gradient, shaped like the argument(s).
     Raises:
-      TypeError (when called): not a scalar, not a real output, integer or complex inputs that the flags
+      TypeError (when called): not a scalar, not a real output, integer or complex inputs that the
+      flags
       do not allow.
 
     >>> float(grad(lambda x: x ** 3)(2.0))
@@ -107,7 +108,8 @@ def value_and_grad(
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         if highest >= len(args):
             raise TypeError(
-                f"differentiating with respect to argnums={argnums} requires at least {highest + 1} "
+                f"differentiating with respect to argnums={argnums} requires at least "
+                f"{highest + 1} "
                 f"positional arguments to be passed by the caller, but got only {len(args)} "
                 "positional arguments."
             )
@@ -143,7 +145,8 @@ _ones: dict[Any, Any] = {}
 
 
 def _one(aval: Any) -> Any:
-    """The cotangent 1 for a scalar: an Array if the backward pass runs now, a literal if it is staged."""
+    """The cotangent 1 for a scalar: an Array if the backward pass runs now, a literal if it is
+    staged."""
     value: Any = aval.dtype.type(1)
     if aval.weak_type:
         python = complex(1) if aval.dtype.kind == "c" else 1.0
@@ -192,7 +195,8 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
             raise TypeError(
-                f"{name} with holomorphic=True requires inputs with complex dtype, but got {_d(dtype)}."
+                f"{name} with holomorphic=True requires inputs with complex dtype, but got "
+                f"{_d(dtype)}."
             )
         return
     if dtypes.issubdtype(dtype, np.inexact) or allow_int:
@@ -200,7 +204,8 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     if dtypes.issubdtype(dtype, np.integer) or dtypes.issubdtype(dtype, np.bool_):
         raise TypeError(
             four_parts(
-                f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+                f"{name} requires real- or complex-valued inputs (input dtype that is a "
+                f"sub-dtype of "
                 f"np.inexact), but got {_d(dtype)}. If you want to use Boolean- or integer-valued "
                 "inputs, use vjp or set allow_int to True.",
                 user_frame(),
@@ -225,14 +230,16 @@ def _check_output(name: str, holomorphic: bool, x: Any) -> None:
         return
     if dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
-            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
+            f"np.floating), "
             f"but got {_d(dtype)}. For holomorphic differentiation, pass holomorphic=True. For "
             "differentiation of non-holomorphic functions involving complex outputs, use jax.vjp "
             "directly."
         )
     if not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(
-            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
+            f"np.floating), "
             f"but got {_d(dtype)}. For differentiation of functions with integer outputs, use "
             "jax.vjp directly."
         )

@@ -34,10 +34,12 @@ def jacfwd(
     """The Jacobian of a function, by forward mode: one pass per input element, all batched.
 
     Args:
-      fun: function of pytrees of arrays; argnums: position(s) to differentiate; has_aux: `fun` returns
+      fun: function of pytrees of arrays; argnums: position(s) to differentiate; has_aux: `fun`
+        returns
         (output, aux); holomorphic: inputs and outputs are complex.
     Returns:
-      A function whose result has the output's structure, each leaf with the structure of the argument(s)
+      A function whose result has the output's structure, each leaf with the structure of the
+      argument(s)
       inside, of shape output shape + input shape.
 
     >>> import pyjax.numpy as jnp
@@ -196,7 +198,9 @@ def _unravel(example: Any, axis: int, array: Any) -> Any:
         if array_aval.dtype == dtypes.float0:
             parts.append(np.zeros(shape, dtypes.float0))
         else:
-            part = array if aval.size == array_aval.shape[axis] else lax.slice(array, starts, limits)
+            part = (
+                array if aval.size == array_aval.shape[axis] else lax.slice(array, starts, limits)
+            )
             parts.append(reshape(part, shape))
     return tree_unflatten(tree, parts)
 
@@ -216,8 +220,10 @@ def _check_forward_input(x: Any, holomorphic: bool) -> None:
         )
     if not holomorphic and not _is(dtype, np.floating):
         raise TypeError(
-            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but "
-            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For differentiation "
+            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
+            "np.floating), but "
+            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
+            f"differentiation "
             "of non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp "
             "directly."
         )
@@ -240,7 +246,8 @@ def _check_reverse_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
     if not holomorphic and not allow_int and not _is(dtype, np.inexact):
         raise TypeError(
             "jacrev requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-            f"np.inexact), but got {dtype}. If you want to use Boolean- or integer-valued inputs, use "
+            f"np.inexact), but got {dtype}. If you want to use Boolean- or integer-valued "
+            f"inputs, use "
             "vjp or set allow_int to True."
         )
 
@@ -253,8 +260,10 @@ def _check_reverse_output(x: Any, holomorphic: bool) -> None:
         )
     if not holomorphic and not _is(dtype, np.floating):
         raise TypeError(
-            "jacrev requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but "
-            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For differentiation "
+            "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
+            "np.floating), but "
+            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
+            f"differentiation "
             "of non-holomorphic functions involving complex outputs, use jax.vjp directly."
         )
 

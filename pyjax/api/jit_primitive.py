@@ -1,6 +1,7 @@
 """The `jit` primitive: a call of a traced function, with its rules. The API is in api/jit.py.
 
-Every derived jaxpr (jvp, known and unknown parts, transpose, batched) is remembered with the jaxpr it
+Every derived jaxpr (jvp, known and unknown parts, transpose, batched) is remembered with the jaxpr
+it
 comes from, so nested jits are transformed once. Layer: api.
 """
 
@@ -134,7 +135,9 @@ def _partial_eval(
 # -- transposition, batching ----------------------------------------------------------------------
 
 
-def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, name: str, **_: Any) -> list[Any]:
+def _transpose(
+    cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, name: str, **_: Any
+) -> list[Any]:
     linear = [ad.is_undefined_primal(x) for x in args]
     nonzero = [type(ct) is not Zero for ct in cts]
     new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
@@ -146,7 +149,13 @@ def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, name: str, **
 
 
 def _batching(
-    axis_size: int, args: Sequence[Any], dims: Sequence[Any], *, jaxpr: ClosedJaxpr, name: str, **p: Any
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    name: str,
+    **p: Any,
 ) -> tuple[list[Any], list[Any]]:
     moved = [x if d is None else batching.move_bdim(x, d, 0) for x, d in zip(args, dims)]
     new, batched = batching.batch_jaxpr(jaxpr, axis_size, [d is not None for d in dims])
@@ -170,7 +179,9 @@ def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], Jaxpr
     params = _params(closed, eqn.params["name"], eqn.params.get("inline", False))
     new = eqn.replace(
         invars=[v for v, used in zip(eqn.invars, used_inputs) if used],
-        outvars=[v for v, used in zip(eqn.outvars, used_outputs) if used and type(v) is not DropVar],
+        outvars=[
+            v for v, used in zip(eqn.outvars, used_outputs) if used and type(v) is not DropVar
+        ],
         params=params,
         effects=closed.effects,
     )

@@ -44,7 +44,8 @@ def jvp(
     tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
     if in_tree != tangent_tree:
         raise TypeError(
-            "primal and tangent arguments to jax.jvp must have the same tree structure; primals have "
+            "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
+            "have "
             f"tree structure {in_tree} whereas tangents have tree structure {tangent_tree}."
         )
     for p, t in zip(leaves, tangent_leaves):
@@ -71,9 +72,11 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
     got = abstractify(tangent)
     if got.dtype != expected.dtype:
         raise TypeError(
-            "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of "
+            "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in "
+            "case of "
             "int/bool primal dtype the tangent dtype must be float0. Got primal dtype "
-            f"{_name(primal_aval.dtype)} and so expected tangent dtype {_name(expected.dtype)}, but got "
+            f"{_name(primal_aval.dtype)} and so expected tangent dtype {_name(expected.dtype)}, "
+            f"but got "
             f"tangent dtype {_name(got.dtype)} instead."
         )
     if got.shape != expected.shape:

@@ -57,9 +57,7 @@ def make_jaxpr(
         with ExitStack() as stack:
             for name, size in axis_env or ():
                 stack.enter_context(extend_axis_env(name, size))
-            closed, out_avals = trace_to_jaxpr(
-                flat, [abstractify(x) for x in leaves], debug=debug
-            )
+            closed, out_avals = trace_to_jaxpr(flat, [abstractify(x) for x in leaves], debug=debug)
         if not return_shape:
             return closed
         assert flat.out_tree is not None

@@ -18,10 +18,15 @@ from pyjax.interpreters.tangents import UndefinedPrimal, Zero
 
 
 class Pullback:
-    """The static part of a pullback; its residuals are passed at each call (see `tree_util.Partial`)."""
+    """The static part of a pullback; its residuals are passed at each call (see
+    `tree_util.Partial`)."""
 
     def __init__(
-        self, linear: ad.Linearized, in_tree: PyTreeDef, in_avals: list[Any], out_tree: PyTreeDef,
+        self,
+        linear: ad.Linearized,
+        in_tree: PyTreeDef,
+        in_avals: list[Any],
+        out_tree: PyTreeDef,
         out_avals: list[Any],
     ) -> None:
         self._jaxpr = linear.jaxpr
@@ -35,8 +40,10 @@ class Pullback:
     def __call__(self, residuals: list[Any], *args: Any) -> Any:
         if len(args) != 1:
             raise TypeError(
-                f"The function returned by `jax.vjp` applied to a function was called with {len(args)} "
-                "arguments, but functions returned by `jax.vjp` must be called with a single argument "
+                f"The function returned by `jax.vjp` applied to a function was called with "
+                f"{len(args)} "
+                "arguments, but functions returned by `jax.vjp` must be called with a single "
+                "argument "
                 "corresponding to the single value returned by the function (even if that returned "
                 "value is a tuple or other container)."
             )
@@ -70,12 +77,15 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
         return
     raise ValueError(
         "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: "
-        f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding output "
+        f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding "
+        f"output "
         f"of the differentiated function had JAX type {aval.str_short()}"
     )
 
 
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
+) -> Any:
     """Value of `fun` at `primals` and its pullback (vector-Jacobian product).
 
     Args:
@@ -83,10 +93,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
       primals: where to differentiate; integer inputs get float0 cotangents.
       has_aux: `fun` returns (output, auxiliary data).
     Returns:
-      (output, pullback) or (output, pullback, aux). `pullback(cotangent of output)` gives the tuple of
+      (output, pullback) or (output, pullback, aux). `pullback(cotangent of output)` gives the
+      tuple of
       cotangents of the primals; it is a pytree, so it may cross jit.
     Raises:
-      TypeError: primals that are not arrays. The pullback raises ValueError for a cotangent of another
+      TypeError: primals that are not arrays. The pullback raises ValueError for a cotangent of
+        another
       structure, shape or dtype than the output.
 
     >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
@@ -145,7 +157,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         cts, ct_tree = tree_flatten(ct)
         if ct_tree != out_tree:
             raise TypeError(
-                f"cotangent tree does not match function output, expected {out_tree} but got {ct_tree}"
+                f"cotangent tree does not match function output, expected {out_tree} but got "
+                f"{ct_tree}"
             )
         for x, aval in zip(cts, out_avals):
             got = abstractify(x)

@@ -23,7 +23,7 @@ from pyjax.interpreters import batching
 
 def vmap(
     fun: Callable[..., Any],
-    in_axes: int | None | Sequence[Any] = 0,
+    in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
@@ -34,10 +34,12 @@ def vmap(
 
     Args:
       fun: function of pytrees of arrays.
-      in_axes: the axis to map, for all positional arguments (an integer), per argument (a tuple), or per
+      in_axes: the axis to map, for all positional arguments (an integer), per argument (a tuple),
+        or per
         leaf (a pytree prefix inside the tuple); None: not mapped. Keyword arguments are mapped over
         their leading axis.
-      out_axes: where the mapped axis goes in the output: an integer or a pytree prefix of the output;
+      out_axes: where the mapped axis goes in the output: an integer or a pytree prefix of the
+        output;
         None where the output does not depend on the mapped axis.
       axis_name: a name by which collectives (lax.psum, lax.axis_index) in `fun` refer to the axis.
       axis_size: size of the axis, needed when nothing is mapped.
@@ -56,17 +58,20 @@ def vmap(
         in_axes = tuple(in_axes)
     if not (in_axes is None or type(in_axes) in (int, tuple)):
         raise TypeError(
-            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            "positional "
             f"arguments passed to the function, but got {in_axes}."
         )
     if not all(type(a) is int for a in tree_flatten(in_axes)[0]):
         raise TypeError(
-            "vmap in_axes must be an int, None, or (nested) container with those types as leaves, but "
+            "vmap in_axes must be an int, None, or (nested) container with those types as "
+            "leaves, but "
             f"got {in_axes}."
         )
     if not all(type(a) is int for a in tree_flatten(out_axes)[0]):
         raise TypeError(
-            "vmap out_axes must be an int, None, or (nested) container with those types as leaves, but "
+            "vmap out_axes must be an int, None, or (nested) container with those types as "
+            "leaves, but "
             f"got {out_axes}."
         )
     doc = "Vectorized version of the function. Takes arguments with additional array axes."
@@ -76,7 +81,8 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-                f"positional arguments passed to the function, but got {len(in_axes)=}, {len(args)=}"
+                f"positional arguments passed to the function, but got {len(in_axes)=}, "
+                f"{len(args)=}"
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         check_leaves("vmap", leaves, (args, kwargs))
@@ -164,7 +170,8 @@ def _mapped_axis_size(
         if not -len(shape) <= d < len(shape):
             least = d + 1 if d >= 0 else -d
             raise ValueError(
-                f"vmap was requested to map its argument along axis {d}, which implies that its rank "
+                f"vmap was requested to map its argument along axis {d}, which implies that its "
+                f"rank "
                 f"should be at least {least}, but is only {len(shape)} (its shape is {shape})"
             )
         sizes.append(shape[d])

@@ -53,7 +53,8 @@ abstract_token = AbstractToken()
 class ShapedArray(AbstractValue):
     """Aval of an array.
 
-    `ShapedArray(...) is ShapedArray(...)` for equal arguments, so avals hash and compare by identity.
+    `ShapedArray(...) is ShapedArray(...)` for equal arguments, so avals hash and compare by
+    identity.
     """
 
     __slots__ = ("_tangent", "dtype", "ndim", "shape", "size", "weak_type")
@@ -254,14 +255,16 @@ def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
     text = text if len(text) <= 80 else text[:77] + "..."
     return InvalidInputException(
         f"Value {text} of type {type(x)} is not a valid JAX type.",
-        why=why or "Traced functions take and return arrays, NumPy values, Python scalars and "
+        why=why
+        or "Traced functions take and return arrays, NumPy values, Python scalars and "
         "pytrees of them.",
         fix="Convert it with jnp.asarray(...), or close over it / mark the argument static.",
     )
 
 
 def physical_aval(aval: Any) -> Any:
-    """The aval under which an array is stored: a key array becomes uint32 with trailing key_shape."""
+    """The aval under which an array is stored: a key array becomes uint32 with trailing
+    key_shape."""
     if isinstance(aval, ShapedArray) and is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.key_shape, aval.dtype.physical_dtype)
     return aval

@@ -57,7 +57,9 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
         raise fail(f"{len(out_avals)} outputs by its rule, {len(eqn.outvars)} variables")
     for v, aval in zip(eqn.outvars, out_avals):
         if not typecompat(v.aval, aval):
-            raise fail(f"output {v} has type {v.aval.str_short()}, its rule says {aval.str_short()}")
+            raise fail(
+                f"output {v} has type {v.aval.str_short()}, its rule says {aval.str_short()}"
+            )
         if type(v) is not DropVar:
             if v in bound:
                 raise fail(f"variable {v} is bound twice")

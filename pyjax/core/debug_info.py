@@ -20,7 +20,8 @@ class DebugInfo:
     Args:
       traced_for: the transformation.
       fun: the user's function (or a name).
-      in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only the
+      in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only
+        the
         structure is kept: holding on to arguments would keep their buffers alive.
       names: computes the names of the flat arguments, in place of `in_tree`.
       static_argnums: the positions that were left out.

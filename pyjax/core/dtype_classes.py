@@ -230,7 +230,8 @@ def _dtype_of_scalar(scalar: type) -> np.dtype | None:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Array-API `isdtype`: whether `dtype` is of a kind ('bool', 'integral', ...) or equals a dtype."""
+    """Array-API `isdtype`: whether `dtype` is of a kind ('bool', 'integral', ...) or equals a
+    dtype."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     dtype = dtype if is_extended(dtype) else as_numpy_dtype(dtype)
     for k in kinds:
@@ -238,7 +239,9 @@ def isdtype(dtype: Any, kind: Any) -> bool:
             if dtype in _KINDS[k]:
                 return True
         elif isinstance(k, str) and k not in np.sctypeDict and not hasattr(ml_dtypes, k):
-            raise ValueError(f"Unrecognized kind {k!r}; expected one of {sorted(_KINDS)} or a dtype")
+            raise ValueError(
+                f"Unrecognized kind {k!r}; expected one of {sorted(_KINDS)} or a dtype"
+            )
         elif (k if is_extended(k) else np.dtype(k)) == dtype:
             return True
     return False
@@ -346,7 +349,8 @@ def dtype(x: Any, *, canonicalize: bool = True) -> Any:
 
 
 def is_weakly_typed(x: Any) -> bool:
-    """Whether `x` adapts its dtype to the other operands: Python scalars and what is made of them."""
+    """Whether `x` adapts its dtype to the other operands: Python scalars and what is made of
+    them."""
     if type(x) in PYTHON_SCALARS or (isinstance(x, type) and x in PYTHON_SCALARS):
         return True
     aval = getattr(x, "aval", None)

@@ -1,4 +1,5 @@
-"""Exception classes. Each message has four parts: what happened, where in the user's code, why, the fix.
+"""Exception classes. Each message has four parts: what happened, where in the user's code, why,
+the fix.
 
 Public under `pyjax.errors`. Layer: core.
 """
@@ -28,9 +29,7 @@ class PyjaxError(Exception):
         super().__init__(four_parts(self.what, self.where, why, fix))
 
 
-def four_parts(
-    what: str, where: Any = None, why: str | None = None, fix: str | None = None
-) -> str:
+def four_parts(what: str, where: Any = None, why: str | None = None, fix: str | None = None) -> str:
     """The text of an error message from its parts; absent parts are left out."""
     lines = [what]
     for part in (where, why, fix):
@@ -51,7 +50,8 @@ class ConcretizationTypeError(JAXTypeError):
     """A traced value was used where a concrete one is needed.
 
     Under jit, vmap or grad-of-jit a value stands for many; shapes, `range(n)` bounds and dictionary
-    keys must be known while tracing. Mark such arguments static, or use a lax control-flow function.
+    keys must be known while tracing. Mark such arguments static, or use a lax control-flow
+    function.
     """
 
 
@@ -77,7 +77,8 @@ class NonConcreteBooleanIndexError(JAXIndexError):
 class UnexpectedTracerError(JAXTypeError):
     """A tracer escaped from the function in which it was created (a leaked tracer).
 
-    Functions given to transformations must return every value they compute, not store it in a global,
+    Functions given to transformations must return every value they compute, not store it in a
+    global,
     an attribute or an enclosing scope.
     """
 

@@ -172,7 +172,9 @@ class ClosedJaxpr:
     def literals(self) -> list[Any]:
         return self.consts
 
-    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
+    def replace(
+        self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None
+    ) -> ClosedJaxpr:
         return ClosedJaxpr(
             self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
         )
@@ -232,7 +234,8 @@ def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     return eqn.primitive.bind(*values, **eqn.params)
 
 
-# Primitives whose `bind` takes Python functions while their equations hold jaxprs (custom_jvp_call ...):
+# Primitives whose `bind` takes Python functions while their equations hold jaxprs (custom_jvp_call
+# ...):
 # `rule(*values, **equation_params) -> list`.
 eval_rules: dict[Primitive, Callable[..., list[Any]]] = {}
 

@@ -194,7 +194,11 @@ def _jaxpr(jaxpr: Jaxpr, names: _Names) -> Doc:
     head += [Text(". "), Text("let", "keyword")]
     eqns = [_eqn(e, names) for e in jaxpr.eqns]
     outs = [_atom(v, names, False) for v in jaxpr.outvars]
-    out_text: list[Doc] = [Text("("), pp.join(Text(", "), outs), Text(",)" if len(outs) == 1 else ")")]
+    out_text: list[Doc] = [
+        Text("("),
+        pp.join(Text(", "), outs),
+        Text(",)" if len(outs) == 1 else ")"),
+    ]
     return Group(
         Concat(
             (

@@ -51,4 +51,3 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
-

@@ -1,6 +1,7 @@
 """Type promotion: the lattice of dtypes with weak (Python-scalar) types, and `result_type`.
 
-The lattice is stated by its covering edges; the promotion of some dtypes is their least upper bound.
+The lattice is stated by its covering edges; the promotion of some dtypes is their least upper
+bound.
 Layer: core.
 """
 
@@ -59,7 +60,7 @@ _STANDARD_EDGES: dict[Node, tuple[Node, ...]] = {
     _S32: (_S64,),
     _S64: (Weak.FLOAT,),
     Weak.FLOAT: (*dtypes.LOW_FLOATS, _BF16, _F16, Weak.COMPLEX),
-    **{d: () for d in dtypes.LOW_FLOATS},
+    **dict.fromkeys(dtypes.LOW_FLOATS, ()),
     _BF16: (_F32,),
     _F16: (_F32,),
     _F32: (_F64, _C64),
@@ -73,7 +74,7 @@ _STRICT_EDGES: dict[Node, tuple[Node, ...]] = {
     Weak.INT: (Weak.FLOAT, *dtypes.SIGNED, *dtypes.UNSIGNED),
     Weak.FLOAT: (Weak.COMPLEX, *dtypes.FLOATS),
     Weak.COMPLEX: dtypes.COMPLEX,
-    **{d: () for d in dtypes.ALL_DTYPES},
+    **dict.fromkeys(dtypes.ALL_DTYPES, ()),
 }
 _EDGES = {"standard": _STANDARD_EDGES, "strict": _STRICT_EDGES}
 

@@ -1,6 +1,7 @@
 """Pytrees: the registry of node types, PyTreeDef, flatten and unflatten.
 
-Functions over pytrees (map, reduce, transpose, paths) are in `core/tree_util.py`. Written for speed:
+Functions over pytrees (map, reduce, transpose, paths) are in `core/tree_util.py`. Written for
+speed:
 flattening is on the path of every transformed call. Layer: core.
 """
 
@@ -208,7 +209,8 @@ def _sorted_keys(d: dict) -> list[Any]:
         return sorted(d)
     except TypeError as error:
         raise TypeError(
-            f"Comparator raised exception while sorting pytree dictionary keys: {error}. Keys of one "
+            f"Comparator raised exception while sorting pytree dictionary keys: {error}. Keys of "
+            f"one "
             "dictionary must be comparable with each other."
         ) from None
 
@@ -318,7 +320,8 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
     one = flatten_one_level_or_none(tree)
     if one is None:
         raise ValueError(
-            f"Expected a {_type_name(prefix)} at the root{path and ' of the subtree ' + path}, got a "
+            f"Expected a {_type_name(prefix)} at the root{path and ' of the subtree ' + path}, "
+            f"got a "
             f"leaf: {tree!r:.80}. The structures differ: expected {prefix}."
         )
     cls, children, data = one
@@ -326,7 +329,8 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
     if cls is not prefix._type or len(children) != len(prefix._children):
         raise ValueError(
             f"Structures differ at {path or 'the root'}: expected {_type_name(prefix)} with "
-            f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected {prefix}, "
+            f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected "
+            f"{prefix}, "
             f"got value {tree!r:.80}."
         )
     if data != prefix._data:
@@ -364,7 +368,8 @@ def tree_flatten(
     """Leaves of a pytree, in order, and its structure.
 
     Args:
-      tree: any nesting of tuples, lists, dicts (keys are sorted), named tuples, None (no leaves) and
+      tree: any nesting of tuples, lists, dicts (keys are sorted), named tuples, None (no leaves)
+        and
         registered types; anything else is a leaf.
       is_leaf: called on every subtree first; True stops there.
 

@@ -16,6 +16,7 @@ from typing import Any
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
 _HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
+_HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
 
 # Whether a code object belongs to the library: decided once per code object.
@@ -25,10 +26,9 @@ _internal: dict[CodeType, bool] = {}
 def is_internal_file(filename: str) -> bool:
     """Whether frames of this file are hidden from users."""
     return (
-        filename.startswith((_PACKAGE, _BACKEND))
+        filename.startswith(_HIDDEN_PREFIXES)
         or filename in _HIDDEN_FILES
         or filename.endswith(_HIDDEN_ENDINGS)
-        or filename.startswith("<frozen ")
     )
 
 

@@ -1,4 +1,5 @@
-"""The few primitives that interpreters need (add, zeros, broadcast, transpose, sum ...), declared here.
+"""The few primitives that interpreters need (add, zeros, broadcast, transpose, sum ...), declared
+here.
 
 `lax` gives them their rules. Below lax, use the helpers of this file. Layer: core.
 """
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, abstractify, abstract_token
+from pyjax.core.avals import ShapedArray, abstract_token, abstractify
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
 
@@ -118,8 +119,10 @@ def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
 def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     """Convert to `dtype`; nothing to do when dtype and weak type agree."""
     aval = abstractify(x)
-    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(
-        x, (bool, int, float, complex)
+    if (
+        aval.dtype == dtype
+        and aval.weak_type == weak_type
+        and not isinstance(x, (bool, int, float, complex))
     ):
         return x
     return convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=weak_type, sharding=None)

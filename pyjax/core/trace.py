@@ -39,7 +39,8 @@ __all__ = [
 class Trace:
     """Base of interpreters. A subclass implements `process_primitive`.
 
-    The processing of functions (custom_jvp_call, custom_vjp_call) has methods of its own, since those
+    The processing of functions (custom_jvp_call, custom_vjp_call) has methods of its own, since
+    those
     bind Python functions rather than values; see api/custom_jvp.py.
     """
 
@@ -58,7 +59,13 @@ class Trace:
         raise NotImplementedError
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         raise NotImplementedError
 
@@ -111,18 +118,19 @@ class Tracer:
         if value is not None:
             return bool(value)
         if self.aval.size != 1:
+            many = self.aval.size > 1
+            why = "more than one element is ambiguous" if many else "no elements is undefined"
             raise ValueError(
-                "The truth value of an array with "
-                f"{'more than one element is ambiguous' if self.aval.size else 'no elements is undefined'}"
-                f" (got {self.aval.str_short()}). Use a.any() or a.all()"
+                f"The truth value of an array with {why} (got {self.aval.str_short()}). "
+                "Use a.any() or a.all()"
             )
         raise TracerBoolConversionError(
             f"Attempted boolean conversion of traced array with shape {self.aval.str_short()}: "
             f"`if`, `while`, `and`, `or`, `not` need a concrete bool, got {self}.",
             where=source_info.user_frame(),
             why=self.origin(),
-            fix="Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or make "
-            "the argument static (static_argnums, static_argnames).",
+            fix="Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or "
+            "make the argument static (static_argnums, static_argnames).",
         )
 
     def _to_scalar(self, kind: type) -> Any:
@@ -153,12 +161,13 @@ class Tracer:
             return value.__index__()
         raise TracerIntegerConversionError(
             f"The __index__() method was called on traced array with shape "
-            f"{self.aval.str_short()}: a Python integer is needed (a list index, `range`, a shape), "
+            f"{self.aval.str_short()}: a Python integer is needed (a list index, `range`, a "
+            f"shape), "
             f"got {self}.",
             where=source_info.user_frame(),
             why=self.origin(),
-            fix="Index a jnp array instead of a list, use lax.fori_loop instead of range, or make the "
-            "argument static (static_argnums, static_argnames).",
+            fix="Index a jnp array instead of a list, use lax.fori_loop instead of range, or make "
+            "the argument static (static_argnums, static_argnames).",
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -166,17 +175,19 @@ class Tracer:
         if value is not None:
             return value.__array__(*args, **kwargs)
         raise TracerArrayConversionError(
-            f"The numpy.ndarray conversion method __array__() was called on traced array with shape "
+            f"The numpy.ndarray conversion method __array__() was called on traced array with "
+            f"shape "
             f"{self.aval.str_short()}: {self}.",
             where=source_info.user_frame(),
             why=self.origin(),
-            fix="Call the pyjax.numpy function instead of NumPy's, or do this part of the work outside "
-            "the transformed function (pure_callback).",
+            fix="Call the pyjax.numpy function instead of NumPy's, or do this part of the work "
+            "outside the transformed function (pure_callback).",
         )
 
     def __hash__(self) -> int:
         raise TypeError(
-            f"unhashable type: {type(self).__name__}. A traced array cannot be a dictionary key, a set "
+            f"unhashable type: {type(self).__name__}. A traced array cannot be a dictionary key, "
+            f"a set "
             f"element or a static argument.\n  {self.origin()}"
         )
 
@@ -186,7 +197,11 @@ class Tracer:
         if value is not None:
             return value.item(*args)
         return self._to_scalar(
-            complex if self.aval.dtype.kind == "c" else int if self.aval.dtype.kind in "iu" else float
+            complex
+            if self.aval.dtype.kind == "c"
+            else int
+            if self.aval.dtype.kind in "iu"
+            else float
         )
 
     def tolist(self) -> Any:
@@ -275,7 +290,13 @@ class EvalTrace(Trace):
         return fun(*args)
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         return fun(*args)
 

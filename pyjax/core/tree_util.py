@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from pyjax.core.pytree import (
     LEAF,
-    PyTreeDef,
     flatten_one_level_or_none,
     make_node,
     node_type_of,
     register_node,
-    tree_flatten,
-    tree_unflatten,
 )
+from pyjax.core.pytree import PyTreeDef as PyTreeDef
+from pyjax.core.pytree import tree_flatten as tree_flatten
+from pyjax.core.pytree import tree_unflatten as tree_unflatten
 
 T = TypeVar("T", bound=type)
 KeyEntry = Any
@@ -187,9 +187,7 @@ def tree_map_with_path(
     """`tree_map` whose function gets the key path first."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [treedef.flatten_up_to(r) for r in rest]
-    return treedef.unflatten(
-        [f(path, leaf, *xs) for (path, leaf), *xs in zip(pairs, *columns)]
-    )
+    return treedef.unflatten([f(path, leaf, *xs) for (path, leaf), *xs in zip(pairs, *columns)])
 
 
 _NO_INITIALIZER = object()
@@ -248,17 +246,13 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
     return inner_treedef.unflatten([outer_treedef.unflatten(c) for c in columns])
 
 
-def tree_broadcast(
-    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None
-) -> Any:
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
     """`prefix_tree` with each leaf repeated over the subtree of `full_tree` at its place."""
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
 
 
-def broadcast_prefix(
-    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None
-) -> list[Any]:
+def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     """Leaves of `prefix_tree`, each repeated once per leaf of the full tree below it."""
     leaves, treedef = tree_flatten(prefix_tree, is_leaf)
     if treedef is LEAF:
@@ -279,7 +273,9 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """Structure of a tuple of trees."""
-    return tree_structure(tuple(treedef.unflatten([0] * treedef.num_leaves) for treedef in treedefs))
+    return tree_structure(
+        tuple(treedef.unflatten([0] * treedef.num_leaves) for treedef in treedefs)
+    )
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
@@ -438,7 +434,8 @@ class Static:
 
 
 class Partial(functools.partial):
-    """`functools.partial` that is a pytree: the function is structure, bound arguments are children."""
+    """`functools.partial` that is a pytree: the function is structure, bound arguments are
+    children."""
 
     def __new__(cls, func: Callable, *args: Any, **kw: Any) -> Partial:
         if isinstance(func, functools.partial) and not isinstance(func, Partial):

@@ -124,9 +124,7 @@ class JVPTrace(Trace):
             outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
         finally:
             state.trace = previous
-        return [
-            p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)
-        ]
+        return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
 
     def process_custom_jvp_call(
         self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
@@ -144,7 +142,13 @@ class JVPTrace(Trace):
         return [self._join(p, t) for p, t in zip(outs[:n], outs[n:])]
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
@@ -175,7 +179,8 @@ def jvp_aux(
     tangents: Sequence[Any],
     debug: DebugInfo = UNKNOWN,
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """`jvp` of a function that returns (outputs, auxiliary values); the latter lose their tangents."""
+    """`jvp` of a function that returns (outputs, auxiliary values); the latter lose their
+    tangents."""
     trace = JVPTrace(state.trace, debug)
     with set_current_trace(trace):
         args = [
@@ -201,7 +206,8 @@ class Linearized:
     """A linear map recorded by `linearize`.
 
     Attributes:
-      jaxpr: residuals are constvars; inputs are the nonzero tangents in; outputs the nonzero ones out.
+      jaxpr: residuals are constvars; inputs are the nonzero tangents in; outputs the nonzero ones
+        out.
       residuals: values of the constvars.
       nonzero_in, nonzero_out: which primals in have tangents, which outputs depend on them.
       out_avals: of all tangents out.
@@ -227,9 +233,7 @@ class Linearized:
         """Tangents out (Zero where independent) for one tangent per primal."""
         dense = [instantiate_zeros(t) for t, nz in zip(tangents, self.nonzero_in) if nz]
         outs = iter(eval_jaxpr(self.jaxpr, self.residuals, *dense))
-        return [
-            next(outs) if nz else Zero(a) for nz, a in zip(self.nonzero_out, self.out_avals)
-        ]
+        return [next(outs) if nz else Zero(a) for nz, a in zip(self.nonzero_out, self.out_avals)]
 
     def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
         """Cotangents of the primals that have tangents, from one cotangent per output."""
@@ -279,9 +283,11 @@ def linearize_aux(
     tangents = [t for _, t in pairs]
     if any(map(partial_trace.is_unknown, outs)):
         raise ValueError(
-            "Linearization failed to produce known values for all output primals. This is typically "
+            "Linearization failed to produce known values for all output primals. This is "
+            "typically "
             "caused by differentiating an operation that does not support reverse mode: a "
-            "while_loop, or a fori_loop whose trip count is not known. Use lax.scan, or static bounds."
+            "while_loop, or a fori_loop whose trip count is not known. Use lax.scan, or static "
+            "bounds."
         )
     nonzero_out = [type(t) is not Zero for t in tangents]
     jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
@@ -354,9 +360,7 @@ def backward_pass(
             for v, ct in zip(eqn.outvars, out_cts)
         ]
         args = [
-            a.val if type(a) is Literal
-            else UndefinedPrimal(a.aval) if a in linear
-            else values[a]
+            a.val if type(a) is Literal else UndefinedPrimal(a.aval) if a in linear else values[a]
             for a in eqn.invars
         ]
         with source_context(eqn.source):
@@ -397,7 +401,8 @@ def jvp_jaxpr(
       nonzero_in: which inputs have tangents.
       instantiate: which outputs must have tangents even if zero (one flag, or one per output).
     Returns:
-      A jaxpr from primals then nonzero tangents to primals then nonzero tangents; which outputs have one.
+      A jaxpr from primals then nonzero tangents to primals then nonzero tangents; which outputs
+      have one.
     """
     if not isinstance(instantiate, bool):
         instantiate = tuple(map(bool, instantiate))
@@ -445,7 +450,9 @@ def transpose_jaxpr(
       A jaxpr from non-linear inputs then nonzero cotangents to nonzero cotangents of the linear
       inputs; which linear inputs have one.
     """
-    new, nonzero = _transpose_jaxpr(closed, tuple(map(bool, linear_in)), tuple(map(bool, nonzero_cts)))
+    new, nonzero = _transpose_jaxpr(
+        closed, tuple(map(bool, linear_in)), tuple(map(bool, nonzero_cts))
+    )
     return new, list(nonzero)
 
 
@@ -464,7 +471,8 @@ def _transpose_jaxpr(
             UndefinedPrimal(a) if lin else next(nonlinear) for a, lin in zip(in_avals, linear_in)
         ]
         cts = [
-            next(dense) if nz else Zero(a.to_tangent_aval()) for nz, a in zip(nonzero_cts, out_avals)
+            next(dense) if nz else Zero(a.to_tangent_aval())
+            for nz, a in zip(nonzero_cts, out_avals)
         ]
         found = backward_pass(closed.jaxpr, closed.consts, primals, cts)
         found = [ct for ct, lin in zip(found, linear_in) if lin]

@@ -26,7 +26,8 @@ Dim = int | None
 
 
 class _CurrentAxis(threading.local):
-    # Name of the axis whose batching rule is running: rules of primitives with jaxprs inside pass it on.
+    # Name of the axis whose batching rule is running: rules of primitives with jaxprs inside pass
+    # it on.
     name: Any = None
 
 
@@ -104,9 +105,7 @@ class BatchTrace(Trace):
             elif not mapped:
                 return parent.process_primitive(primitive, args, params)
             else:
-                outs, out_dims = batching_rules[primitive](
-                    self.axis_size, values, dims, **params
-                )
+                outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
             state.trace = previous
             _current_axis.name = outer_axis
@@ -128,15 +127,19 @@ class BatchTrace(Trace):
         return [BatchTracer(self, o, 0) for o in outs]
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
         with set_current_trace(self.parent):
             if all(d is None for d in dims) and self.axis_name is None:
-                return self.parent.process_custom_vjp_call(
-                    primitive, fun, fwd, bwd, values, params
-                )
+                return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, values, params)
             batched_fun = self._batched(fun, dims)
             batched_fwd = self._batched(fwd, dims)
             batched_bwd = self._batched_bwd(bwd, dims)
@@ -149,9 +152,7 @@ class BatchTrace(Trace):
         """`fun` over values batched at `dims`; every output is batched at 0."""
 
         def batched(*values: Any) -> list[Any]:
-            return batch(
-                fun, values, dims, 0, self.axis_size, self.axis_name, self.debug_info
-            )
+            return batch(fun, values, dims, 0, self.axis_size, self.axis_name, self.debug_info)
 
         return batched
 
@@ -160,12 +161,9 @@ class BatchTrace(Trace):
 
         def batched(*values: Any) -> list[Any]:
             in_dims = [0] * len(values)
-            outs = batch(
-                bwd, values, in_dims, 0, self.axis_size, self.axis_name, self.debug_info
-            )
+            outs = batch(bwd, values, in_dims, 0, self.axis_size, self.axis_name, self.debug_info)
             return [
-                reduce_sum(o, (0,)) if d is None else moveaxis(o, 0, d)
-                for o, d in zip(outs, dims)
+                reduce_sum(o, (0,)) if d is None else moveaxis(o, 0, d) for o, d in zip(outs, dims)
             ]
 
         return batched

@@ -1,6 +1,7 @@
 """Lowering: a jaxpr becomes an HLO module. Each primitive's lowering rule adds instructions.
 
-Arrays of extended dtypes (random keys) are lowered as uint32 arrays with trailing key dimensions; see
+Arrays of extended dtypes (random keys) are lowered as uint32 arrays with trailing key dimensions;
+see
 `interpreters/hlo_keys.py`. Layer: interpreters.
 """
 
@@ -30,7 +31,8 @@ from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
 LoweringRule = Callable[..., "list[Instruction] | Instruction"]
 
-# Primitives that only move data: applied to key arrays, they are lowered on the uint32 representation
+# Primitives that only move data: applied to key arrays, they are lowered on the uint32
+# representation
 # through their own batching rule, the trailing key axes being batch axes.
 data_movement_primitives: set[Primitive] = set()
 
@@ -73,7 +75,9 @@ class ModuleContext:
         self.platform = platform
         self.computations: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []  # jaxprs whose ids are keys of `computations`
-        self.host_callbacks: list[Any] = []  # functions called by the module, kept with the executable
+        self.host_callbacks: list[
+            Any
+        ] = []  # functions called by the module, kept with the executable
         self.effects_tokens: dict[Any, Any] = {}
 
 
@@ -161,8 +165,11 @@ class LoweringContext:
         key = ("reducer", opcode, element_type)
         return self.scalar_computation(key, f"region_{opcode.value}_{element_type.value}", make)
 
-    def computation_of(self, fun: Callable[..., Any], *avals: Any, name: str = "region") -> Computation:
-        """A computation for a function written in lax; one output is the root itself, more a tuple."""
+    def computation_of(
+        self, fun: Callable[..., Any], *avals: Any, name: str = "region"
+    ) -> Computation:
+        """A computation for a function written in lax; one output is the root itself, more a
+        tuple."""
         closed, _ = trace_to_jaxpr(lambda *xs: _as_list(fun(*xs)), avals)
         return self.region(closed, name)
 
@@ -263,7 +270,7 @@ def _lower_on_physical(
     logical = [strip(a.aval) for a in eqn.invars]
     closed, _ = trace_to_jaxpr(lambda *xs: eqn.primitive.bind(*xs, **eqn.params), logical)
     for size in reversed(key_shape):
-        closed, batched = batch_jaxpr(closed, size, is_key, True)
+        closed, _ = batch_jaxpr(closed, size, is_key, True)
     n = len(key_shape)
     builder = context.builder
     moved = [_rotate(builder, x, n) if k else x for x, k in zip(operands, is_key)]
@@ -314,7 +321,8 @@ def lower_jaxpr_to_module(
       kept_inputs: per input; the others get no parameter (they must be unused).
       arg_names: names of the inputs, for parameters and messages.
     Returns:
-      A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if there
+      A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if
+      there
       is not exactly one.
     """
     jaxpr = closed.jaxpr
@@ -369,7 +377,10 @@ def _match_donations(
 
 
 def primitive_module(
-    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any], platform: str = "cpu"
+    primitive: Primitive,
+    avals: Sequence[ShapedArray],
+    params: dict[str, Any],
+    platform: str = "cpu",
 ) -> tuple[HloModule, list[Any]]:
     """The module of one primitive (eager execution) and its output avals."""
     closed, out_avals = trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)

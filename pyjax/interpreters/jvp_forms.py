@@ -1,6 +1,7 @@
 """The short forms of jvp rules (per operand, linear, zero) expanded to full rules.
 
-A full rule is `(primals, tangents, **params) -> (outs list, tangent outs list)`. Layer: interpreters.
+A full rule is `(primals, tangents, **params) -> (outs list, tangent outs list)`. Layer:
+interpreters.
 """
 
 from __future__ import annotations

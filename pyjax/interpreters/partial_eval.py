@@ -1,11 +1,14 @@
 """Partial evaluation: run what is known, record what is not; and the same on jaxprs; dead code.
 
-`PartialTrace` keeps known values as they are (values of the parent trace) and represents unknown ones
-by tracers of its recorder. A primitive whose operands are all known is bound under the parent trace;
+`PartialTrace` keeps known values as they are (values of the parent trace) and represents unknown
+ones
+by tracers of its recorder. A primitive whose operands are all known is bound under the parent
+trace;
 otherwise it becomes an equation, whose known operands are its residuals.
 
 A rule in `partial_eval_rules` overrides that for primitives that hold jaxprs:
-`rule(trace, args, **params) -> list`, called under the parent trace; `trace.is_unknown(x)` tells the
+`rule(trace, args, **params) -> list`, called under the parent trace; `trace.is_unknown(x)` tells
+the
 operands apart, `trace.emit(primitive, inputs, out_avals, params, effects)` records an equation and
 returns its (unknown) outputs. Layer: interpreters.
 """
@@ -109,7 +112,13 @@ class PartialTrace(Trace):
             return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)  # type: ignore
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         if any(map(self.is_unknown, args)):
             return fun(*args)
@@ -122,7 +131,8 @@ class PartialTrace(Trace):
         return self.recorder.origin()
 
     def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
-        """The recorded program with dead code removed: (jaxpr with residuals as constvars, residuals)."""
+        """The recorded program with dead code removed: (jaxpr with residuals as constvars,
+        residuals)."""
         jaxpr, residuals = self.recorder.to_jaxpr(outs)
         self.recorder.closed = True
         return _prune(jaxpr, residuals)
@@ -138,9 +148,7 @@ def _prune(jaxpr: Jaxpr, residuals: list[Any]) -> tuple[Jaxpr, list[Any]]:
             eqns.append(eqn)
     eqns.reverse()
     kept = [(v, r) for v, r in zip(jaxpr.constvars, residuals) if v in needed]
-    pruned = Jaxpr(
-        [v for v, _ in kept], jaxpr.invars, jaxpr.outvars, eqns, None, jaxpr.debug_info
-    )
+    pruned = Jaxpr([v for v, _ in kept], jaxpr.invars, jaxpr.outvars, eqns, None, jaxpr.debug_info)
     return pruned, [r for _, r in kept]
 
 
@@ -242,9 +250,7 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
 
 def convert_invars_to_constvars(jaxpr: Jaxpr, n: int) -> Jaxpr:
     """The first `n` inputs become constvars."""
-    return jaxpr.replace(
-        constvars=[*jaxpr.constvars, *jaxpr.invars[:n]], invars=jaxpr.invars[n:]
-    )
+    return jaxpr.replace(constvars=[*jaxpr.constvars, *jaxpr.invars[:n]], invars=jaxpr.invars[n:])
 
 
 def move_consts_to_invars(closed: ClosedJaxpr, indices: Sequence[int]) -> ClosedJaxpr:
@@ -315,7 +321,9 @@ def dce_jaxpr(
     return new, used_inputs
 
 
-def dce_jaxpr_consts(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool], list[bool]]:
+def dce_jaxpr_consts(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool]
+) -> tuple[Jaxpr, list[bool], list[bool]]:
     """`dce_jaxpr` that also drops constvars: (jaxpr, used consts, used inputs)."""
     n = len(jaxpr.constvars)
     new, used = dce_jaxpr(convert_constvars_jaxpr(jaxpr), used_outputs)
@@ -337,5 +345,3 @@ def move_outvars_to_back(closed: ClosedJaxpr, to_back: Sequence[bool]) -> Closed
     back = [v for v, f in zip(jaxpr.outvars, to_back) if f]
     rest = [v for v, f in zip(jaxpr.outvars, to_back) if not f]
     return ClosedJaxpr(jaxpr.replace(outvars=rest + back), closed.consts)
-
-

@@ -1,4 +1,5 @@
-"""Rule tables: what each interpreter does with each primitive, and `define_primitive`, which fills them.
+"""Rule tables: what each interpreter does with each primitive, and `define_primitive`, which fills
+them.
 
 Absence is spelled out: `Unsupported("reason")` is a rule whose reason is the user's error message.
 Layer: interpreters.
@@ -45,7 +46,8 @@ ZERO_TANGENT = _Marker("ZERO_TANGENT")
 
 
 class PerPrimitive:
-    """A rule that needs to know its primitive: `make(primitive) -> rule`, called by define_rules."""
+    """A rule that needs to know its primitive: `make(primitive) -> rule`, called by
+    define_rules."""
 
     def __init__(self, make: Callable[[Primitive], Any]) -> None:
         self.make = make
@@ -161,7 +163,8 @@ def define_primitive(
       jvp: one rule (unary primitives) or a tuple with one per operand,
         `rule(g, ans, *primals, **params) -> tangent` (None: no tangent comes from that operand);
         or LINEAR, ZERO_TANGENT, FullJvp(fn), Unsupported(reason).
-      transpose: `(cts, *args, **params) -> list of cotangents (None for non-linear operands)`; linear
+      transpose: `(cts, *args, **params) -> list of cotangents (None for non-linear operands)`;
+        linear
         operands arrive as `ad.UndefinedPrimal`, cotangents may be `ad.Zero`.
       batching: `(axis_size, args, dims, **params) -> (outs, out dims)`.
       lowering: `(ctx, *operands, **params) -> instruction or list`.

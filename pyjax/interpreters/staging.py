@@ -1,6 +1,7 @@
 """Tracing a Python function to a jaxpr: every primitive becomes an equation.
 
-The staging trace is on the path of every compilation: at most 15 us an equation. Layer: interpreters.
+The staging trace is on the path of every compilation: at most 15 us an equation. Layer:
+  interpreters.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
 
 
-# Primitives that may expand while they are traced (jit with inline=True): `rule(args, params)` returns
+# Primitives that may expand while they are traced (jit with inline=True): `rule(args, params)`
+# returns
 # outputs, or None to record the equation.
 staging_rules: dict[Primitive, Callable[[Any, dict[str, Any]], list[Any] | None]] = {}
 
@@ -145,7 +147,13 @@ class StagingTrace(Trace):
         return params["stage"](self, fun, jvp, args, params)
 
     def process_custom_vjp_call(
-        self, primitive: Primitive, fun: Callable, fwd: Callable, bwd: Callable, args: Any, params: dict
+        self,
+        primitive: Primitive,
+        fun: Callable,
+        fwd: Callable,
+        bwd: Callable,
+        args: Any,
+        params: dict,
     ) -> list[Any]:
         return params["stage"](self, fun, fwd, bwd, args, params)
 
@@ -208,7 +216,8 @@ def trace_to_jaxpr(
     """Trace `fun(*flat tracers) -> flat list` on abstract values.
 
     Returns:
-      The closed jaxpr and its output avals. Constants are values the function closed over; they may be
+      The closed jaxpr and its output avals. Constants are values the function closed over; they
+      may be
       tracers of an enclosing transformation.
     Raises:
       UnexpectedTracerError: the function uses a leaked tracer.
@@ -216,7 +225,8 @@ def trace_to_jaxpr(
     """
     if options.no_tracing.value:
         raise RuntimeError(
-            f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is set"
+            f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
+            f"set"
         )
     trace = StagingTrace(debug)
     with set_current_trace(trace):
@@ -265,7 +275,8 @@ def _describe_holder(holder: Any) -> str:
 
 
 def is_staging(trace: Any) -> bool:
-    """Whether operations under `trace` are recorded (possibly below jvp and vmap) instead of run."""
+    """Whether operations under `trace` are recorded (possibly below jvp and vmap) instead of
+    run."""
     while trace is not None:
         if isinstance(trace, StagingTrace):
             return True

@@ -365,3 +365,4 @@ from pyjax.lax.windowed import padtype_to_pads as padtype_to_pads
 from pyjax.lax.windowed_select import select_and_gather_add_p as select_and_gather_add_p
 from pyjax.lax.windowed_select import select_and_scatter_add_p as select_and_scatter_add_p
 from pyjax.lax.windowed_select import select_and_scatter_p as select_and_scatter_p
+from pyjax.lax import key_movement as _key_movement  # after every primitive is defined

@@ -1,6 +1,8 @@
-"""The arithmetic that other rules are written in: + - * / rem, powers, max, min, sign, abs, parts of complex numbers.
+"""The arithmetic that other rules are written in: + - * / rem, powers, max, min, sign, abs, parts
+of complex numbers.
 
-Comparisons and select are in compare.py, transcendental functions in elementwise.py, bits in bitwise.py.
+Comparisons and select are in compare.py, transcendental functions in elementwise.py, bits in
+bitwise.py.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import structural
 from pyjax.core.avals import ShapedArray
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching
@@ -94,8 +97,8 @@ add_any_p = define_nary(
 
 def _mul_transpose(ct: Any, x: Any, y: Any, out_dtype: Any = None) -> list[Any]:
     if ad.is_undefined_primal(x):
-        return [convert_element_type(mul(ct, y), x.aval.dtype), None]
-    return [None, convert_element_type(mul(x, ct), y.aval.dtype)]
+        return [structural.convert_element_type(mul(ct, y), x.aval.dtype, x.aval.weak_type), None]
+    return [None, structural.convert_element_type(mul(x, ct), y.aval.dtype, y.aval.weak_type)]
 
 
 def _mul_lowering(ctx: Any, x: Any, y: Any, out_dtype: Any = None) -> Any:
@@ -199,7 +202,8 @@ def _pow_aval(x: ShapedArray, y: ShapedArray) -> list[ShapedArray]:
     if not is_integer(y.dtype) and y.dtype != x.dtype:
         fail(
             TypeError,
-            f"lax.pow requires an exponent of an integer dtype or the base's dtype, got {x.dtype}, {y.dtype}.",
+            "lax.pow requires an exponent of an integer dtype or the base's dtype, got "
+            f"{x.dtype}, {y.dtype}.",
             fix="convert the exponent with lax.convert_element_type, or use jnp.power.",
         )
     return [ShapedArray(broadcast_result_shape("pow", (x, y)), x.dtype, x.weak_type)]
@@ -387,7 +391,9 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
-    """x * y, elementwise; operands as in `add`. `out_dtype` widens the operands before multiplying."""
+    """x * y, elementwise; operands as in `add`. `out_dtype` widens the operands before
+    multiplying.
+    """
     x, y = nary_operands("mul", x, y)
     return mul_p.bind1(x, y, out_dtype=out_dtype)
 
@@ -414,7 +420,9 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """The smaller of x and y, nan if either is nan; complex numbers are ordered lexicographically."""
+    """The smaller of x and y, nan if either is nan; complex numbers are ordered
+    lexicographically.
+    """
     x, y = nary_operands("min", x, y)
     return min_p.bind1(x, y)
 

@@ -1,4 +1,6 @@
-"""Bit operations on integers and bools: and, or, xor, not, shifts, population_count, clz, mulhi; and nextafter."""
+"""Bit operations on integers and bools: and, or, xor, not, shifts, population_count, clz, mulhi;
+and nextafter.
+"""
 
 from __future__ import annotations
 

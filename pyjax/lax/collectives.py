@@ -1,6 +1,8 @@
-"""Communication over named axes: psum, pmax, all_gather, axis_index ... under `vmap(axis_name=...)`.
+"""Communication over named axes: psum, pmax, all_gather, axis_index ... under
+`vmap(axis_name=...)`.
 
-Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an axis that no
+Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
+axis that no
 map binds they raise NameError. A collective over several names is done one name at a time.
 """
 
@@ -149,7 +151,8 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """Sum of x over a mapped axis (or several); x is a pytree. A Python number gives number * axis size.
+    """Sum of x over a mapped axis (or several); x is a pytree. A Python number gives number * axis
+    size.
 
     Raises:
       NameError: the axis is not bound by an enclosing map.
@@ -284,7 +287,8 @@ ppermute_p = define(
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send x along a mapped axis: `perm` lists (source, destination); positions nobody sends to get zeros.
+    """Send x along a mapped axis: `perm` lists (source, destination); positions nobody sends to get
+    zeros.
 
     Raises:
       ValueError: a source or destination is repeated.
@@ -410,7 +414,9 @@ def all_gather(
     tiled: bool = False,
     to: str = "varying",
 ) -> Any:
-    """The values of all positions, stacked along a new `axis` (or concatenated along it if `tiled`)."""
+    """The values of all positions, stacked along a new `axis` (or concatenated along it if
+    `tiled`).
+    """
     _check_bound(axis_name)
     _no_groups("all_gather", axis_index_groups)
     name = _one(axis_name)
@@ -438,7 +444,8 @@ def psum_scatter(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum over a mapped axis, of which every position keeps its own slice of `scatter_dimension`.
+    """The sum over a mapped axis, of which every position keeps its own slice of
+    `scatter_dimension`.
 
     Raises:
       ValueError: the dimension's size is not the axis size (tiled: not a multiple of it).
@@ -535,10 +542,12 @@ def all_to_all(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange slices: position p sends slice q of `split_axis` to position q, stacked along `concat_axis`.
+    """Exchange slices: position p sends slice q of `split_axis` to position q, stacked along
+    `concat_axis`.
 
     Args:
-      tiled: cut `split_axis` into equal blocks and concatenate, instead of removing and adding a dimension.
+      tiled: cut `split_axis` into equal blocks and concatenate, instead of removing and adding
+        a dimension.
     Raises:
       ValueError: the split axis does not fit the size of the mapped axis.
     """
@@ -555,7 +564,8 @@ def all_to_all(
             fail(
                 ValueError,
                 f"all_to_all requires the size of the mapped axis axis_name to "
-                f"{'divide' if tiled else 'equal'} x.shape[split_axis], but they are {size} and {extent}.",
+                f"{'divide' if tiled else 'equal'} x.shape[split_axis], but they are {size} and "
+                f"{extent}.",
             )
         if not tiled:
             return _exchange(v, name, split, concat)

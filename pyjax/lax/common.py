@@ -1,6 +1,8 @@
-"""What every family of lax shares: dtype classes, operand checks, abstract evaluation and lowering helpers.
+"""What every family of lax shares: dtype classes, operand checks, abstract evaluation and lowering
+helpers.
 
-No primitive is defined here. The families (elementwise, shape, reduce, ...) build their tables from these.
+No primitive is defined here. The families (elementwise, shape, reduce, ...) build their tables from
+these.
 """
 
 from __future__ import annotations
@@ -193,7 +195,8 @@ def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
     fail(
         TypeError,
         f"{public} requires arguments to have the same dtypes, got {texts}.",
-        f"the operands are {', '.join(a.str_short() for a in avals)}; lax functions do not promote.",
+        f"the operands are {', '.join(a.str_short() for a in avals)}; lax functions do not "
+        "promote.",
         f"jnp.{public[4:]} is a similar function that does automatic type promotion on inputs, or "
         "convert one operand with lax.convert_element_type.",
     )
@@ -205,7 +208,9 @@ def strong_value(args: Sequence[ArrayLike]) -> ArrayLike:
 
 
 def _scalar_fits(x: complex, target: np.dtype) -> bool:
-    """A Python scalar takes the dtype of its own kind (float for a bfloat16 array), never another kind."""
+    """A Python scalar takes the dtype of its own kind (float for a bfloat16 array), never another
+    kind.
+    """
     if type(x) is bool:
         return target == BOOL_DTYPE
     if type(x) is int:
@@ -232,7 +237,8 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
                 TypeError,
                 f"Shapes must be 1D sequences of concrete values of integer type, got {entries}.",
                 "array shapes are part of the type of a traced value.",
-                "compute sizes from static values such as x.shape, or mark them static_argnums in jit.",
+                "compute sizes from static values such as x.shape, or mark them static_argnums "
+                "in jit.",
             )
     if any(d < 0 for d in result):
         fail(TypeError, f"{name} must have every element be nonnegative, got {result}.")
@@ -288,7 +294,9 @@ def elementwise_aval(
 
 
 def broadcast_result_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """Shape of an n-ary elementwise op: equal ranks (scalars always fit), size-1 dimensions stretch."""
+    """Shape of an n-ary elementwise op: equal ranks (scalars always fit), size-1 dimensions
+    stretch.
+    """
     shape = avals[0].shape
     for aval in avals:
         if aval.shape != shape:
@@ -339,7 +347,8 @@ def nary_aval(
                     TypeError,
                     f"lax.{name} requires arguments to have the same dtypes, got {texts}.",
                     "lax functions do not promote.",
-                    f"jnp.{name} is a similar function that does automatic type promotion on inputs.",
+                    f"jnp.{name} is a similar function that does automatic type promotion on "
+                    "inputs.",
                 )
             weak = weak and aval.weak_type
         shape = broadcast_result_shape(name, avals)

@@ -62,7 +62,8 @@ ge_p = _define_comparison("ge", "GE", ORDERED)
 gt_p = _define_comparison("gt", "GT", ORDERED)
 le_p = _define_comparison("le", "LE", ORDERED)
 lt_p = _define_comparison("lt", "LT", ORDERED)
-# In the total order of IEEE 754, -nan < -inf < ... < -0 < +0 < ... < inf < nan: what sort compares with.
+# In the total order of IEEE 754, -nan < -inf < ... < -0 < +0 < ... < inf < nan: what sort compares
+# with.
 eq_to_p = _define_comparison("eq_to", "EQ", ORDERED, total=True)
 le_to_p = _define_comparison("le_to", "LE", ORDERED, total=True)
 lt_to_p = _define_comparison("lt_to", "LT", ORDERED, total=True)
@@ -119,7 +120,8 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> list[ShapedArray]
         if case.dtype != first.dtype:
             fail(
                 TypeError,
-                f"lax.select requires cases to have the same dtypes, got {[str(c.dtype) for c in cases]}.",
+                "lax.select requires cases to have the same dtypes, got "
+                f"{[str(c.dtype) for c in cases]}.",
                 fix="convert one case with lax.convert_element_type, or use jnp.where.",
             )
     if which.dtype != BOOL_DTYPE and not is_integer(which.dtype):
@@ -217,7 +219,8 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """cases[which], elementwise.
 
     Args:
-      which: bool (at most two cases; false picks the first) or int32 index, scalar or of the cases' shape.
+      which: bool (at most two cases; false picks the first) or int32 index, scalar or of the
+        cases' shape.
       cases: arrays of one shape and dtype.
     Raises:
       TypeError: shapes or dtypes do not fit.   ValueError: no cases.
@@ -248,7 +251,8 @@ def _clamp_aval(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> list[Sha
         if bound.dtype != x.dtype:
             fail(
                 TypeError,
-                f"lax.clamp requires arguments to have the same dtypes, got {low.dtype}, {x.dtype}, "
+                f"lax.clamp requires arguments to have the same dtypes, got {low.dtype}, "
+                f"{x.dtype}, "
                 f"{high.dtype}.",
                 fix="jnp.clip promotes types.",
             )
@@ -273,7 +277,8 @@ def _clamp_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[
     total = ad.Zero(aval_of(ans).to_tangent_aval())
     lower, upper = gt(low, x), lt(high, x)
     masks = (
-        # The lower bound is in force unless the upper bound undercuts it, as in min(max(x, low), high).
+        # The lower bound is in force unless the upper bound undercuts it, as in min(max(x, low),
+        # high).
         lambda: select(lower, stretch(lt(low, high), shape), full_value(lower, False)),
         lambda: _inside(ans, low, x, high),
         lambda: upper,
@@ -314,7 +319,8 @@ clamp_p = define(
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """min(max(x, min), max), elementwise; nan where any operand is nan.
 
-    The bounds are scalars or have x's shape; all have one dtype. The gradient reaches x only strictly
+    The bounds are scalars or have x's shape; all have one dtype. The gradient reaches x only
+    strictly
     between the bounds.
 
     Raises:

@@ -92,7 +92,9 @@ define_rules(
 
 
 def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) -> Array:
-    """As `convert_element_type`, with the weak type of the result chosen. `new_dtype=None` keeps the dtype."""
+    """As `convert_element_type`, with the weak type of the result chosen. `new_dtype=None` keeps
+    the dtype.
+    """
     aval = aval_of(operand)
     dtype = aval.dtype if new_dtype is None else canonical_dtype(new_dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
@@ -105,7 +107,8 @@ def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Convert every element to `new_dtype`, as C++ would, with defined results at the edges.
 
-    Floats become integers by truncation, saturating at the ends, nan becomes 0; any nonzero value (and
+    Floats become integers by truncation, saturating at the ends, nan becomes 0; any nonzero value
+    (and
     nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
     `pyjax_enable_x64` is on. The result is not weakly typed.
     """
@@ -139,8 +142,10 @@ def _bitcast_aval(x: ShapedArray, *, new_dtype: np.dtype) -> list[ShapedArray]:
         if not x.shape or x.shape[-1] != ratio:
             fail(
                 ValueError,
-                f"Attempting to convert array of shape {x.shape} from {x.dtype} of size {old_bits // 8} "
-                f"to {new_dtype} of size {new_bits // 8} but last dimension isn't divisible by {ratio}.",
+                f"Attempting to convert array of shape {x.shape} from {x.dtype} of size "
+                f"{old_bits // 8} "
+                f"to {new_dtype} of size {new_bits // 8} but last dimension isn't divisible by "
+                f"{ratio}.",
                 f"each element of {new_dtype} is made of {ratio} elements of {x.dtype}.",
                 f"reshape so that the last dimension has size {ratio}.",
             )
@@ -215,7 +220,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     if exponent_bits < 1 or mantissa_bits < 0:
         fail(
             ValueError,
-            f"reduce_precision needs exponent_bits >= 1 and mantissa_bits >= 0, got {exponent_bits} and "
+            "reduce_precision needs exponent_bits >= 1 and mantissa_bits >= 0, got "
+            f"{exponent_bits} and "
             f"{mantissa_bits}.",
         )
     return reduce_precision_p.bind1(

@@ -34,13 +34,15 @@ def _iota_aval(
     if dtype not in NUMBER:
         fail(
             TypeError,
-            f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, floating, "
+            f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, "
+            "floating, "
             "complexfloating.",
         )
     if not 0 <= dimension < len(shape):
         fail(
             ValueError,
-            f"iota dimension must be between 0 and len(shape), got dimension={dimension} for shape {shape}.",
+            f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
+            f"shape {shape}.",
         )
     return [ShapedArray(shape, dtype)]
 
@@ -91,7 +93,8 @@ def full(
     """An array filled with a scalar.
 
     Args:
-      shape: sizes.  fill_value: scalar.  dtype: default is that of fill_value (weak for Python scalars).
+      shape: sizes.  fill_value: scalar.  dtype: default is that of fill_value (weak for Python
+        scalars).
     Raises:
       TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
     """

@@ -59,7 +59,7 @@ def _logaddexp(x: Array, y: Array) -> Array:
     difference = sub(x, y)
     soft = add(high, log1p(exp(neg(abs_(difference)))))
     # Equal infinities, and nan, have no difference to work with.
-    return select(is_finite(difference), soft, select(eq(x, y), x, add(x, y)))
+    return select(eq(difference, difference), soft, select(eq(x, y), x, add(x, y)))
 
 
 def _cumulative_lowering(opcode: Opcode | None) -> Callable[..., Any]:
@@ -119,7 +119,9 @@ def _logsumexp_tangent(x: Array, y: Array, ans: Array, dx: Array, dy: Array) -> 
 def _scan_jvp(
     primitive: Callable[[], Primitive], operation: Any, tangent: _Combine, identity: float
 ) -> FullJvp:
-    """Scan (value, tangent) pairs with the operation's own product rule, doubling the distance each step."""
+    """Scan (value, tangent) pairs with the operation's own product rule, doubling the distance each
+    step.
+    """
 
     def rule(
         primals: Sequence[Array], tangents: Sequence[Any], *, axis: int, reverse: bool

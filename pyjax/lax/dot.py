@@ -50,8 +50,10 @@ def _check_dims(side: str, role: str, dims: _Dims, ndim: int) -> None:
     if len(set(dims)) != len(dims) or any(not 0 <= d < ndim for d in dims):
         fail(
             TypeError,
-            f"dot_general requires {side} {role} dimensions to be distinct and nonnegative and less than "
-            f"the number of axes of the {side} value, got {role} dimensions {dims} for {side} of rank {ndim}.",
+            f"dot_general requires {side} {role} dimensions to be distinct and nonnegative and "
+            "less than "
+            f"the number of axes of the {side} value, got {role} dimensions {dims} for {side} of "
+            f"rank {ndim}.",
         )
 
 
@@ -78,7 +80,8 @@ def _dot_general_aval(
         if left_sizes != right_sizes:
             fail(
                 TypeError,
-                f"dot_general requires {role} dimensions to have the same shape, got {left_sizes} and "
+                f"dot_general requires {role} dimensions to have the same shape, got "
+                f"{left_sizes} and "
                 f"{right_sizes}.",
                 f"the operands are {lhs.str_short()} and {rhs.str_short()}, dimension numbers "
                 f"{dimension_numbers}.",
@@ -105,7 +108,8 @@ def _dot_general_aval(
         if accumulates is None:
             fail(
                 TypeError,
-                f"lax.dot_general requires arguments to have the same dtypes, got {lhs.dtype}, {rhs.dtype}.",
+                f"lax.dot_general requires arguments to have the same dtypes, got {lhs.dtype}, "
+                f"{rhs.dtype}.",
                 "lax functions do not promote.",
                 "convert an operand, or give preferred_element_type; jnp.matmul promotes.",
             )
@@ -117,8 +121,10 @@ def _check_preferred(dtype: np.dtype, preferred: np.dtype) -> None:
     if is_inexact(dtype) and not is_inexact(preferred):
         fail(
             TypeError,
-            f"Input type is incompatible with `preferred_element_type`. The compatible combinations of "
-            f"(input_type, preferred_element_type) are integral to any, floating to floating or complex, "
+            "Input type is incompatible with `preferred_element_type`. The compatible "
+            "combinations of "
+            "(input_type, preferred_element_type) are integral to any, floating to floating or "
+            "complex, "
             f"complex to complex; got {dtype}, {preferred}.",
         )
     if is_complex(dtype) and not is_complex(preferred):
@@ -135,7 +141,9 @@ def _argsort(values: Sequence[int]) -> _Dims:
 def _transpose_one(
     ct: Array, other: Array, aval: ShapedArray, dims: Any, precision: Any, is_rhs: bool
 ) -> Array:
-    """Cotangent of one operand: contract `ct` with the other operand over the other's free dimensions."""
+    """Cotangent of one operand: contract `ct` with the other operand over the other's free
+    dimensions.
+    """
     (contract, other_contract), (batch, other_batch) = dims
     if is_rhs:
         contract, other_contract, batch, other_batch = other_contract, contract, other_batch, batch
@@ -267,7 +275,8 @@ def dot_general(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Sum of products over contracting dimensions, separately for each index of the batch dimensions.
+    """Sum of products over contracting dimensions, separately for each index of the batch
+    dimensions.
 
     Args:
       lhs, rhs: arrays of one dtype.
@@ -301,7 +310,8 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Vector-vector, matrix-vector or matrix-matrix product; with `dimension_numbers`, as dot_general.
+    """Vector-vector, matrix-vector or matrix-matrix product; with `dimension_numbers`, as
+    dot_general.
 
     Raises:
       ValueError: ranks above 2 without dimension_numbers.   TypeError: sizes or dtypes differ.
@@ -312,10 +322,12 @@ def dot(
         if not fits:
             fail(
                 ValueError,
-                "jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched "
+                "jax.lax.dot: dimension_numbers must be specified when not performing simple "
+                "un-batched "
                 "matrix-matrix, matrix-vector, or vector-vector products; got "
                 f"lhs_shape={left.shape} rhs_shape={right.shape}",
-                fix="the last dimension of lhs and the first of rhs must have one size; see lax.dot_general.",
+                fix="the last dimension of lhs and the first of rhs must have one size; see "
+                "lax.dot_general.",
             )
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
     return dot_general(

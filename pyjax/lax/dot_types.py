@@ -14,7 +14,9 @@ from pyjax.lax.common import canonical_dims, fail
 
 
 class Precision(enum.Enum):
-    """How exactly float32 products are formed on hardware with cheaper formats. CPUs always use full float32."""
+    """How exactly float32 products are formed on hardware with cheaper formats. CPUs always use
+    full float32.
+    """
 
     DEFAULT = 0
     HIGH = 1
@@ -95,7 +97,9 @@ DotDimensionNumbers = tuple[
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
-    """Dimension numbers of ragged_dot_general: those of the dot, the ragged dimension and the group dimension."""
+    """Dimension numbers of ragged_dot_general: those of the dot, the ragged dimension and the group
+    dimension.
+    """
 
     dot_dimension_numbers: Any
     lhs_ragged_dimensions: Sequence[int]
@@ -131,7 +135,8 @@ def canonicalize_precision(precision: PrecisionLike) -> Any:
             return pair
     fail(
         ValueError,
-        f"Precision argument must be None, a string in {[n for n in _PRECISION_NAMES if n]}, a lax.Precision, "
+        f"Precision argument must be None, a string in {[n for n in _PRECISION_NAMES if n]}, a "
+        "lax.Precision, "
         f"a lax.DotAlgorithm(Preset), or a pair of precisions; got {precision!r}.",
     )
 
@@ -143,7 +148,8 @@ def canonical_dot_dimensions(name: str, dimension_numbers: Any) -> Any:
     except (TypeError, ValueError):
         fail(
             TypeError,
-            f"{name} dimension_numbers must be ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)), "
+            f"{name} dimension_numbers must be ((lhs_contracting, rhs_contracting), (lhs_batch, "
+            "rhs_batch)), "
             f"got {dimension_numbers!r}.",
         )
     return (

@@ -253,7 +253,9 @@ def atan(x: ArrayLike) -> Array:
 
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
-    """Angle of the point (y, x) in [-pi, pi]: the first operand is the ordinate. Real operands only."""
+    """Angle of the point (y, x) in [-pi, pi]: the first operand is the ordinate. Real operands
+    only.
+    """
     x, y = nary_operands("atan2", x, y)
     return atan2_p.bind1(x, y)
 

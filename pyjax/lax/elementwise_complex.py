@@ -1,6 +1,8 @@
-"""Inverse trigonometric and hyperbolic functions of complex numbers, from real ones and the complex sqrt.
+"""Inverse trigonometric and hyperbolic functions of complex numbers, from real ones and the complex
+sqrt.
 
-W. Kahan, "Branch cuts for complex elementary functions", 1987: formulas that keep the sign of zero on the cuts.
+W. Kahan, "Branch cuts for complex elementary functions", 1987: formulas that keep the sign of zero
+on the cuts.
 """
 
 from __future__ import annotations

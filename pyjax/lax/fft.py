@@ -77,7 +77,8 @@ def _fft_aval(
     if last != expected:
         fail(
             ValueError,
-            f"{fft_type.name} requires input shape to end with {expected} for fft_lengths {fft_lengths}, "
+            f"{fft_type.name} requires input shape to end with {expected} for fft_lengths "
+            f"{fft_lengths}, "
             f"but got {x.shape}.",
             fix="slice or pad the operand; jnp.fft does it for you.",
         )
@@ -96,7 +97,9 @@ def _fft_lowering(ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int
 
 
 def _half_mask(n: int, dtype: np.dtype, inner: float) -> np.ndarray:
-    """Weights of the n // 2 + 1 frequencies of a real signal: `inner` for those that stand for a pair."""
+    """Weights of the n // 2 + 1 frequencies of a real signal: `inner` for those that stand for a
+    pair.
+    """
     mask = np.full(n // 2 + 1, inner, dtype)
     mask[0] = 1
     if n % 2 == 0:
@@ -158,11 +161,14 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform over the last len(fft_lengths) dimensions (one to three).
 
     Args:
-      x: complex (real for 'rfft') array whose last sizes are fft_lengths (for 'irfft', the last one n // 2 + 1).
-      fft_type: 'fft', 'ifft', 'rfft', 'irfft' or an FftType. Inverse transforms divide by the product of lengths.
+      x: complex (real for 'rfft') array whose last sizes are fft_lengths (for 'irfft', the last
+        one n // 2 + 1).
+      fft_type: 'fft', 'ifft', 'rfft', 'irfft' or an FftType. Inverse transforms divide by the
+        product of lengths.
       fft_lengths: sizes of the signal.
     Raises:
-      ValueError: sizes do not fit, or an unknown type.   TypeError: real where complex is needed, or the reverse.
+      ValueError: sizes do not fit, or an unknown type.   TypeError: real where complex is
+        needed, or the reverse.
     """
     kind = _canonical_type(fft_type)
     lengths = canonical_shape(tuple(fft_lengths), "fft_lengths")

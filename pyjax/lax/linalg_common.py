@@ -1,4 +1,6 @@
-"""Small matrix helpers that the linear-algebra files share, on the last two dimensions of an array."""
+"""Small matrix helpers that the linear-algebra files share, on the last two dimensions of
+an array.
+"""
 
 from __future__ import annotations
 
@@ -156,6 +158,16 @@ def lapack_call(
         Opcode.CUSTOM_CALL, operands, attributes, shape=Shape.tuple(list(results))
     )
     return [ctx.builder.get_tuple_element(call, i) for i in range(len(results))]
+
+
+def conjugated(builder: Any, x: Any) -> Any:
+    """The complex conjugate of an instruction's value."""
+    narrow = x.shape.element_type is PrimitiveType.C64
+    part = x.shape.with_type(PrimitiveType.F32 if narrow else PrimitiveType.F64)
+    minus = builder.add(Opcode.NEGATE, (builder.add(Opcode.IMAG, (x,), shape=part),), shape=part)
+    return builder.add(
+        Opcode.COMPLEX, (builder.add(Opcode.REAL, (x,), shape=part), minus), shape=x.shape
+    )
 
 
 def nan_where_failed(ctx: Any, info: Any, *results: Any) -> list[Any]:

@@ -95,7 +95,9 @@ def _eigh_lowering(ctx: Any, x: Any, *, lower: bool, **params: Any) -> list[Any]
 def _eigh_jvp(
     primals: Sequence[Array], tangents: Sequence[Any], **params: Any
 ) -> tuple[list, list]:
-    """First-order perturbation: dw = diag(V^H dA V), dV = V (F * V^H dA V), F_ij = 1 / (w_j - w_i)."""
+    """First-order perturbation: dw = diag(V^H dA V), dV = V (F * V^H dA V), F_ij = 1 /
+    (w_j - w_i).
+    """
     (x,), (dx,) = primals, tangents
     v, w = outs = eigh_p.bind(x, **params)
     if type(dx) is ad.Zero:
@@ -224,9 +226,11 @@ def _eig_jvp(
     if compute_left_eigenvectors or (compute_right_eigenvectors and not enable_eigvec_derivs):
         fail(
             NotImplementedError,
-            "The derivatives of non-symmetric eigenvectors are not implemented, only those of eigenvalues.",
+            "The derivatives of non-symmetric eigenvectors are not implemented, only those of "
+            "eigenvalues.",
             "eigenvectors are defined up to a complex factor each.",
-            "use eigvals, or pass enable_eigvec_derivs=True (right vectors, normalised as LAPACK does).",
+            "use eigvals, or pass enable_eigvec_derivs=True (right vectors, normalised as "
+            "LAPACK does).",
         )
     outs = eig_p.bind(x, **flags, **params)
     if type(dx) is ad.Zero:

@@ -15,6 +15,7 @@ from pyjax.lax.arithmetic import add, sub
 from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, fail, shape_of
 from pyjax.lax.compare import eq, select
 from pyjax.lax.control_flow.loops import fori_loop
+from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import broadcasted_iota
 from pyjax.lax.linalg_common import (
     INT32,
@@ -46,7 +47,8 @@ def _permutation_aval(pivots: ShapedArray, *, permutation_size: int) -> list[Sha
     if not pivots.shape or pivots.shape[-1] > permutation_size:
         fail(
             ValueError,
-            f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. "
+            f"Output permutation size {permutation_size} has to exceed the trailing dimension of "
+            "the pivots. "
             f"Got pivots of shape {pivots.shape}.",
         )
     return [ShapedArray((*pivots.shape[:-1], permutation_size), INT32)]
@@ -60,6 +62,7 @@ def _permutation(pivots: Array, *, permutation_size: int) -> Array:
     last = np.asarray(0, INT32)
 
     def exchange(i: Array, permutation: Array) -> Array:
+        i = convert_element_type(i, INT32)  # the loop counts in int64 when that is enabled
         target = dynamic_index_in_dim(pivots, i, axis, keepdims=True)
         target = expand_to(target, shape, tuple(range(axis + 1)))
         here, there = eq(positions, i), eq(positions, target)

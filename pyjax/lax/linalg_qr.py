@@ -11,9 +11,8 @@ from pyjax.core.avals import ShapedArray
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
-from pyjax.lax.arithmetic import add, sub
+from pyjax.lax.arithmetic import add, imag, sub
 from pyjax.lax.arithmetic import complex as complex_
-from pyjax.lax.arithmetic import imag
 from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, fail, is_complex, shape_of
 from pyjax.lax.compare import full_value
 from pyjax.lax.linalg_common import (
@@ -81,13 +80,15 @@ def _householder_aval(a: ShapedArray, taus: ShapedArray) -> list[ShapedArray]:
     if m < n:
         fail(
             ValueError,
-            f"householder_product requires that the number of rows is at least the number of columns, got "
+            "householder_product requires that the number of rows is at least the number of "
+            "columns, got "
             f"shape {a.shape}.",
         )
     if taus.shape[:-1] != batch or taus.shape[-1] > n:
         fail(
             ValueError,
-            f"taus must have shape [..., k] with k <= {n} and a's batch dimensions, got a of shape {a.shape} "
+            f"taus must have shape [..., k] with k <= {n} and a's batch dimensions, got a of "
+            f"shape {a.shape} "
             f"and taus of shape {taus.shape}.",
         )
     return [a]
@@ -121,7 +122,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 def _ormqr_aval(
     a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
 ) -> list[ShapedArray]:
-    batch, m, _ = check_matrix("ormqr", a)
+    _, m, _ = check_matrix("ormqr", a)
     check_matrix("ormqr", c)
     if c.shape[-2 if left else -1] != m:
         fail(ValueError, f"ormqr: shapes do not fit: a {a.shape}, c {c.shape}, left={left}.")
@@ -147,7 +148,9 @@ ormqr_p = define(
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Array:
-    """Q c, or c Q with left=False, without forming Q; `transpose` uses Q^H. Reflectors as geqrf packs them."""
+    """Q c, or c Q with left=False, without forming Q; `transpose` uses Q^H. Reflectors as geqrf
+    packs them.
+    """
     return ormqr_p.bind1(a, taus, c, left=bool(left), transpose=bool(transpose))
 
 
@@ -201,7 +204,8 @@ def _qr_jvp(
     if m < n or (full_matrices and m != n):
         fail(
             NotImplementedError,
-            "Unimplemented case of QR decomposition derivative: it needs m >= n, and full_matrices=False "
+            "Unimplemented case of QR decomposition derivative: it needs m >= n, and "
+            "full_matrices=False "
             f"unless the matrix is square; got shape {shape_of(x)}.",
         )
     q, r, *rest = outs

@@ -24,6 +24,7 @@ from pyjax.lax.common import (
 )
 from pyjax.lax.linalg_common import (
     check_matrix,
+    conjugated,
     identity_like,
     in_lapack_type,
     leading_batching,
@@ -48,7 +49,8 @@ def _triangular_solve_aval(
     if a.dtype != b.dtype:
         fail(
             TypeError,
-            f"lax.triangular_solve requires arguments to have the same dtypes, got {a.dtype}, {b.dtype}.",
+            f"lax.triangular_solve requires arguments to have the same dtypes, got {a.dtype}, "
+            f"{b.dtype}.",
         )
     if len(a.shape) < 2:
         fail(ValueError, f"triangular_solve requires a.ndim to be at least 2, got {len(a.shape)}.")
@@ -62,7 +64,8 @@ def _triangular_solve_aval(
     if a.shape[:-2] != b.shape[:-2]:
         fail(
             ValueError,
-            "triangular_solve requires both arguments to have the same number of dimensions and equal batch "
+            "triangular_solve requires both arguments to have the same number of dimensions and "
+            "equal batch "
             f"dimensions, got {a.shape} and {b.shape}.",
         )
     shared = b.shape[-2] if left_side else b.shape[-1]
@@ -147,6 +150,8 @@ def _triangular_solve_lowering(
     conjugate_a: bool,
     unit_diagonal: bool,
 ) -> Any:
+    if conjugate_a and not transpose_a:
+        a = conjugated(ctx.builder, a)
     mode = "NO_TRANSPOSE"
     if transpose_a:
         mode = "ADJOINT" if conjugate_a else "TRANSPOSE"
@@ -204,7 +209,9 @@ def _cholesky_aval(x: ShapedArray) -> list[ShapedArray]:
 
 
 def _cholesky_jvp(g: Array, ans: Array, x: Array) -> Array:
-    """dL = L phi(L^-1 dA L^-H), phi halving the diagonal: Giles, "Collected matrix derivative results", 2008."""
+    """dL = L phi(L^-1 dA L^-H), phi halving the diagonal: Giles, "Collected matrix derivative
+    results", 2008.
+    """
     factor = tril(ans)
     inner = _solve(factor, g, False, True, True, is_complex(dtype_of(x)), False)
     inner = tril(_solve(factor, inner, True, True, False, False, False))
@@ -230,7 +237,8 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with L L^H = x, for each Hermitian positive-definite matrix.
 
     Args:
-      x: [..., n, n].  symmetrize_input: use (x + x^H) / 2; otherwise only the lower triangle is read.
+      x: [..., n, n].  symmetrize_input: use (x + x^H) / 2; otherwise only the lower triangle is
+        read.
     Returns:
       [..., n, n]; nan in the lower triangle where x is not positive definite.
     Raises:

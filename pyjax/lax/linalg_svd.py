@@ -108,7 +108,8 @@ def _svd_jvp(
     if compute_uv and full_matrices and m != n:
         fail(
             NotImplementedError,
-            "Singular value decomposition JVP not implemented for full matrices of non-square input.",
+            "Singular value decomposition JVP not implemented for full matrices of non-square "
+            "input.",
             fix="use full_matrices=False.",
         )
     if type(dx) is ad.Zero:
@@ -168,7 +169,8 @@ def svd(
     """Singular value decomposition x = u diag(s) vt.
 
     Args:
-      x: [..., m, n].  full_matrices: u is m x m and vt n x n; otherwise m x k and k x n, k = min(m, n).
+      x: [..., m, n].  full_matrices: u is m x m and vt n x n; otherwise m x k and k x n, k =
+        min(m, n).
       compute_uv: False returns s alone.
     Returns:
       (u, s, vt), or s; s is real and descending.
@@ -196,7 +198,8 @@ def qdwh(
 ) -> tuple[Array, Array, Array, Array]:
     """Polar decomposition x = u h with unitary u and positive semidefinite h, for m >= n.
 
-    Computed from singular values, so it always converges: `max_iterations` and `eps` have no effect.
+    Computed from singular values, so it always converges: `max_iterations` and `eps` have no
+    effect.
 
     Returns:
       (u, h, number of iterations (0), converged (True)).

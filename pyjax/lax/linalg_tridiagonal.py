@@ -50,7 +50,8 @@ def _tridiagonal_solve_aval(
     if not (dl.shape == d.shape == du.shape) or d.shape != b.shape[:-1]:
         fail(
             ValueError,
-            "tridiagonal_solve: dl, d and du must have one shape [..., n] and b shape [..., n, k], got "
+            "tridiagonal_solve: dl, d and du must have one shape [..., n] and b shape [..., n, "
+            "k], got "
             f"{dl.shape}, {d.shape}, {du.shape} and {b.shape}.",
         )
     if not (dl.dtype == d.dtype == du.dtype == b.dtype):
@@ -142,7 +143,8 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
     if len(r.shape) != 2 or w.shape != (n,):
         fail(
             ValueError,
-            f"Rank-1 update to Cholesky decomposition takes a square matrix of size n and a vector of size n, "
+            "Rank-1 update to Cholesky decomposition takes a square matrix of size n and a "
+            "vector of size n, "
             f"got {r.shape} and {w.shape}.",
         )
     return [r]
@@ -165,7 +167,9 @@ cholesky_update_p = define(
 
 
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
-    """The upper triangular factor of r^T r + w w^T, given the upper triangular r (real, n x n) and w (n)."""
+    """The upper triangular factor of r^T r + w w^T, given the upper triangular r (real, n x n) and
+    w (n).
+    """
     return cholesky_update_p.bind1(r_matrix, w_vector)
 
 

@@ -1,4 +1,6 @@
-"""Primitives that pass values through: copy, stop_gradient, optimization_barrier, stage, dce_sink, tokens."""
+"""Primitives that pass values through: copy, stop_gradient, optimization_barrier, stage, dce_sink,
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ optimization_barrier_p = define(
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """The same pytree of arrays; the compiler moves nothing across, and computes all of it before any use."""
+    """The same pytree of arrays; the compiler moves nothing across, and computes all of it before
+    any use.
+    """
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, optimization_barrier_p.bind(*leaves)) if leaves else operand
 

@@ -1,6 +1,8 @@
-"""How elementwise primitives are defined: `define_unary` and `define_nary` fill all rule tables from a row.
+"""How elementwise primitives are defined: `define_unary` and `define_nary` fill all rule tables
+from a row.
 
-N-ary operands have equal ranks or are scalars, and size-1 dimensions stretch; the jvp, transpose and
+N-ary operands have equal ranks or are scalars, and size-1 dimensions stretch; the jvp, transpose
+and
 batching rules made here take care of that, so a row only states the mathematics.
 """
 
@@ -65,7 +67,9 @@ def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
 
 
 def nary_batching(bind: Callable[..., list[Any]]) -> Callable[..., tuple[list[Any], list[Any]]]:
-    """Batching for operands that stretch: all mapped dimensions go to the front, ranks are made equal."""
+    """Batching for operands that stretch: all mapped dimensions go to the front, ranks are made
+    equal.
+    """
 
     def rule(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         shapes = [shape_of(x) for x in args]
@@ -126,7 +130,8 @@ def define_nary(
 ) -> Primitive:
     """An elementwise primitive of several operands. `jvp` is a tuple of rules, or ZERO_TANGENT.
 
-    `transpose(ct, *args, **params)` gives one cotangent (or None) per operand, of the output's shape; they are
+    `transpose(ct, *args, **params)` gives one cotangent (or None) per operand, of the output's
+    shape; they are
     summed to the operands' shapes here.
     """
 

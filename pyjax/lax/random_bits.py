@@ -1,7 +1,9 @@
 """Random bits from counters: the threefry2x32 hash, rng_bit_generator and rng_uniform.
 
-Threefry is the 20-round, 2x32-bit member of the Threefish family: Salmon, Moraes, Dror and Shaw, "Parallel random
-numbers: as easy as 1, 2, 3", SC 2011. Its rounds are emitted unrolled, as elementwise operations that fuse.
+Threefry is the 20-round, 2x32-bit member of the Threefish family: Salmon, Moraes, Dror and Shaw,
+"Parallel random
+numbers: as easy as 1, 2, 3", SC 2011. Its rounds are emitted unrolled, as elementwise
+  operations that fuse.
 """
 
 from __future__ import annotations
@@ -117,7 +119,9 @@ def counters(shape: Sequence[int]) -> tuple[Array, Array]:
 
 
 def hash_pairs(key1: Array, key2: Array, flat: Array) -> Array:
-    """Hash a vector of counters in the pairing of the first with the second half (padded by one 0 if odd)."""
+    """Hash a vector of counters in the pairing of the first with the second half (padded by one 0
+    if odd).
+    """
     from_size = shape_of(flat)[0]
     half = (from_size + 1) // 2
     columns = unstack(reshape(_resized(flat, 2 * half), (2, half)))

@@ -1,6 +1,8 @@
-"""Typed random keys: their implementations (threefry2x32, rbg, unsafe_rbg) and the primitives on key arrays.
+"""Typed random keys: their implementations (threefry2x32, rbg, unsafe_rbg) and the primitives on
+key arrays.
 
-A key array of shape s is stored as uint32[*s, *key_shape]. The functions of an implementation work on that
+A key array of shape s is stored as uint32[*s, *key_shape]. The functions of an implementation work
+on that
 storage, for any leading shape, so batching is built in.
 """
 
@@ -229,12 +231,12 @@ def _rbg_fold_in(keys: Array, data: Array) -> Array:
 
 
 def _rbg_bits(keys: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    """Bits for an array of keys all come from its first key: what JAX's rbg does under vmap."""
     outer = shape_of(keys)[:-1]
-    dtype = UINT_OF_WIDTH[bit_width]
-    if not outer:
-        return rng_bit_generator(keys, shape, dtype)[1]
-    flat = unstack(reshape(keys, (math.prod(outer), 4)))
-    return reshape(stack([rng_bit_generator(k, shape, dtype)[1] for k in flat]), (*outer, *shape))
+    first = keys
+    for _ in outer:
+        first = squeeze(cut(first, 0, 1, 0), (0,))
+    return rng_bit_generator(first, (*outer, *shape), UINT_OF_WIDTH[bit_width])[1]
 
 
 def _unsafe_rbg_split(keys: Array, shape: tuple[int, ...]) -> Array:
@@ -268,7 +270,8 @@ def _key_aval(name: str, aval: ShapedArray) -> PRNGImpl:
         fail(
             TypeError,
             f"{name} requires a typed key array, got {aval.str_short()}.",
-            fix="make keys with pyjax.random.key, or wrap raw ones with pyjax.random.wrap_key_data.",
+            fix="make keys with pyjax.random.key, or wrap raw ones with "
+            "pyjax.random.wrap_key_data.",
         )
     return aval.dtype.impl
 
@@ -302,7 +305,8 @@ def _wrap_aval(words: ShapedArray, *, impl: PRNGImpl) -> list[ShapedArray]:
     if words.dtype != UINT32 or words.shape[len(words.shape) - n :] != impl.key_shape:
         fail(
             TypeError,
-            f"JAX encountered invalid PRNG key data: expected uint32 with trailing shape {impl.key_shape} "
+            "JAX encountered invalid PRNG key data: expected uint32 with trailing shape "
+            f"{impl.key_shape} "
             f"for {impl.name}, got {words.str_short()}",
         )
     return [ShapedArray(words.shape[: len(words.shape) - n], KeyDType(impl))]

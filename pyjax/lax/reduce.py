@@ -82,7 +82,8 @@ def _reduction_aval(name: str, accepts: DtypeClass) -> Callable[..., list[Shaped
             if accepts is NUMBER:
                 fail(
                     TypeError,
-                    f"{name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of number.",
+                    f"{name} does not accept dtype {x.dtype}. Accepted dtypes are subtypes of "
+                    "number.",
                     fix="convert with lax.convert_element_type, or use jnp.sum.",
                 )
             check_dtype(name, x, accepts)
@@ -267,7 +268,8 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
     """Sum over `axes` in the operand's dtype; 0 for no elements.
 
     Raises:
-      ValueError: an axis is out of range (negative axes too) or repeated.   TypeError: bool operand.
+      ValueError: an axis is out of range (negative axes too) or repeated.   TypeError: bool
+        operand.
     """
     return reduce_sum_p.bind1(operand, axes=_axes("reduce_sum", axes), out_sharding=out_sharding)
 
@@ -278,7 +280,8 @@ def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Largest element over `axes`; nan if one is nan; the lowest value of the dtype for no elements.
+    """Largest element over `axes`; nan if one is nan; the lowest value of the dtype for no
+    elements.
 
     The gradient is shared evenly among equal largest elements.
     """
@@ -286,7 +289,9 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Smallest element over `axes`; nan if one is nan; the highest value of the dtype for no elements."""
+    """Smallest element over `axes`; nan if one is nan; the highest value of the dtype for no
+    elements.
+    """
     return reduce_min_p.bind1(operand, axes=_axes("reduce_min", axes))
 
 
@@ -319,7 +324,8 @@ def _arg_aval(name: str) -> Callable[..., list[ShapedArray]]:
         if x.shape[axis] < 1:
             fail(
                 ValueError,
-                f"{name} requires a non-empty axis: axis {axis} of operand shape {x.shape} has size 0.",
+                f"{name} requires a non-empty axis: axis {axis} of operand shape {x.shape} has "
+                "size 0.",
             )
         return [ShapedArray(tuple(n for i, n in enumerate(x.shape) if i != axis), index_dtype)]
 
@@ -327,7 +333,9 @@ def _arg_aval(name: str) -> Callable[..., list[ShapedArray]]:
 
 
 def _arg_reducer(better: Callable[[Array, Array], Array]) -> Callable[..., list[Array]]:
-    """(best, where) pairs: nan is best of all, then the better value; ties go to the lower index."""
+    """(best, where) pairs: nan is best of all, then the better value; ties go to the lower
+    index.
+    """
 
     def reducer(x: Array, i: Array, y: Array, j: Array) -> list[Array]:
         wins, same = better(x, y), eq(x, y)

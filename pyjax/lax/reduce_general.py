@@ -96,7 +96,9 @@ def _vectorised(jaxpr: ClosedJaxpr, lefts: Sequence[Array], rights: Sequence[Arr
 def _by_halves(
     jaxpr: ClosedJaxpr, operands: Sequence[Array], inits: Sequence[Array], dims: Any
 ) -> list[Array]:
-    """The reduction written with lax operations: log2(n) vectorised steps. For derivatives and batched inits."""
+    """The reduction written with lax operations: log2(n) vectorised steps. For derivatives and
+    batched inits.
+    """
     xs = [axes_last(x, dims) for x in operands]
     kept = shape_of(xs[0])[:-1]
     axis, n = len(kept), shape_of(xs[0])[-1]
@@ -187,7 +189,8 @@ def reduce(
     Returns:
       The same structure of reduced arrays.
     Raises:
-      TypeError: structures, dtypes or shapes differ.   ValueError: dimensions are out of range or repeated.
+      TypeError: structures, dtypes or shapes differ.   ValueError: dimensions are out of range
+        or repeated.
     """
     flat, tree = tree_flatten(operands)
     inits, init_tree = tree_flatten(init_values)

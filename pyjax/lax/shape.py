@@ -1,4 +1,5 @@
-"""Primitives that move or repeat elements of one array: broadcast_in_dim, reshape, transpose, rev, squeeze.
+"""Primitives that move or repeat elements of one array: broadcast_in_dim, reshape, transpose, rev,
+squeeze.
 
 concatenate and pad are in shape_join.py, split, tile, stack and the compositions in shape_extra.py.
 """
@@ -42,7 +43,7 @@ def _broadcast_in_dim_aval(
             f"broadcast_in_dim broadcast_dimensions must have length equal to operand ndim; got "
             f"broadcast_dimensions {dims} for operand ndim {len(have)}.",
         )
-    if any(b <= a for a, b in zip(dims, dims[1:])):
+    if any(dims[i] >= dims[i + 1] for i in range(len(dims) - 1)):
         fail(
             TypeError,
             f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {dims}.",
@@ -51,14 +52,17 @@ def _broadcast_in_dim_aval(
     if any(not 0 <= d < len(shape) for d in dims):
         fail(
             TypeError,
-            f"broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got {dims} for "
+            "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
+            f"{dims} for "
             f"operand ndim {len(have)} and shape {shape}.",
         )
     if any(n not in (1, shape[d]) for n, d in zip(have, dims)):
         fail(
             TypeError,
-            "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their corresponding "
-            f"dimensions in the target broadcast shape; got operand of shape {have}, target broadcast shape "
+            "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their "
+            "corresponding "
+            f"dimensions in the target broadcast shape; got operand of shape {have}, target "
+            "broadcast shape "
             f"{shape}, broadcast_dimensions {dims}.",
         )
     return [ShapedArray(shape, x.dtype, x.weak_type)]
@@ -172,7 +176,8 @@ def _reshape_aval(
     if dimensions is not None and sorted(dimensions) != list(range(len(x.shape))):
         fail(
             TypeError,
-            f"reshape dimensions must be a permutation of operand dimensions, got dimensions {dimensions} "
+            "reshape dimensions must be a permutation of operand dimensions, got dimensions "
+            f"{dimensions} "
             f"for shape {x.shape}.",
         )
     return [ShapedArray(new_sizes, x.dtype, x.weak_type)]
@@ -230,7 +235,8 @@ def reshape(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """The same elements, in row-major order, with another shape; `dimensions` permutes the operand first.
+    """The same elements, in row-major order, with another shape; `dimensions` permutes the operand
+    first.
 
     Raises:
       TypeError: the number of elements differs, or a size is negative (jnp.reshape accepts -1).
@@ -304,7 +310,8 @@ def _rev_aval(x: ShapedArray, *, dimensions: tuple[int, ...]) -> list[ShapedArra
     if any(not 0 <= d < len(x.shape) for d in dimensions):
         fail(
             TypeError,
-            f"rev dimensions must all be less than operand ndim, got dimensions {dimensions} for operand "
+            f"rev dimensions must all be less than operand ndim, got dimensions {dimensions} for "
+            "operand "
             f"ndim {len(x.shape)}.",
         )
     return [x]

@@ -1,4 +1,6 @@
-"""Rearrangements of whole arrays: split, tile, stack, unstack, collapse, broadcast, and shape arithmetic."""
+"""Rearrangements of whole arrays: split, tile, stack, unstack, collapse, broadcast, and shape
+arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +148,8 @@ def _stack_aval(*avals: ShapedArray, axis: int) -> list[ShapedArray]:
         if aval.dtype != first.dtype:
             fail(
                 TypeError,
-                f"lax.stack requires arguments to have the same dtypes, got {[str(a.dtype) for a in avals]}.",
+                "lax.stack requires arguments to have the same dtypes, got "
+                f"{[str(a.dtype) for a in avals]}.",
                 fix="jnp.stack promotes types.",
             )
     shape = (*first.shape[:axis], len(avals), *first.shape[axis:])
@@ -242,13 +245,16 @@ def unstack(x: ArrayLike, axis: int = 0) -> Sequence[Array]:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """Merge dimensions start_dimension .. stop_dimension - 1 into one; negative numbers count from the end."""
+    """Merge dimensions start_dimension .. stop_dimension - 1 into one; negative numbers count from
+    the end.
+    """
     shape = shape_of(operand)
     start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if stop < start:
         fail(
             ValueError,
-            f"Invalid dimension range passed to collapse: {shape}[{start_dimension}:{stop_dimension}]",
+            "Invalid dimension range passed to collapse: "
+            f"{shape}[{start_dimension}:{stop_dimension}]",
         )
     return reshape(
         operand, (*shape[:start], int(np.prod(shape[start:stop], dtype=int)), *shape[stop:])

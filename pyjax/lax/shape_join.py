@@ -1,4 +1,6 @@
-"""Primitives that put arrays together: concatenate, and pad (also with negative and interior widths)."""
+"""Primitives that put arrays together: concatenate, and pad (also with negative and interior
+widths).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def _concatenate_aval(*avals: ShapedArray, dimension: int) -> list[ShapedArray]:
         if any(i != dimension and a != b for i, (a, b) in enumerate(zip(aval.shape, first.shape))):
             fail(
                 TypeError,
-                "Cannot concatenate arrays with shapes that differ in dimensions other than the one being "
+                "Cannot concatenate arrays with shapes that differ in dimensions other than the "
+                "one being "
                 f"concatenated: concatenating along dimension {dimension} for shapes {shapes}.",
             )
         if aval.dtype != first.dtype:
@@ -137,7 +140,8 @@ def _pad_aval(x: ShapedArray, value: ShapedArray, *, padding_config: Any) -> lis
     if any(interior < 0 for _, _, interior in padding_config):
         fail(
             ValueError,
-            f"interior padding in padding_config must be nonnegative, got padding_config {padding_config}",
+            "interior padding in padding_config must be nonnegative, got padding_config "
+            f"{padding_config}",
         )
     shape = tuple(
         lo + hi + n + (max(0, n - 1) * inner) for n, (lo, hi, inner) in zip(x.shape, padding_config)
@@ -152,14 +156,17 @@ def _pad_aval(x: ShapedArray, value: ShapedArray, *, padding_config: Any) -> lis
 
 
 def _unpad(ct: Array, shape: tuple[int, ...], padding_config: Any) -> Array:
-    """What of `ct` an operand of this shape fills: undo low and high, then keep every (interior+1)-th element."""
+    """What of `ct` an operand of this shape fills: undo low and high, then keep every
+    (interior+1)-th element.
+    """
     negated = tuple((-lo, -hi, 0) for lo, hi, _ in padding_config)
     if any(w != (0, 0, 0) for w in negated):
         ct = pad_p.bind1(ct, scalar_like(0, ct), padding_config=negated)
     for axis, (_, _, inner) in enumerate(padding_config):
         n = shape[axis]
         if inner and n > 1:
-            # A strided slice, written with reshape and pad: slices belong to slicing.py, above this file.
+            # A strided slice, written with reshape and pad: slices belong to slicing.py, above this
+            # file.
             stride = inner + 1
             fill = [(0, 0, 0)] * len(shape)
             fill[axis] = (0, inner, 0)
@@ -236,7 +243,8 @@ def pad(
 
     Args:
       operand: array.  padding_value: scalar of the same dtype.
-      padding_config: for each dimension (low, high, interior); negative low or high remove elements,
+      padding_config: for each dimension (low, high, interior); negative low or high remove
+        elements,
         interior >= 0 separates neighbours. Interior padding comes first.
     Raises:
       ValueError: wrong number of triples, negative interior, or a negative resulting size.

@@ -74,7 +74,9 @@ def _comparable(x: Array) -> list[Array]:
 
 
 def _comparator(num_keys: int) -> Any:
-    """(a0, b0, a1, b1, ...) -> does the tuple a sort before the tuple b, comparing the first keys."""
+    """(a0, b0, a1, b1, ...) -> does the tuple a sort before the tuple b, comparing the
+    first keys.
+    """
 
     def less(*operands: Array) -> Array:
         left = [k for x in operands[0 : 2 * num_keys : 2] for k in _comparable(x)]
@@ -99,7 +101,8 @@ def _sort_aval(
     if any(a.shape != avals[0].shape for a in avals):
         fail(
             TypeError,
-            f"Arguments to sort must have equal shapes, got: {' '.join(str(a.shape) for a in avals)}",
+            "Arguments to sort must have equal shapes, got: "
+            f"{' '.join(str(a.shape) for a in avals)}",
         )
     return list(avals)
 
@@ -181,7 +184,8 @@ def sort(
       operand: an array, or arrays of one shape that are all permuted alike.
       num_keys: how many of them are compared, the first being most significant.
     Returns:
-      The sorted array, or a tuple of them. -0 equals 0, nan comes last, complex numbers are ordered by
+      The sorted array, or a tuple of them. -0 equals 0, nan comes last, complex numbers are ordered
+      by
       real part, then imaginary part.
     Raises:
       TypeError: shapes differ.   ValueError: dimension or num_keys is out of range, or no operand.
@@ -360,7 +364,9 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """The k largest along a dimension, and their indices. Exact here: `recall_target` is always met."""
+    """The k largest along a dimension, and their indices. Exact here: `recall_target` is always
+    met.
+    """
     return _approx(
         operand,
         k,
@@ -380,7 +386,9 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always met."""
+    """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always
+    met.
+    """
     return _approx(
         operand,
         k,

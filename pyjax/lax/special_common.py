@@ -33,7 +33,8 @@ def horner(u: Array, coefficients: Sequence[float]) -> Array:
 def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
     """Run a function of floats in float64 and round its result once to the operands' dtype.
 
-    Series and continued fractions lose several digits; this way float32 results are correct to about half
+    Series and continued fractions lose several digits; this way float32 results are correct to
+    about half
     an ulp, with one set of coefficients, and cost no more than compensated float32 arithmetic.
     """
 

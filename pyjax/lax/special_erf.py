@@ -63,7 +63,9 @@ def _exp_of_minus_square(x: Array) -> Array:
 
 
 def _erfc(x: Array) -> Array:
-    """exp(-x**2) times a polynomial, after Shepherd and Laframboise, Math. Comp. 36 (1981): one branch for all x."""
+    """exp(-x**2) times a polynomial, after Shepherd and Laframboise, Math. Comp. 36 (1981): one
+    branch for all x.
+    """
     y = abs_(x)
     y = select(lt(y, const(y, 30.0)), y, full_value(y, 30.0))
     t = div(sub(y, const(y, 3.75)), add(y, const(y, 3.75)))
@@ -93,7 +95,9 @@ def erfc(x: ArrayLike) -> Array:
 
 
 def _erf_inv(x: Array) -> Array:
-    """x times a polynomial in w = -log(1 - x**2), or in sqrt(w) in the tails, after Giles (2010)."""
+    """x times a polynomial in w = -log(1 - x**2), or in sqrt(w) in the tails, after Giles
+    (2010).
+    """
     one = const(x, 1.0)
     # (1 - x)(1 + x) keeps the digits that 1 - x**2 would lose in the tails.
     w = neg(log(mul(sub(one, x), add(one, x))))

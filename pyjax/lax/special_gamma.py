@@ -84,7 +84,8 @@ def lgamma(x: ArrayLike) -> Array:
 
 # -- digamma ---------------------------------------------------------------------------------------
 
-# Bernoulli numbers B2 .. B16 over 2 k: the asymptotic series of digamma (Abramowitz and Stegun 6.3.18).
+# Bernoulli numbers B2 .. B16 over 2 k: the asymptotic series of digamma (Abramowitz and Stegun
+# 6.3.18).
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 _DIGAMMA_TERMS = tuple(b / (2 * (k + 1)) for k, b in enumerate(_BERNOULLI))
 _SHIFT = 10
@@ -164,7 +165,8 @@ def zeta_float64(x: Array, q: Array) -> Array:
 
 
 _NO_ZETA_DERIVATIVE = Unsupported(
-    "zeta has no derivative rule; its derivative in q is -x * zeta(x + 1, q), which you can write directly"
+    "zeta has no derivative rule; its derivative in q is -x * zeta(x + 1, q), which you can "
+    "write directly"
 )
 zeta_p = define_nary(
     "zeta",
@@ -176,7 +178,9 @@ zeta_p = define_nary(
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """Hurwitz zeta function, the sum of (q + k)**-x over k = 0, 1, ...; nan for x < 1, inf at x = 1."""
+    """Hurwitz zeta function, the sum of (q + k)**-x over k = 0, 1, ...; nan for x < 1, inf at x =
+    1.
+    """
     x, q = nary_operands("zeta", x, q)
     return zeta_p.bind1(x, q)
 
@@ -211,6 +215,8 @@ polygamma_p = define_nary(
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
-    """The m-th derivative of digamma at x; nan unless m is a nonnegative integer (of floating dtype)."""
+    """The m-th derivative of digamma at x; nan unless m is a nonnegative integer (of floating
+    dtype).
+    """
     m, x = nary_operands("polygamma", m, x)
     return polygamma_p.bind1(m, x)

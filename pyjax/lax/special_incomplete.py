@@ -1,6 +1,7 @@
 """Incomplete gamma and beta functions, and derivatives with respect to their parameters.
 
-Series and continued fractions run in a while loop over the whole array until every element has converged;
+Series and continued fractions run in a while loop over the whole array until every element has
+converged;
 see Numerical Recipes (3rd edition) 6.2 and 6.4 for the expansions and Lentz's method.
 """
 
@@ -74,7 +75,9 @@ def _series(a: Array, x: Array, active: Array) -> tuple[Array, Array]:
 
 
 def _fraction(a: Array, x: Array, active: Array) -> tuple[Array, Array]:
-    """h and dh/da of Q = x**a e**-x / gamma(a) * h, by Lentz's method carried along with its derivative."""
+    """h and dh/da of Q = x**a e**-x / gamma(a) * h, by Lentz's method carried along with its
+    derivative.
+    """
     one = const(a, 1.0)
 
     def step(n: Array, state: tuple[Array, ...]) -> Any:
@@ -239,7 +242,9 @@ def random_gamma_grad(*args: ArrayLike) -> Array:
 
 
 def _beta_fraction(a: Array, b: Array, x: Array, active: Array) -> Array:
-    """The continued fraction of the incomplete beta function, two steps at a time, by Lentz's method."""
+    """The continued fraction of the incomplete beta function, two steps at a time, by Lentz's
+    method.
+    """
     one = const(a, 1.0)
     sum_ab, a_up, a_down = add(a, b), add(a, one), sub(a, one)
 

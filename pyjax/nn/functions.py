@@ -5,6 +5,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     return _gelu(x, bool(approximate))
 
 
-def _gelu_impl(x: Array, approximate: bool) -> Array:
+@partial(jit, static_argnames="approximate")
+def _gelu(x: Array, approximate: bool) -> Array:
     if approximate:
         root = np.sqrt(2 / np.pi).astype(x.dtype)
         return x * (0.5 * (1.0 + jnp.tanh(root * (x + 0.044715 * (x**3)))))
@@ -202,10 +204,8 @@ def _gelu_impl(x: Array, approximate: bool) -> Array:
     return 0.5 * x * lax.erfc(-x * root_half)
 
 
-_gelu = jit(_gelu_impl, static_argnames="approximate")
-
-
-def _glu_impl(x: Array, axis: int) -> Array:
+@partial(jit, static_argnames="axis")
+def _glu(x: Array, axis: int) -> Array:
     size = x.shape[axis]
     if size % 2:
         raise ValueError(
@@ -213,9 +213,6 @@ def _glu_impl(x: Array, axis: int) -> Array:
         )
     first, second = jnp.split(x, 2, axis)
     return first * sigmoid(second)
-
-
-_glu = jit(_glu_impl, static_argnames="axis")
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:

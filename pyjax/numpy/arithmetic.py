@@ -1,4 +1,4 @@
-"""Arithmetic that is more than one lax op: division, remainders, powers, rounding, floats' parts."""
+"""Arithmetic of several lax ops: division, remainders, powers, rounding, parts of floats."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if dtypes.issubdtype(x.dtype, np.integer):
         quotient, rest = lax.div(x, y), lax.rem(x, y)
         crosses = (lax.sign(rest) * lax.sign(y)) < 0  # the truncated quotient is one too large
-        return select_where(crosses, quotient - _constant(x, 1), quotient)
+        return select_where(crosses, quotient - 1, quotient)
     rest = lax.rem(x, y)
     # x - rest is an exact multiple of y, so the quotient is whole up to rounding.  Where y is
     # zero the rest is nan, and x / y is the answer.
     exact = select_where(y == 0, x, x - rest) / y
     crosses = (rest != 0) & ((rest < 0) != (y < 0))
-    return lax.round(select_where(crosses, exact - _constant(x, 1), exact))
+    return lax.round(select_where(crosses, exact - 1, exact))
 
 
 def remainder(x1: Any, x2: Any, /) -> Any:
@@ -89,7 +89,7 @@ def mod(x1: Any, x2: Any, /) -> Any:
 @partial(jit, inline=True)
 def _remainder(x: Any, y: Any) -> Any:
     if dtypes.issubdtype(x.dtype, np.integer):
-        y = select_where(y == 0, _constant(y, 1), y)
+        y = select_where(y == 0, 1, y)
     rest = lax.rem(x, y)
     if dtypes.issubdtype(x.dtype, np.unsignedinteger):
         return rest
@@ -101,7 +101,7 @@ def fmod(x1: Any, x2: Any, /) -> Any:
     """Remainder of truncated division: has the sign of x1 (C's fmod)."""
     x1, x2 = util.promote_args_numeric("fmod", x1, x2)
     if dtypes.issubdtype(x1.dtype, np.integer):
-        x2 = select_where(x2 == 0, _constant(x2, 1), x2)
+        x2 = select_where(x2 == 0, 1, x2)
     return lax.rem(x1, x2)
 
 
@@ -302,8 +302,8 @@ def sinc(x: Any, /) -> Any:
 @jit
 def _sinc(x: Any) -> Any:
     z = x * _constant(x, np.pi)
-    small = (lax.abs(z) if not is_complex(z) else lax.abs(lax.real(z)) + lax.abs(lax.imag(z)))
-    near_zero = small < 1e-2 if lax.real(z).dtype.itemsize < 8 else small < 1e-3
+    small = lax.abs(z)
+    near_zero = small < (1e-2 if small.dtype.itemsize < 8 else 1e-3)
     safe = select_where(near_zero, _constant(z, 1), z)
     # Taylor series: below the threshold its error is under one unit in the last place.
     w = select_where(near_zero, z, _constant(z, 0))

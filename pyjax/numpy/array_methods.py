@@ -158,7 +158,7 @@ def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
         part = np.zeros((), old).real.dtype
         pairs = lax.concatenate([lax.expand_dims(lax.real(self), (self.ndim,)),
                                  lax.expand_dims(lax.imag(self), (self.ndim,))], self.ndim)
-        flat = lax.reshape(pairs, (*self.shape[:-1], -1 if False else self.shape[-1] * 2)
+        flat = lax.reshape(pairs, (*self.shape[:-1], self.shape[-1] * 2)
                            if self.ndim else (2,))
         return _array_view(flat, new) if new != part else flat
     if dtypes.issubdtype(new, np.complexfloating):
@@ -237,7 +237,9 @@ def _array_compress(
     return searching.compress(condition, self, axis, out=out, size=size, fill_value=fill_value)
 
 
-def _array_dot(self: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def _array_dot(
+    self: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
     """Product with `b` (see `jnp.dot`)."""
     return linear_algebra.dot(self, b, precision=precision,
                               preferred_element_type=preferred_element_type)

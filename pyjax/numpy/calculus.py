@@ -170,7 +170,7 @@ def interp(
     mode_right = right if isinstance(right, str) else None
     for mode in (mode_left, mode_right):
         if mode not in (None, "extrapolate"):
-            raise ValueError(f"interp: left and right may be numbers or 'extrapolate', got {mode!r}")
+            raise ValueError(f"interp: left, right may be numbers or 'extrapolate', got {mode!r}")
     util.check_arraylike("interp", x, xp, fp)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")

@@ -1,4 +1,4 @@
-"""Running sums and products: cumsum, cumprod, their nan versions, cumulative_sum, cumulative_prod."""
+"""Running sums and products: cumsum, cumprod, nan versions, cumulative_sum, cumulative_prod."""
 
 from __future__ import annotations
 

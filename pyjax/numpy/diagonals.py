@@ -1,4 +1,4 @@
-"""Diagonals and triangles: diag, diagonal, trace, tri, tril, triu, vander, kron-free matrix makers."""
+"""Diagonals and triangles: diag, diagflat, diagonal, trace, tri, tril, triu, vander."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions about dtypes: promote_types, result_type, can_cast, issubdtype, isdtype, finfo, iinfo."""
+"""Functions about dtypes: promote_types, result_type, can_cast, issubdtype, isdtype, finfo..."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether `dtype` is of a kind: 'bool', 'integral', 'real floating', 'numeric'...; or a dtype."""
+    """Whether `dtype` is a dtype, or of a kind: 'bool', 'integral', 'real floating'..."""
     return dtypes.isdtype(dtype, kind)

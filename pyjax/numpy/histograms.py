@@ -63,10 +63,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     del weights  # accepted as in NumPy; it does not change the edges
     if isinstance(bins, str):
         raise NotImplementedError("string values for `bins` not implemented; pass a number.")
-    a, bins = _arrays("histogram_bin_edges", a, bins)
+    (a,) = _arrays("histogram_bin_edges", a)
     dtype = dtypes.to_inexact_dtype(a.dtype)
-    if bins.ndim == 1:
-        return util.convert(bins, dtypes.to_inexact_dtype(bins.dtype))
+    if np.ndim(bins) == 1:
+        (edges,) = _arrays("histogram_bin_edges", bins)
+        return util.convert(edges, dtypes.to_inexact_dtype(edges.dtype))
     count = util.static_int(bins, "bins")
     low, high = _limits(a, range, dtype)
     return linspace(low, high, count + 1, dtype=dtype)
@@ -111,14 +112,14 @@ def histogram(
     >>> histogram(np.array([1.0, 2.0, 2.5]), bins=2)[0].tolist()
     [1.0, 2.0]
     """
-    a, bins_array = _arrays("histogram", a, bins)
+    (a,) = _arrays("histogram", a)
     if weights is None:
         weights = lax.full(a.shape, 1, dtypes.to_inexact_dtype(a.dtype))
     else:
         (weights,) = _arrays("histogram", weights)
         if weights.shape != a.shape:
             raise ValueError("weights should have the same shape as a.")
-    edges = histogram_bin_edges(a, bins if bins_array.ndim == 0 else bins_array, range, weights)
+    edges = histogram_bin_edges(a, bins, range, weights)
     counts = _count(_bin_numbers(*util.promote_dtypes(ravel(a), edges)), ravel(weights),
                     edges.shape[0] - 1)
     if density:
@@ -187,13 +188,13 @@ def histogramdd(
             places, invalid = places * size + number, invalid | outside
     shape = tuple(e.shape[0] - 1 for e in edges)
     places = select_where(invalid, total, places)
-    kind = dtypes.to_inexact_dtype(points.dtype)
-    weights = lax.full((n,), 1, kind) if weights is None else weights
+    if weights is None:
+        weights = lax.full((n,), 1, dtypes.canonicalize_dtype(np.int64))
     counts = lax.reshape(_count(places, weights, total), shape)
     if density:
         counts = counts / reductions.sum(counts)
         for i, axis_edges in enumerate(edges):
-            width = lax.reshape(diff(axis_edges), (1,) * i + (-1 if False else shape[i],)
+            width = lax.reshape(diff(axis_edges), (1,) * i + (shape[i],)
                                 + (1,) * (d - 1 - i))
             counts = counts / width
     return counts, edges

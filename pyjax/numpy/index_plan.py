@@ -11,7 +11,8 @@ static slices are clipped to the array, and integers out of bounds do not raise 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,14 @@ class IndexPlan:
     elements: tuple[Any, ...]
     array_shape: tuple[int, ...] | None
     array_axis: int
+    hash_value: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        key = (self.operand_shape, self.elements, self.array_shape, self.array_axis)
+        object.__setattr__(self, "hash_value", hash(key))
+
+    def __hash__(self) -> int:
+        return self.hash_value  # plans are static arguments: hashed on every call
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -241,6 +250,47 @@ def analyse(
 
     Static integers and NumPy arrays stay NumPy values.
     """
+    key = static_key(index)
+    if key is not None:
+        return _analyse_static(tuple(shape), key, wrap_negative_indices)
+    return _analyse(shape, index, wrap_negative_indices)
+
+
+def static_key(index: Any) -> tuple[Any, ...] | None:
+    """A hashable form of an index of ints, static slices, None and Ellipsis; else None."""
+    out = []
+    for entry in index if type(index) is tuple else (index,):
+        kind = type(entry)
+        if kind is int or entry is None or entry is Ellipsis:
+            out.append(entry)
+        elif kind is slice:
+            parts = (entry.start, entry.stop, entry.step)
+            if not all(p is None or type(p) is int for p in parts):
+                return None
+            out.append(parts)
+        else:
+            return None
+    return tuple(out)
+
+
+@lru_cache(maxsize=4096)
+def _analyse_static(
+    shape: tuple[int, ...], key: tuple[Any, ...], wrap_negative_indices: bool
+) -> tuple[IndexPlan, tuple[Any, ...]]:
+    index = tuple(slice(*e) if type(e) is tuple else e for e in key)
+    return _analyse(shape, index, wrap_negative_indices)
+
+
+def _static_index(entry: int, size: int, wrap: bool) -> np.ndarray:
+    """A static integer as a 0-d NumPy array; what does not fit stays out of bounds."""
+    if wrap and entry < 0:
+        entry += size
+    return np.array(min(max(entry, -(2**31)), 2**31 - 1), index_dtype((size,)))
+
+
+def _analyse(
+    shape: tuple[int, ...], index: Any, wrap_negative_indices: bool
+) -> tuple[IndexPlan, tuple[Any, ...]]:
     if isinstance(index, list):
         _reject(index)
     entries = _expand(shape, [_classify(e) for e in as_tuple(index)])
@@ -266,9 +316,11 @@ def analyse(
             size = shape[source]
             operand_shape.append(size)
             source += 1
-            value = np.asarray(entry) if isinstance(entry, int) else entry
-            value = as_index_array(value, shape)
-            value = wrap_negative(value, size) if wrap_negative_indices else value
+            if isinstance(entry, int):
+                value = _static_index(entry, size, wrap_negative_indices)
+            else:
+                value = as_index_array(entry, shape)
+                value = wrap_negative(value, size) if wrap_negative_indices else value
         has_array = has_array or value.ndim > 0
         elements.append(Indexed(dim, len(arrays)))
         arrays.append(value)

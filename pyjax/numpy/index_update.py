@@ -1,4 +1,4 @@
-"""Functional updates: x.at[index].set(v), .add, .multiply, .divide, .power, .min, .max, .apply, .get.
+"""Functional updates: x.at[index].set(v), .add, .multiply, .divide, .power, .min, .apply, .get...
 
 An update returns a new array; inside jit the compiler updates in place when the old one is dead.
 Integer indices out of bounds are dropped unless `mode` says otherwise.

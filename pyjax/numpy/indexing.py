@@ -6,7 +6,8 @@ clamped (mode None, 'promise_in_bounds', 'clip'), filled ('fill', 'drop') or wra
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,19 +23,57 @@ from pyjax.numpy.index_plan import (
     NewAxis,
     Strided,
     Window,
+    _analyse_static,
     analyse,
     layout,
+    static_key,
 )
 from pyjax.numpy.indexing_basic import parse_mode
 
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]` for an Array or Tracer."""
-    if type(index) is int and type(x) is Array and not trace_state.tracing:
-        shape = x.aval.shape
-        if shape and shape[0]:
-            return _row(x, _clamped(index, shape[0]))
+    if type(x) is Array and not trace_state.tracing:
+        if type(index) is int:
+            shape = x.aval.shape
+            if shape and shape[0]:
+                return _row(x, _clamped(index, shape[0]))
+        key = static_key(index)
+        if key is not None:
+            return _read_eager(x, key)
     return read(x, index)
+
+
+def _read_eager(x: Array, key: tuple[Any, ...]) -> Array:
+    recipe = _window_recipe(x.aval.shape, key)
+    if recipe is None:
+        plan, arrays = _analyse_static(x.aval.shape, key, True)
+        return _read_static(x, plan, arrays)
+    starts, window = recipe
+    return window(x, starts) if window is not None else x
+
+
+@lru_cache(maxsize=4096)
+def _window_recipe(
+    shape: tuple[int, ...], key: tuple[Any, ...]
+) -> tuple[np.ndarray, Callable[..., Any] | None] | None:
+    """Starts and the compiled window function of a static index, or None for other forms."""
+    plan, arrays = _analyse_static(shape, key, True)
+    starts, sizes, squeezed = [], [], []
+    for e in plan.elements:
+        if isinstance(e, Window) and not e.reverse:
+            starts.append(e.start)
+            sizes.append(e.size)
+        elif isinstance(e, Indexed) and plan.operand_shape[e.dim]:
+            i = int(arrays[e.position])
+            starts.append(min(max(i, 0), plan.operand_shape[e.dim] - 1))
+            sizes.append(1)
+            squeezed.append(e.dim)
+        else:
+            return None
+    if not squeezed and tuple(sizes) == shape:
+        return np.asarray(starts, np.int32), None
+    return np.asarray(starts, np.int32), _window(tuple(sizes), tuple(squeezed))
 
 
 def _clamped(i: int, size: int) -> np.int32:
@@ -131,10 +170,6 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
             squeezed.append(e.dim)
         whole = whole and strides[-1] == 1 and starts[-1] == 0 and limits[-1] == size
     new_axes = _new_axes(plan)
-    eager = type(x) is Array and not trace_state.tracing
-    if eager and not whole and not reversed_axes and not new_axes and max(strides) == 1:
-        sizes = tuple(b - a for a, b in zip(starts, limits, strict=True))
-        return _window(x, np.asarray(starts, np.int32), sizes, tuple(squeezed))
     if not whole:
         steps = None if all(s == 1 for s in strides) else strides
         x = lax.slice(x, starts, limits, steps)
@@ -145,13 +180,21 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
     return lax.expand_dims(x, new_axes) if new_axes else x
 
 
-@partial(jit, static_argnames=("sizes", "squeezed"))
-def _window(x: Any, starts: Any, sizes: tuple[int, ...], squeezed: tuple[int, ...]) -> Any:
-    # Starts are operands, so that sliding a window over an array does not compile again.
-    places = [lax.squeeze(lax.slice_in_dim(starts, i, i + 1), (0,)) for i in range(x.ndim)]
-    return lax.squeeze(
-        lax.dynamic_slice(x, places, sizes, allow_negative_indices=False), squeezed
-    )
+@lru_cache(maxsize=4096)
+def _window(sizes: tuple[int, ...], squeezed: tuple[int, ...]) -> Callable[..., Any]:
+    """A compiled function that cuts windows of `sizes` and drops the axes `squeezed`.
+
+    Starts are operands, so that sliding a window over an array does not compile again.
+    """
+
+    @jit
+    def window(x: Any, starts: Any) -> Any:
+        places = [lax.squeeze(lax.slice_in_dim(starts, i, i + 1), (0,)) for i in range(x.ndim)]
+        return lax.squeeze(
+            lax.dynamic_slice(x, places, sizes, allow_negative_indices=False), squeezed
+        )
+
+    return window
 
 
 def _new_axes(plan: IndexPlan) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ def as_index_array(index: Any, shape: tuple[int, ...]) -> Any:
     target = index_dtype(shape)
     if isinstance(index, np.ndarray):
         limits = np.iinfo(target)
-        return np.clip(index, limits.min, limits.max).astype(target)
+        return np.asarray(np.clip(index, limits.min, limits.max)).astype(target)
     if index.dtype == target:
         return index
     if np.dtype(index.dtype).itemsize > target.itemsize or index.dtype == np.dtype(np.uint32):
@@ -42,7 +42,7 @@ def as_index_array(index: Any, shape: tuple[int, ...]) -> Any:
 def wrap_negative(index: Any, size: int) -> Any:
     """Count negative indices from the end."""
     if isinstance(index, np.ndarray):
-        return np.where(index < 0, index + np.asarray(size, index.dtype), index)
+        return np.asarray(np.where(index < 0, index + np.asarray(size, index.dtype), index))
     if dtypes.issubdtype(index.dtype, np.unsignedinteger):
         return index
     below = lax.lt(index, np.zeros((), index.dtype))

@@ -1,4 +1,4 @@
-"""Files and printing: save, savez, load, array_repr, array_str, print options.  NumPy does the work."""
+"""Files and printing, done by NumPy: save, savez, load, array_repr, array_str, print options."""
 
 from __future__ import annotations
 

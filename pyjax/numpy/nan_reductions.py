@@ -14,7 +14,8 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
 
 __all__ = [
-    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar",
+    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar",
 ]
 
 

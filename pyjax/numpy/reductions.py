@@ -44,7 +44,7 @@ def _lowest(dtype: Any) -> Any:
     if dtypes.issubdtype(dtype, np.complexfloating):
         return np.asarray(complex(-np.inf, -np.inf)).astype(dtype)
     if dtypes.issubdtype(dtype, np.floating):
-        return -np.inf if dtypes.finfo(dtype).max < np.inf and _has_inf(dtype) else dtypes.finfo(dtype).min
+        return -np.inf if _has_inf(dtype) else dtypes.finfo(dtype).min
     return False if dtype == np.bool_ else dtypes.iinfo(dtype).min
 
 
@@ -307,7 +307,8 @@ def var(
         correction = ddof
     elif not (isinstance(ddof, int) and ddof == 0):
         raise ValueError("ddof and correction can't be provided simultaneously.")
-    return _var(util.as_array(a), _static_axes(axis), dtype, correction, bool(keepdims), where, mean)
+    axes = _static_axes(axis)
+    return _var(util.as_array(a), axes, dtype, correction, bool(keepdims), where, mean)
 
 
 @partial(jit, static_argnames=("axis", "dtype", "keepdims"))
@@ -320,9 +321,10 @@ def _var(
     if center is None:
         center = _mean(a, axes, compute, True, where)
     centered = lax.sub(*util.promote_args("var", a, util.convert(center, compute)))
-    centered = lax.real(lax.mul(centered, lax.conj(centered))) if is_complex(a) else lax.square(
-        centered
-    )
+    if is_complex(a):
+        centered = lax.real(lax.mul(centered, lax.conj(centered)))
+    else:
+        centered = lax.square(centered)
     real = centered.dtype
     count = util.convert(element_count(a, axes, where), real)
     divisor = lax.sub(*util.promote_args("var", count, util.convert(correction, real)))

@@ -290,6 +290,5 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return lax.full(x.shape, 0, np.dtype(np.int32))
     side = "right" if not right else "left"
     rising = searchsorted(bins, x, side, method=method)
-    falling = bins.shape[0] - searchsorted(lax.rev(bins, (0,)), x, "left" if not right else "right",
-                                           method=method)
+    falling = bins.shape[0] - searchsorted(lax.rev(bins, (0,)), x, side, method=method)
     return select_where(bins[-1] >= bins[0], rising, falling)

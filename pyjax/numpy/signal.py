@@ -5,13 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pyjax import lax
 from pyjax.api.jit import jit
-from pyjax.core import dtypes
 from pyjax.numpy import util
-from pyjax.numpy.ufuncs import is_complex, is_inexact
+from pyjax.numpy.ufuncs import is_complex
 
 __all__ = ["convolve", "correlate"]
 
@@ -48,7 +45,7 @@ def correlate(
 
 def _operands(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     util.check_arraylike(name, a, v)
-    a, v = (util.as_array(x) for x in util.promote_dtypes(a, v))
+    a, v = util.promote_dtypes_inexact(util.as_array(a), util.as_array(v))
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"{name}() only support 1-dimensional inputs, got {a.shape}, {v.shape}.")
     if not a.size or not v.size:
@@ -60,20 +57,11 @@ def _operands(name: str, a: Any, v: Any) -> tuple[Any, Any]:
 def _convolve(a: Any, v: Any, mode: str, precision: Any, preferred: Any) -> Any:
     if mode not in ("full", "same", "valid"):
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
-    result = a.dtype
-    if not is_inexact(a):
-        if preferred is None:
-            a, v = (util.convert(x, dtypes.to_inexact_dtype(result)) for x in (a, v))
-        else:
-            a, v = util.convert(a, preferred), util.convert(v, preferred)
     if a.shape[0] < v.shape[0]:
         a, v = v, a
     n = v.shape[0]
     padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
-    out = lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         a[None, None, :], lax.rev(v, (0,))[None, None, :], (1,), [padding], precision=precision,
         preferred_element_type=preferred,
     )[0, 0]
-    if preferred is None and not dtypes.issubdtype(result, np.inexact):
-        out = lax.round(out)
-    return util.convert(out, result if preferred is None else preferred)

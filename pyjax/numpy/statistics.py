@@ -1,4 +1,4 @@
-"""Order statistics and second moments: median, quantile, percentile (and nan versions), cov, corrcoef."""
+"""Order statistics and second moments: median, quantile, percentile, cov, corrcoef."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def _quantile(
     limit = lax.broadcast_in_dim(top, place.shape, tuple(range(q.ndim, place.ndim)))
     zero = lax.full_like(place, 0)
     low, high = lax.clamp(zero, low, limit), lax.clamp(zero, high, limit)
-    if method == "nearest":
-        low = lax.clamp(zero, lax.round(place, lax.RoundingMethod.TO_NEAREST_EVEN), limit)
+    if method == "nearest":  # halfway goes to the lower one
+        low = select_where(weight > 0.5, high, low)
     if squash_nans:
         low_value, high_value = _pick(ordered, low, q.ndim), _pick(ordered, high, q.ndim)
     else:

@@ -280,8 +280,8 @@ def square(x: Any, /) -> Any:
     >>> square(-3).item()
     9
     """
-    x = util.ensure_arraylike("square", x)
-    return x if x.dtype == np.bool_ else lax.square(x)
+    (x,) = util.promote_args_numeric("square", x)
+    return lax.square(x)
 
 
 def reciprocal(x: Any, /) -> Any:

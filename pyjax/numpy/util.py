@@ -7,6 +7,7 @@ promotion lattice of `core.dtypes`.  Layer: numpy (compositions of lax, no primi
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import warnings
@@ -268,8 +269,44 @@ def _same_aval(args: tuple[Any, ...]) -> bool:
     return True
 
 
+_WEAKER_KINDS = {float: "fcV", int: "iufcV"}
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _cached_literal(x: Any, dtype: np.dtype) -> Any:
+    return scalar_literal(x, dtype)
+
+
+def _with_literal(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """An array and a Python number that takes the array's dtype: the commonest pair of operands."""
+    x, y = args
+    if type(y) in _WEAKER_KINDS:
+        array, number = x, y
+    elif type(x) in _WEAKER_KINDS:
+        array, number = y, x
+    else:
+        return None
+    if not (type(array) is Array or isinstance(array, Tracer)):
+        return None
+    aval = array.aval
+    dtype = aval.dtype
+    if aval.weak_type or not isinstance(dtype, np.dtype):
+        return None
+    if dtype.kind not in _WEAKER_KINDS[type(number)]:
+        return None
+    if dtype.kind == "V" and not dtypes.issubdtype(dtype, np.floating):
+        return None
+    # 0.0 and -0.0 are equal keys: they bypass the cache.
+    literal = scalar_literal(number, dtype) if number == 0 else _cached_literal(number, dtype)
+    return (x, literal) if array is x else (literal, y)
+
+
 def promote_args(name: str, *args: Any) -> tuple[Any, ...]:
     """Arguments at their common dtype and rank, ready for an n-ary lax function."""
+    if len(args) == 2:
+        pair = _with_literal(args)
+        if pair is not None:
+            return pair
     if _same_aval(args):
         return args
     check_arraylike(name, *args)
@@ -278,6 +315,10 @@ def promote_args(name: str, *args: Any) -> tuple[Any, ...]:
 
 def promote_args_numeric(name: str, *args: Any) -> tuple[Any, ...]:
     """`promote_args`, and booleans become integers."""
+    if len(args) == 2:
+        pair = _with_literal(args)
+        if pair is not None:
+            return pair
     if _same_aval(args) and args[0].dtype != np.bool_:
         return args
     check_arraylike(name, *args)
@@ -286,6 +327,10 @@ def promote_args_numeric(name: str, *args: Any) -> tuple[Any, ...]:
 
 def promote_args_inexact(name: str, *args: Any) -> tuple[Any, ...]:
     """`promote_args`, and integers and booleans become floating point."""
+    if len(args) == 2:
+        pair = _with_literal(args)
+        if pair is not None and dtypes.issubdtype(pair[0].dtype, np.inexact):
+            return pair
     if _same_aval(args) and dtypes.issubdtype(args[0].dtype, np.inexact):
         return args
     check_arraylike(name, *args)
@@ -379,5 +424,5 @@ def concrete_or_none(x: Any) -> np.ndarray | None:
 
 
 def concretization_error(x: Any, explanation: str) -> Exception:
-    """The error for a value that must be known while tracing; `explanation` says why, and what to do."""
+    """The error for a value that must be concrete; `explanation` says why, and what to do."""
     return ConcretizationTypeError(x, explanation)

@@ -1,4 +1,4 @@
-"""vectorize: broadcast a function of scalars or small arrays over leading axes, and apply_* functions."""
+"""vectorize (functions of scalars or small arrays over leading axes) and the apply_* functions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _core_sizes(
         for name, size in zip(dims, shape[cut:], strict=True):
             if sizes.setdefault(name, size) != size:
                 raise ValueError(
-                    f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]} {where}"
+                    f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]} "
+                    f"{where}"
                 )
         leading.append(shape[:cut])
     return util.broadcast_shapes("vectorize", leading or [()]), sizes
@@ -76,7 +77,9 @@ def _checked(
                     )
             return out
         if len(outputs) != 1 and not isinstance(out, tuple):
-            raise TypeError(f"output must be a tuple when multiple outputs are expected, got: {out}")
+            raise TypeError(
+                f"output must be a tuple when multiple outputs are expected, got: {out}"
+            )
         if len(items) != len(outputs):
             raise TypeError(
                 f"wrong number of output arguments: expected {len(outputs)}, got {len(items)}"
@@ -202,7 +205,7 @@ def apply_along_axis(
 
     # The axes before come first in the result, and its own axes replace `axis`.
     for _ in range(arr.ndim - 1 - axis):
-        call = vmap(call, in_axes=1, out_axes=-1)
+        call = vmap(call, in_axes=-1, out_axes=-1)
     for _ in range(axis):
         call = vmap(call)
     return call(arr)

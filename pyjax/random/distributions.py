@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
     scalar, target, kind, _ = _prepared("laplace", key, as_shape("laplace", shape), dtype)
     low = np.nextafter(np.array(-1.0, kind), np.array(0.0, kind), dtype=kind)
     u = uniform(scalar, target, kind, minval=low, maxval=1.0)
-    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u)))) * np.array(-1, kind)
+    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
 def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -209,7 +210,8 @@ def _gamma_one(key: Array, alpha: Array, log_space: bool) -> Array:
     return d * v * lax.exp(log_boost)
 
 
-def _gamma_impl(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Array:
+@partial(jit, static_argnames=("shape", "log_space"))
+def _gamma(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Array:
     count = math.prod(shape)
     keys = split(key, max(count, 1))[:count]
     flat = jnp.broadcast_to(alpha, shape).reshape(count)
@@ -223,9 +225,6 @@ def _gamma_impl(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Arra
         slope = slope / value
     zero = flat - lax.stop_gradient(flat)
     return (samples + slope * zero).reshape(shape)
-
-
-_gamma = jit(_gamma_impl, static_argnames=("shape", "log_space"))
 
 
 def gamma(
@@ -303,9 +302,9 @@ def f(
 ) -> Array:
     """Snedecor's F: ratio of two scaled chi-squared variates."""
     scalar, target, kind, (dfnum, dfden) = _prepared("f", key, shape, dtype, dfnum, dfden)
-    first, second = split(scalar)
-    upper = chisquare(first, dfnum, target, kind) / dfnum
-    return upper / (chisquare(second, dfden, target, kind) / dfden)
+    denominator_key, numerator_key = split(scalar)
+    upper = chisquare(numerator_key, dfnum, target, kind) / dfnum
+    return upper / (chisquare(denominator_key, dfden, target, kind) / dfden)
 
 
 def t(
@@ -465,13 +464,11 @@ def poisson(
     return _poisson(scalar_key("poisson", key), rate).astype(kind)
 
 
-def _poisson_impl(key: Array, rate: Array) -> Array:
+@jit
+def _poisson(key: Array, rate: Array) -> Array:
     keys = split(key, max(rate.size, 1))[: rate.size]
     drawn = vmap(lambda k, r: _poisson_one(k, r, np.iinfo(np.int32).max))(keys, rate.reshape(-1))
     return drawn.reshape(rate.shape)
-
-
-_poisson = jit(_poisson_impl)
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Array:

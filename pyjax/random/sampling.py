@@ -5,6 +5,7 @@ way.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,28 +84,25 @@ def uniform(
     return _uniform(scalar_key("uniform", key), as_shape("uniform", shape), kind, minval, maxval)
 
 
-def _uniform_impl(key: Array, shape: Shape, dtype: np.dtype, minval: Any, maxval: Any) -> Array:
+@partial(jit, static_argnames=("shape", "dtype"))
+def _uniform(key: Array, shape: Shape, dtype: np.dtype, minval: Any, maxval: Any) -> Array:
     low = lax.convert_element_type(minval, dtype)
     high = lax.convert_element_type(maxval, dtype)
     low, high = (
         jnp.broadcast_to(v, (1,) * (len(shape) - jnp.ndim(v)) + jnp.shape(v)) for v in (low, high)
     )
     info = dtypes.finfo(dtype)
-    width = max(8, info.bits)
-    # The mantissa filled with random bits under the exponent of 1 gives [1, 2).
-    bits = random_bits(key, width, shape)
+    # The mantissa filled with random bits under the exponent of 1 gives [1, 2). Types with a short
+    # mantissa draw 8 bits.
+    width = 8 if info.nmant < 8 else info.bits
     unsigned = np.dtype(f"uint{info.bits}")
-    if width != info.bits:
-        bits = bits.astype(unsigned)
-    drop = np.array(info.bits - info.nmant, unsigned)
+    bits = random_bits(key, width, shape)
+    bits = lax.shift_right_logical(bits, np.array(width - info.nmant, bits.dtype))
     one = np.array(1.0, dtype).view(unsigned)
-    filled = lax.bitwise_or(lax.shift_right_logical(bits, drop), one)
+    filled = lax.bitwise_or(lax.convert_element_type(bits, unsigned), one)
     floats = lax.bitcast_convert_type(filled, dtype) - np.array(1.0, dtype)
     # Rounding may fall below minval: the maximum restores the promise.
     return lax.max(jnp.broadcast_to(low, shape), floats * (high - low) + low)
-
-
-_uniform = jit(_uniform_impl, static_argnames=("shape", "dtype"))
 
 
 def randint(
@@ -134,7 +132,8 @@ def randint(
     return _randint(scalar_key("randint", key), as_shape("randint", shape), minval, maxval, kind)
 
 
-def _randint_impl(key: Array, shape: Shape, minval: Any, maxval: Any, dtype: np.dtype) -> Array:
+@partial(jit, static_argnames=("shape", "dtype"))
+def _randint(key: Array, shape: Shape, minval: Any, maxval: Any, dtype: np.dtype) -> Array:
     info = dtypes.iinfo(dtype)
     lowest, highest = int(info.min), int(info.max)
     limit = _convert_clipped(highest, minval, maxval)
@@ -176,9 +175,6 @@ def _clip_convert(value: Any, lowest: int, highest: int, dtype: np.dtype) -> Arr
     return lax.convert_element_type(value, dtype)
 
 
-_randint = jit(_randint_impl, static_argnames=("shape", "dtype"))
-
-
 def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard normal values; complex ones have variance 1/2 in each part."""
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
@@ -187,7 +183,8 @@ def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any 
     return _normal(scalar_key("normal", key), as_shape("normal", shape), kind)
 
 
-def _normal_impl(key: Array, shape: Shape, dtype: np.dtype) -> Array:
+@partial(jit, static_argnames=("shape", "dtype"))
+def _normal(key: Array, shape: Shape, dtype: np.dtype) -> Array:
     if dtypes.issubdtype(dtype, np.complexfloating):
         key_real, key_imag = split(key)
         real = dtypes.finfo(dtype).dtype
@@ -201,9 +198,6 @@ def _normal_real(key: Array, shape: Shape, dtype: np.dtype) -> Array:
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)
     u = uniform(key, shape, dtype, low, np.array(1.0, dtype))
     return np.array(math.sqrt(2), dtype) * lax.erf_inv(u)
-
-
-_normal = jit(_normal_impl, static_argnames=("shape", "dtype"))
 
 
 def bernoulli(
@@ -230,7 +224,8 @@ def bernoulli(
     return _bernoulli(scalar_key("bernoulli", key), probability, target, mode)
 
 
-def _bernoulli_impl(key: Array, p: Array, shape: Shape, mode: str) -> Array:
+@partial(jit, static_argnames=("shape", "mode"))
+def _bernoulli(key: Array, p: Array, shape: Shape, mode: str) -> Array:
     if mode == "high":
         # P(u1 < p) with 46 bits: the second value decides within the first one's granule.
         bound = dtypes.finfo(lax.dtype(p)).eps
@@ -239,9 +234,6 @@ def _bernoulli_impl(key: Array, p: Array, shape: Shape, mode: str) -> Array:
         fine = uniform(second, shape, lax.dtype(p), maxval=bound)
         return coarse + fine < p
     return uniform(key, shape, lax.dtype(p)) < p
-
-
-_bernoulli = jit(_bernoulli_impl, static_argnames=("shape", "mode"))
 
 
 def exponential(
@@ -276,7 +268,8 @@ def gumbel(
     return _gumbel(scalar_key("gumbel", key), as_shape("gumbel", shape), kind, mode or "low")
 
 
-def _gumbel_impl(key: Array, shape: Shape, dtype: np.dtype, mode: str) -> Array:
+@partial(jit, static_argnames=("shape", "dtype", "mode"))
+def _gumbel(key: Array, shape: Shape, dtype: np.dtype, mode: str) -> Array:
     tiny = dtypes.finfo(dtype).tiny
     if mode == "high":
         first, second = split(key)
@@ -284,9 +277,6 @@ def _gumbel_impl(key: Array, shape: Shape, dtype: np.dtype, mode: str) -> Array:
         low = uniform(second, shape, dtype, maxval=dtypes.finfo(dtype).eps)
         return -jnp.log(-jnp.log1p(-jnp.minimum(high + low - tiny, 1 - tiny)))
     return -jnp.log(-jnp.log(uniform(key, shape, dtype, minval=tiny, maxval=1.0)))
-
-
-_gumbel = jit(_gumbel_impl, static_argnames=("shape", "dtype", "mode"))
 
 
 def truncated_normal(
@@ -304,9 +294,8 @@ def truncated_normal(
     return _truncated_normal(scalar_key("truncated_normal", key), lower, upper, target, kind)
 
 
-def _truncated_normal_impl(
-    key: Array, lower: Any, upper: Any, shape: Shape, dtype: np.dtype
-) -> Array:
+@partial(jit, static_argnames=("shape", "dtype"))
+def _truncated_normal(key: Array, lower: Any, upper: Any, shape: Shape, dtype: np.dtype) -> Array:
     root2 = np.array(math.sqrt(2), dtype)
     lower = lax.convert_element_type(lower, dtype)
     upper = lax.convert_element_type(upper, dtype)
@@ -318,9 +307,6 @@ def _truncated_normal_impl(
         lax.nextafter(lax.stop_gradient(lower), np.array(np.inf, dtype)),
         lax.nextafter(lax.stop_gradient(upper), np.array(-np.inf, dtype)),
     )
-
-
-_truncated_normal = jit(_truncated_normal_impl, static_argnames=("shape", "dtype"))
 
 
 def categorical(
@@ -392,16 +378,14 @@ def permutation(
     return jnp.take(x, order, axis, unique_indices=True)
 
 
-def _shuffle_impl(key: Array, x: Array, axis: int) -> Array:
+@partial(jit, static_argnames="axis")
+def _shuffle(key: Array, x: Array, axis: int) -> Array:
     # Sorting by random keys; repeated so that ties of 32-bit keys leave no visible bias.
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         key, subkey = split(key)
         _, x = lax.sort_key_val(random_bits(subkey, 32, x.shape), x, axis)
     return x
-
-
-_shuffle = jit(_shuffle_impl, static_argnames="axis")
 
 
 def choice(

@@ -1,6 +1,7 @@
 """The acceptance matrix: functions × nestings of jit, grad and vmap in every order.
 
-The oracle is NumPy: values from the same function written in NumPy, gradients from central differences
+The oracle is NumPy: values from the same function written in NumPy, gradients from central
+  differences
 of it in float64. One row per function; every composition is checked on every row.
 """
 
@@ -97,7 +98,9 @@ ROWS = [
     Row("tanh", jnp.tanh, np.tanh),
     Row("exp", jnp.exp, np.exp),
     Row("log", lambda x: jnp.log(1.0 + x * x), lambda x: np.log(1 + x * x)),
-    Row("log1p_expm1", lambda x: jnp.log1p(jnp.expm1(x) ** 2), lambda x: np.log1p(np.expm1(x) ** 2)),
+    Row(
+        "log1p_expm1", lambda x: jnp.log1p(jnp.expm1(x) ** 2), lambda x: np.log1p(np.expm1(x) ** 2)
+    ),
     Row("sqrt", lambda x: jnp.sqrt(1.0 + x * x), lambda x: np.sqrt(1 + x * x)),
     Row("arctan", lambda x: jnp.arctan(2.0 * x), lambda x: np.arctan(2 * x)),
     Row("arctan2", lambda x: jnp.arctan2(x, 2.0 + x * x), lambda x: np.arctan2(x, 2 + x * x)),
@@ -105,7 +108,9 @@ ROWS = [
     Row("logistic", lax.logistic, _sigmoid),
     Row("abs", jnp.abs, np.abs),
     Row("maximum", lambda x: jnp.maximum(x, 0.3 * x[::-1]), lambda x: np.maximum(x, 0.3 * x[::-1])),
-    Row("where", lambda x: jnp.where(x > 0, x * x, 3.0 * x), lambda x: np.where(x > 0, x * x, 3 * x)),
+    Row(
+        "where", lambda x: jnp.where(x > 0, x * x, 3.0 * x), lambda x: np.where(x > 0, x * x, 3 * x)
+    ),
     Row("clip", lambda x: jnp.clip(x, -0.5, 0.5) * x, lambda x: np.clip(x, -0.5, 0.5) * x),
     Row("sum", lambda x: x.sum(axis=0), lambda x: x.sum(axis=0)),
     Row("mean_var", lambda x: x.mean(1) + x.var(1), lambda x: x.mean(1) + x.var(1)),
@@ -118,25 +123,52 @@ ROWS = [
     Row("einsum", lambda x: jnp.einsum("ij,jk,lk->il", x, M, x), lambda x: x @ M @ x.T),
     Row("mlp", lambda x: jnp.tanh(x @ M) @ W, lambda x: np.tanh(x @ M) @ W),
     Row("transpose", lambda x: x.T * jnp.arange(1.0, 3.0), lambda x: x.T * np.arange(1.0, 3.0)),
-    Row("reshape", lambda x: (x.reshape(3, 2) ** 2).ravel(), lambda x: (x.reshape(3, 2) ** 2).ravel()),
+    Row(
+        "reshape",
+        lambda x: (x.reshape(3, 2) ** 2).ravel(),
+        lambda x: (x.reshape(3, 2) ** 2).ravel(),
+    ),
     Row("broadcast", lambda x: x[:, None] * x[None], lambda x: x[:, None] * x[None]),
-    Row("concatenate", lambda x: jnp.concatenate([x, x * x], 1), lambda x: np.concatenate([x, x * x], 1)),
-    Row("pad", lambda x: jnp.pad(x, ((1, 0), (0, 2))) * 2.0, lambda x: np.pad(x, ((1, 0), (0, 2))) * 2),
+    Row(
+        "concatenate",
+        lambda x: jnp.concatenate([x, x * x], 1),
+        lambda x: np.concatenate([x, x * x], 1),
+    ),
+    Row(
+        "pad",
+        lambda x: jnp.pad(x, ((1, 0), (0, 2))) * 2.0,
+        lambda x: np.pad(x, ((1, 0), (0, 2))) * 2,
+    ),
     Row("slice", lambda x: x[:, 1:] * x[:, :-1], lambda x: x[:, 1:] * x[:, :-1]),
     Row("reverse", lambda x: x[::-1, ::-1] * x, lambda x: x[::-1, ::-1] * x),
     Row("gather", lambda x: x[:, jnp.array([2, 0, 2])], lambda x: x[:, [2, 0, 2]]),
     Row("take_row", lambda x: x[1] * x[0], lambda x: x[1] * x[0]),
     Row("at_set", lambda x: x.at[0].set(x[1] ** 2), lambda x: np.stack([x[1] ** 2, x[1]])),
     Row("at_add", lambda x: x.at[:, 1].add(x[:, 0]), lambda x: x + np.outer(x[:, 0], [0, 1, 0])),
-    Row("sort", lambda x: jnp.sort(x, axis=1) * jnp.arange(3.0), lambda x: np.sort(x, axis=1) * np.arange(3.0)),
+    Row(
+        "sort",
+        lambda x: jnp.sort(x, axis=1) * jnp.arange(3.0),
+        lambda x: np.sort(x, axis=1) * np.arange(3.0),
+    ),
     Row("softmax", lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), _softmax_np),
     Row("roll", lambda x: jnp.roll(x, 1, axis=1) * x, lambda x: np.roll(x, 1, axis=1) * x),
-    Row("stack", lambda x: jnp.stack([x[0], x[1], x[0] * x[1]]), lambda x: np.stack([x[0], x[1], x[0] * x[1]])),
-    Row("cond", lambda x: lax.cond(x[0, 0] > 0, lambda y: y * y, lambda y: 3.0 * y, x),
-        lambda x: x * x if x[0, 0] > 0 else 3 * x),
+    Row(
+        "stack",
+        lambda x: jnp.stack([x[0], x[1], x[0] * x[1]]),
+        lambda x: np.stack([x[0], x[1], x[0] * x[1]]),
+    ),
+    Row(
+        "cond",
+        lambda x: lax.cond(x[0, 0] > 0, lambda y: y * y, lambda y: 3.0 * y, x),
+        lambda x: x * x if x[0, 0] > 0 else 3 * x,
+    ),
     Row("scan", _scan_product, _scan_product_np),
     Row("fori_loop", _fori, _fori_np),
-    Row("nested_jit", lambda x: jit(jnp.sin)(x) * jit(lambda y: y * y)(x), lambda x: np.sin(x) * x * x),
+    Row(
+        "nested_jit",
+        lambda x: jit(jnp.sin)(x) * jit(lambda y: y * y)(x),
+        lambda x: np.sin(x) * x * x,
+    ),
     Row("checkpoint", checkpoint(lambda x: jnp.sin(jnp.sin(x))), lambda x: np.sin(np.sin(x))),
     Row("custom_jvp", _cube, lambda x: x**3),
     Row("custom_vjp", _sin2, lambda x: np.sin(x) ** 2),
@@ -154,7 +186,9 @@ def weights(shape: tuple[int, ...]) -> np.ndarray:
     return np.cos(1.0 + 2.0 * np.arange(np.prod(shape, dtype=int))).reshape(shape)
 
 
-def numeric_gradient(f: Callable[[np.ndarray], float], x: np.ndarray, h: float = 1e-6) -> np.ndarray:
+def numeric_gradient(
+    f: Callable[[np.ndarray], float], x: np.ndarray, h: float = 1e-6
+) -> np.ndarray:
     gradient = np.zeros_like(x)
     for index in np.ndindex(x.shape):
         step = np.zeros_like(x)
@@ -168,7 +202,9 @@ def loss_of(row: Row) -> Callable[[Any], Any]:
 
 
 def numeric_loss_gradient(row: Row, x: np.ndarray) -> np.ndarray:
-    return numeric_gradient(lambda y: float(np.sum(row.oracle(y) * weights(row.oracle(X).shape))), x)
+    return numeric_gradient(
+        lambda y: float(np.sum(row.oracle(y) * weights(row.oracle(X).shape))), x
+    )
 
 
 def total_vmap_loss(row: Row) -> Callable[[Any], Any]:
@@ -247,7 +283,9 @@ def test_second_order(row):
     loss = loss_of(row)
     gradient = grad(loss)
     h = 1e-5
-    expected = (np.asarray(gradient(X + h * direction)) - np.asarray(gradient(X - h * direction))) / (2 * h)
+    expected = (
+        np.asarray(gradient(X + h * direction)) - np.asarray(gradient(X - h * direction))
+    ) / (2 * h)
     got = grad(lambda x: jnp.sum(gradient(x) * direction))(X)
     np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-4, atol=1e-6)
     if row.name != "custom_vjp":
@@ -262,4 +300,6 @@ def test_jacobians_agree(name):
     assert forward.shape == row.oracle(X).shape + X.shape
     np.testing.assert_allclose(np.asarray(forward), np.asarray(reverse), rtol=1e-10, atol=1e-12)
     scalar = numeric_gradient(lambda x: float(row.oracle(x).reshape(-1)[1]), X)
-    np.testing.assert_allclose(np.asarray(forward).reshape(-1, 2, 3)[1], scalar, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        np.asarray(forward).reshape(-1, 2, 3)[1], scalar, rtol=1e-5, atol=1e-7
+    )

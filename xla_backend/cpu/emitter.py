@@ -246,6 +246,14 @@ class KernelEmitter:
                     self.tail(loop, whole, rest)
 
     def tail(self, loop: Loop, whole: int, rest: int) -> None:
+        """The iterations from `whole` on, fewer than the lanes."""
+        if rest == 1:
+            # One iteration needs no lanes. (And LLVM 22 writes too many bytes when a truncated vector is
+            # stored under a constant mask of one lane.)
+            self.vars[loop.var] = str(whole)
+            with self.w.scope():
+                self.emit(loop.body)
+            return
         self.enter_lanes(loop, str(whole), self._tail_mask(loop.vector, rest))
         with self.w.scope():
             self.emit(loop.body)

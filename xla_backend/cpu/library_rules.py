@@ -7,12 +7,8 @@ from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address
 
-_RULE_MODULES = (
-    conv_rules,
-    dot_rules,
-    host_rules,
-    sort_rules,
-)  # imported for the rules they register
+# Imported for the rules they register.
+_RULE_MODULES = (conv_rules, dot_rules, host_rules, scan_rules, sort_rules)
 
 
 def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:

@@ -1,4 +1,5 @@
-"""Prefix reductions (a reduce-window as long as its axis) as library scans; other windows are kernels."""
+"""Prefix reductions (a reduce-window as long as its axis) as library scans; other windows are
+kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def _reduce_window(driver: Driver, node: Instruction) -> None:
 
 
 def _library_scan(node: Instruction) -> str | None:
-    """The library function, if the reduction is one it knows and starts from its neutral element."""
+    """The library function, if the reduction is one it knows and starts from its neutral
+    element."""
     if node.shape.is_tuple:
         return None
     opcode = monoid(node.called[0])

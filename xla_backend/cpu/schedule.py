@@ -14,6 +14,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.loops.index import FloorDiv, Index, Mod, Var
 from xla_backend.loops.ir import (
+    Buffer,
     Compute,
     Constant,
     IndexValue,
@@ -64,6 +65,9 @@ _BLOCK_MICROSECONDS = 10.0
 _MAX_BLOCKS = 64
 _HORIZONTAL_CYCLES = 20.0
 _GATHER_CYCLES_PER_LANE = 1.2
+_CACHE_BYTES = 1 << 20
+_CACHE_BYTES_PER_CYCLE = 32.0
+_MEMORY_BYTES_PER_CYCLE = 8.0
 _TILE_BITS = 512
 _MAX_TILED_WORK = 12
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
@@ -186,7 +190,7 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
         bits = _widest(stage)
         lanes = target.lanes(bits)
         cost = _Cost(lanes)
-        cycles = cost.loop(stage, None, set())
+        cycles = max(cost.loop(stage, None, set()), _memory_cycles(stage))
         result.cycles += cycles
         _mark_vectors(stage, cost.choice, lanes)
         _mark_tiles(stage, bits)
@@ -195,6 +199,24 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
             plan.loop.parallel = True
             result.parallel[stage] = plan
     return result
+
+
+def _memory_cycles(stage: Loop) -> float:
+    """What moving the arrays takes at least; parts that are read once may come from far away."""
+    touched: dict[Buffer, int] = {}
+    for s in walk([stage]):
+        if isinstance(s, Load | Store):
+            touched[s.buffer] = s.buffer.size * s.buffer.element_type.byte_size
+    total = sum(touched.values())
+    trips = _trips(stage) * 64  # a small part of a large array is not the whole array
+    total = min(total, trips)
+    return total / (_CACHE_BYTES_PER_CYCLE if total < _CACHE_BYTES else _MEMORY_BYTES_PER_CYCLE)
+
+
+def _trips(loop: Loop) -> int:
+    """Executions of the innermost body."""
+    inner = [_trips(s) for s in loop.body if isinstance(s, Loop)]
+    return loop.var.extent * max(1, sum(inner))
 
 
 def _widest(stage: Loop) -> int:
@@ -258,7 +280,7 @@ def transposed_loads(outer: Loop, inner: Loop) -> list[Load]:
 def _mark_tiles(loop: Loop, bits: int) -> None:
     """Read transposed arrays in square tiles instead of gathering them."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
-    if len(inner) == 1 and inner[0].vector > 1 and not inner[0].carries:
+    if len(inner) == 1 and inner[0].may_vectorize and not inner[0].carries:
         nested = inner[0]
         plain = not loop.carries and loop.independent and loop.vector == 1
         simple = all(isinstance(s, _TILED_STATEMENTS) for s in nested.body)

@@ -1,7 +1,8 @@
 """Square tiles: a vector loop that reads an array across its rows, with the loop around it.
 
-For `out[i, j] = in[j, i]` a tile of B x B is read as B vectors along i, transposed in registers, and the body
-runs for B values of i with vectors along j. Rows and columns left over run the usual way.
+For `out[i, j] = in[j, i]` a tile of B x B is read as B vectors along i, transposed in registers,
+and the body runs for B values of i with vectors along j. Rows and columns left over run the usual
+way.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class TileEmitter:
         e.leave_lanes()
 
     def _block(self, s: Load) -> list[str]:
-        """The tile that a load reads, one vector along the inner loop for each value of the outer one."""
+        """The tile that a load reads, one vector along the inner loop for each value of the outer
+        one."""
         w, tile = self.w, self.outer.tile
         stored = memory_type(s.buffer.element_type)
         ty = vector(stored, tile)

@@ -2,8 +2,8 @@
 printer.
 
 A `Field` is one `name=value` in the text; a `Codec` is the list of fields of an opcode with the
-way to and from
-its attributes dataclass, and the names under which it refers to called computations.
+way to and from its attributes dataclass, and the names under which it refers to called
+computations.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Field:
 @dataclass(frozen=True, slots=True)
 class Codec:
     """`make` builds the attributes from the values by field name. `calls` are field names of one
-    computation each,
-    `call_lists` of a braced list; `calls_first` prints them before the fields."""
+    computation each, `call_lists` of a braced list; `calls_first` prints them before the
+    fields."""
 
     make: Callable[[dict[str, Any]], Attributes]
     fields: tuple[Field, ...] = ()
@@ -385,7 +385,7 @@ CONDITIONAL_LIST, CONDITIONAL_TRUE, CONDITIONAL_FALSE = (
 CONDITIONAL_INDEXED = ConditionalAttributes(True)
 CONDITIONAL_PRED = ConditionalAttributes(False)
 
-CODECS: dict[Opcode, Codec] = {op: _NONE for op in Opcode}
+CODECS: dict[Opcode, Codec] = dict.fromkeys(Opcode, _NONE)
 for _names, _entry in _TABLE.items():
     for _name in _names.split():
         CODECS[Opcode(_name)] = _entry

@@ -20,8 +20,7 @@ class Value:
     """Base of small immutable records: fields are the class annotations, in order.
 
     A lighter `dataclass(frozen=True)`: that decorator compiles five methods for each class, which
-    was a third
-    of the time it took to import pyjax.
+    was a third of the time it took to import pyjax.
     """
 
     _fields: ClassVar[tuple[str, ...]] = ()
@@ -102,8 +101,7 @@ class ConstantAttributes(Attributes):
 
 class DimensionsAttributes(Attributes):
     """broadcast (where each operand dimension goes), transpose, reverse, reduce, concatenate, map,
-    scan,
-    get/set-dimension-size (one dimension), all-gather, all-to-all."""
+    scan, get/set-dimension-size (one dimension), all-gather, all-to-all."""
 
     dimensions: Dims
 

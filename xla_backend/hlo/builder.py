@@ -76,8 +76,7 @@ class HloBuilder:
         self, operand: Instruction, dimensions: Sequence[int], operand_dims: Sequence[int]
     ) -> Instruction:
         """Broadcast so that operand dimension i becomes output dimension operand_dims[i]; sizes
-        must agree
-        (HLO's broadcast does not stretch size 1)."""
+        must agree (HLO's broadcast does not stretch size 1)."""
         shape = operand.shape.with_dimensions(dimensions)
         return self.add(
             Opcode.BROADCAST, (operand,), DimensionsAttributes(tuple(operand_dims)), shape=shape

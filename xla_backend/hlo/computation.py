@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from xla_backend.hlo.module import HloModule
 
 
+_CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
+
+
 class Computation:
     """A function of HLO values. Instructions keep insertion order; operands always precede users in
     `post_order`.
@@ -166,8 +169,7 @@ class Computation:
 
     def remove(self, instruction: Instruction) -> None:
         """Remove an instruction that nobody uses. Parameters of a computation can be removed only
-        through
-        `remove_parameter`."""
+        through `remove_parameter`."""
         assert not instruction.users, f"{instruction} still has users"
         assert instruction is not self.root, f"{instruction} is the root"
         for operand in instruction.operands:
@@ -191,6 +193,7 @@ class Computation:
                 or node.opcode is Opcode.PARAMETER
                 or node.opcode.info.side_effect
                 or getattr(node.attributes, "has_side_effect", False)
+                or node.opcode in _CONTROL_FLOW  # effects inside: left to dce
             ):
                 continue
             operands = list(node.operands)

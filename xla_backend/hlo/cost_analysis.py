@@ -1,13 +1,10 @@
 """Cost of a module as XLA counts it: flops, transcendentals, bytes accessed.
 
 An elementwise operation is one flop per result element; exp, log, sin, sqrt, power ... count apart
-as
-transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its operands
-and writes its
-result; a fusion costs what it contains but touches memory only at its edges. A while loop costs
-its known trip
-count times condition and body, or one iteration if the count is unknown. Custom calls cost only
-their traffic.
+as transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its
+operands and writes its result; a fusion costs what it contains but touches memory only at its
+edges. A while loop costs its known trip count times condition and body, or one iteration if the
+count is unknown. Custom calls cost only their traffic.
 """
 
 from __future__ import annotations
@@ -38,13 +35,15 @@ _POINTER_BYTES = 8
 _TRANSCENDENTAL = frozenset(
     Opcode(text)
     for text in (
-        "cosine sine tan sinh cosh asin acos asinh acosh atanh exponential exponential-minus-one log "
+        "cosine sine tan sinh cosh asin acos asinh acosh atanh exponential "
+        "exponential-minus-one log "
         "log-plus-one logistic rsqrt sqrt cbrt tanh erf power atan2"
     ).split()
 )
 _FREE = frozenset(
     Opcode(text)
-    for text in "parameter constant bitcast get-tuple-element after-all add-dependency domain".split()
+    for text in "parameter constant bitcast get-tuple-element after-all add-dependency "
+    "domain".split()
 )
 
 

@@ -76,8 +76,8 @@ class Instruction:
         self.metadata = metadata
         self.name = name
         # Attributes any opcode may carry (sharding, frontend_attributes, backend_config ...): the
-        # text of the value
-        # by the name of the attribute, e.g. {"sharding": "{replicated}"}; None when there are none.
+        # text of the value by the name of the attribute, e.g. {"sharding": "{replicated}"}; None
+        # when there are none.
         self.annotations = annotations
         self.users: dict[Instruction, None] = {}  # insertion-ordered set
         self.parent: Computation | None = None

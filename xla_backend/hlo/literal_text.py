@@ -1,8 +1,7 @@
 """Literals as HLO text, both ways.
 
 Floats are written with as many digits as their type needs to read back to the same bits (%.6g if
-that is enough
-for f32, else %.9g, and so on); NaNs keep sign and payload.
+that is enough for f32, else %.9g, and so on); NaNs keep sign and payload.
 """
 
 from __future__ import annotations

@@ -146,8 +146,7 @@ _NUMBERS = frozenset({"source_line", "source_end_line", "source_column", "source
 
 def read_metadata(cursor: Cursor, tables: SourceTables) -> OpMetadata:
     """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`. A stack_frame_id is looked up in
-    the tables and
-    gives file and line; fields that say nothing about the source are dropped."""
+    the tables and gives file and line; fields that say nothing about the source are dropped."""
     cursor.expect("{")
     values: dict[str, str | int] = {}
     frame = 0

@@ -1,10 +1,9 @@
 """Parser of HLO text: hand-written recursive descent over a Cursor.
 
 Reads what XLA prints: long, short and canonical style, optimised and unoptimised. Computations may
-be named before
-they are defined, operand shapes, `%` and signatures are optional, a result shape may be left out
-where operands
-imply it. The parser does not check that shapes fit together; that is the verifier's work.
+be named before they are defined, operand shapes, `%` and signatures are optional, a result shape
+may be left out where operands imply it. The parser does not check that shapes fit together; that
+is the verifier's work.
 Malformed text raises
 ParseError, never anything else.
 """

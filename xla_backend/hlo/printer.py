@@ -3,8 +3,8 @@
 Printing is done by functions, not methods: `instruction.py` and `module.py` lie below this file.
 Use
 `module_to_text(module)` where `str(module)` would be tempting. Everything printed with large
-constants parses
-back to an equal module; without them constants of more than 10 elements are `{...}`.
+constants parses back to an equal module; without them constants of more than 10 elements are
+`{...}`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ from xla_backend.hlo.text_cursor import quote
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
     """What the text shows. LONG is the default; SHORT is JAX's `as_text('hlo')`; CANONICAL has
-    neutral names and
-    inlines called computations, so equal graphs give equal text; FINGERPRINT leaves out all names
-    but parameters'
-    positions and all metadata."""
+    neutral names and inlines called computations, so equal graphs give equal text; FINGERPRINT
+    leaves out all names but parameters' positions and all metadata."""
 
     percent: bool = True
     operand_shapes: bool = False
@@ -154,7 +152,8 @@ class _Printer:
             for a in module.aliases:
                 kind = "must-alias" if a.must_alias else "may-alias"
                 entries.append(
-                    f"{_index(a.output_index)}: ({a.parameter}, {_index(a.parameter_index)}, {kind})"
+                    f"{_index(a.output_index)}: ({a.parameter}, {_index(a.parameter_index)}, "
+                    f"{kind})"
                 )
             parts.append("input_output_alias={ " + ", ".join(entries) + " }")
         other = dict(module.attributes)
@@ -219,7 +218,8 @@ class _Printer:
 
     def instruction(self, node: Instruction, depth: int = 0) -> str:
         parts = [
-            f"{self.name(node)} = {self.shape(node.shape)} {node.opcode.value}({self._operands(node)})"
+            f"{self.name(node)} = {self.shape(node.shape)} "
+            f"{node.opcode.value}({self._operands(node)})"
         ]
         parts += self._attributes(node, depth)
         return ", ".join(parts)

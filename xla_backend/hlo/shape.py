@@ -11,7 +11,6 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
-
 Dims = tuple[int, ...]  # inside the class, `tuple` is the constructor of tuple shapes
 
 

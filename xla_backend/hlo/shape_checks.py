@@ -15,9 +15,8 @@ from xla_backend.hlo.types import PrimitiveType
 
 class RuleContext:
     """The arguments of one inference. `given` is the shape the instruction already has (or None):
-    the opcodes
-    whose result does not follow from operands and attributes (convert, reshape, iota ...) check
-    and return it."""
+    the opcodes whose result does not follow from operands and attributes (convert, reshape,
+    iota ...) check and return it."""
 
     __slots__ = ("attributes", "called", "given", "opcode", "shapes")
 
@@ -97,7 +96,8 @@ class RuleContext:
             a.compatible(b) for a, b in zip(have, parameters)
         ):
             self.fail(
-                f"{role} %{computation.name} takes {types_text(have)}, must take {types_text(parameters)}"
+                f"{role} %{computation.name} takes {types_text(have)}, must take "
+                f"{types_text(parameters)}"
             )
         if result is not None and not root.compatible(result):
             self.fail(f"{role} %{computation.name} returns {root}, must return {result}")

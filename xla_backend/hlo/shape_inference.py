@@ -34,8 +34,8 @@ def infer_shape(
 
     Args:
       given: the shape the instruction has or is to have. Opcodes whose result does not follow from
-      operands and
-        attributes (convert, reshape, broadcast, iota, custom-call ...) check and return it; dot
+      operands and attributes (convert, reshape, broadcast, iota, custom-call ...) check and return
+      it; dot
         and convolution
         take their element type from it; for the others it makes no difference.
     Raises:
@@ -64,10 +64,13 @@ def needs_given_shape(opcode: Opcode) -> bool:
 _NEEDS_GIVEN = frozenset(
     Opcode(text)
     for text in (
-        "parameter iota reshape bitcast dynamic-reshape broadcast convert stochastic-convert bitcast-convert "
-        "custom-call rng rng-bit-generator rng-get-and-update-state ragged-dot scaled-dot infeed all-to-all "
+        "parameter iota reshape bitcast dynamic-reshape broadcast convert stochastic-convert "
+        "bitcast-convert "
+        "custom-call rng rng-bit-generator rng-get-and-update-state ragged-dot scaled-dot "
+        "infeed all-to-all "
         "all-gather reduce-scatter ragged-all-to-all all-gather-start collective-permute-start "
-        "all-reduce-start all-gather-done all-reduce-done collective-permute-done copy-start copy-done send recv "
+        "all-reduce-start all-gather-done all-reduce-done collective-permute-done copy-start "
+        "copy-done send recv "
         "send-done recv-done async-start async-update async-done"
     ).split()
 )

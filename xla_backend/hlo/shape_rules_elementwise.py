@@ -1,6 +1,6 @@
 """Shape rules of elementwise opcodes: element types accepted, and operands of equal shape (HLO
-never broadcasts
-implicitly, but for the scalar bounds of clamp and the scalar predicate of select)."""
+never broadcasts implicitly, but for the scalar bounds of clamp and the scalar predicate of
+select)."""
 
 from __future__ import annotations
 

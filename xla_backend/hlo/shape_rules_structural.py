@@ -409,8 +409,10 @@ STRUCTURAL_RULES: dict[Opcode, Rule] = {
     Opcode.RAGGED_ALL_TO_ALL: _explicit,
 }
 for _name in (
-    "infeed all-gather-start collective-permute-start all-reduce-start all-gather-done all-reduce-done "
-    "collective-permute-done copy-start copy-done send recv send-done recv-done async-start async-update "
+    "infeed all-gather-start collective-permute-start all-reduce-start all-gather-done "
+    "all-reduce-done "
+    "collective-permute-done copy-start copy-done send recv send-done recv-done async-start "
+    "async-update "
     "async-done"
 ).split():
     STRUCTURAL_RULES[Opcode(_name)] = _explicit

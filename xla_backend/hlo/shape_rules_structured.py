@@ -66,7 +66,8 @@ def _dot(c: RuleContext) -> Shape:
         for i, j in zip(left, right):
             c.require(
                 lhs.dimensions[i] == rhs.dimensions[j],
-                f"{what} dimensions {i} and {j} have sizes {lhs.dimensions[i]} and {rhs.dimensions[j]}",
+                f"{what} dimensions {i} and {j} have sizes {lhs.dimensions[i]} and "
+                f"{rhs.dimensions[j]}",
             )
     used_l, used_r = {*a.lhs_batch, *a.lhs_contracting}, {*a.rhs_batch, *a.rhs_contracting}
     dims = [lhs.dimensions[i] for i in a.lhs_batch]
@@ -122,7 +123,8 @@ def _convolution(c: RuleContext) -> Shape:
     k_in, k_out = rhs.dimensions[n.kernel_input_feature], rhs.dimensions[n.kernel_output_feature]
     c.require(
         in_feature == k_in * fg,
-        f"input features {in_feature} must be kernel input features {k_in} x feature_group_count {fg}",
+        f"input features {in_feature} must be kernel input features {k_in} x "
+        f"feature_group_count {fg}",
     )
     c.require(
         k_out % fg == 0, f"kernel output features {k_out} must divide by feature_group_count {fg}"
@@ -275,7 +277,8 @@ def _gather(c: RuleContext) -> Shape:
     length, batch = _index_vector(c, indices, a.index_vector_dim)
     c.require(
         len(a.start_index_map) == length,
-        f"start_index_map={set_text(a.start_index_map)} must have as many entries as an index vector ({length})",
+        f"start_index_map={set_text(a.start_index_map)} must have as many entries as an index "
+        f"vector ({length})",
     )
     c.require_distinct(a.start_index_map, operand.rank, "start_index_map")
     dropped = (*a.collapsed_slice_dims, *a.operand_batching_dims)
@@ -327,7 +330,8 @@ def _scatter(c: RuleContext) -> Shape:
     rank = operands[0].rank
     c.require(
         len(a.scatter_dims_to_operand_dims) == length,
-        f"scatter_dims_to_operand_dims={set_text(a.scatter_dims_to_operand_dims)} must have as many entries "
+        f"scatter_dims_to_operand_dims={set_text(a.scatter_dims_to_operand_dims)} must have "
+        f"as many entries "
         f"as an index vector ({length})",
     )
     c.require_distinct(a.scatter_dims_to_operand_dims, rank, "scatter_dims_to_operand_dims")
@@ -335,7 +339,8 @@ def _scatter(c: RuleContext) -> Shape:
     c.require_distinct(dropped, rank, "inserted_window_dims and input_batching_dims")
     c.require(
         rank == len(a.update_window_dims) + len(dropped),
-        f"rank {rank} must be the sum of update_window_dims, inserted_window_dims and input_batching_dims",
+        f"rank {rank} must be the sum of update_window_dims, inserted_window_dims and "
+        f"input_batching_dims",
     )
     windows = [d for i, d in enumerate(operands[0].dimensions) if i not in dropped]
     for operand, update in zip(operands, updates):

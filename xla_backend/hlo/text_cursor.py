@@ -35,6 +35,7 @@ class Cursor:
     def __init__(self, text: str, position: int = 0) -> None:
         self.text = text
         self.position = position
+        self._shapes: dict[str, Shape] = {}  # array shapes read so far, by their text
 
     # -- errors ----------------------------------------------------------------------------------
 
@@ -178,8 +179,7 @@ class Cursor:
 
     def read_shape(self, depth: int = 0) -> Shape:
         """An array, tuple, token or opaque shape. A default layout is normalised away; tiles and
-        memory spaces
-        (`{1,0:T(8,128)S(1)}`) are accepted and dropped: they never change the meaning."""
+        memory spaces (`{1,0:T(8,128)S(1)}`) are dropped: they never change the meaning."""
         self.skip_space()
         if self.text.startswith("(", self.position):
             return self._read_tuple_shape(depth)
@@ -190,6 +190,10 @@ class Cursor:
                     "dynamic dimensions ('<=N', '?') are not supported; write the static size"
                 )
             self.fail("expected a shape such as f32[2,3]{1,0}")
+        known = self._shapes.get(match[0])
+        if known is not None and not self.text.startswith("{", match.end()):
+            self.position = match.end()
+            return known
         if match[3] is None:
             suffix = _LAYOUT_SUFFIX.match(self.text, match.end())
             layout_text = suffix[1] if suffix else None
@@ -198,6 +202,8 @@ class Cursor:
             layout_text, end = match[3], match.end()
         shape = self._array_shape(match, layout_text)
         self.position = end
+        if end == match.end():
+            self._shapes[match[0]] = shape
         return shape
 
     def _read_tuple_shape(self, depth: int) -> Shape:

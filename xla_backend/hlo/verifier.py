@@ -3,9 +3,8 @@
 Checked per module: names, call graph, aliases; per computation: root, parameters, use lists,
 acyclicity, schedule;
 per instruction: attributes of the right class, number of operands and called computations, and the
-shape against
-shape inference (which holds the constraints of each opcode). Run before and after every pass when
-`CompileOptions.verify` is set; the error names the pass.
+shape against shape inference (which holds the constraints of each opcode). Run before and after
+every pass when `CompileOptions.verify` is set; the error names the pass.
 """
 
 from __future__ import annotations

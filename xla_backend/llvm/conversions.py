@@ -5,8 +5,8 @@ hardware's bf16 instruction flushes subnormals and libcalls for f16 do not exist
 rounding is done on integers except where f16 instructions exist.
 
 API (every function takes w first; `lanes` counts elements)
-  from_memory(w, t, lanes, raw) / to_memory(w, t, lanes, value)     raw: vector(memory_type(t), lanes)
-  round_to(w, t, ty, x)              f32 lanes rounded to a value of the narrow float type t
+  from_memory(w, t, lanes, raw) / to_memory(w, t, lanes, value)     raw: vector(memory_type(t),
+  lanes) round_to(w, t, ty, x)              f32 lanes rounded to a value of the narrow float type t
   convert(w, source, target, lanes, value)      HLO convert (not complex)
   reduce_precision(w, ty, x, exponent_bits, mantissa_bits)
 """
@@ -61,7 +61,9 @@ NARROW: dict[P, NarrowFormat] = {
 
 
 def _round_mantissa(w: FunctionWriter, ty: str, x: str, keep: int) -> str:
-    """Round-to-nearest-even of the explicit mantissa to `keep` bits; may carry into the exponent."""
+    """Round-to-nearest-even of the explicit mantissa to `keep` bits; may carry into the
+    exponent.
+    """
     drop = (23 if bits_of(ty) == 32 else 52) - keep
     b = bits(w, ty, x)
     odd = iop(w, ty, "and", iop(w, ty, "lshr", b, drop), 1)
@@ -104,7 +106,9 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
 
 
 def _to_e8m0(w: FunctionWriter, ty: str, x: str) -> str:
-    """The exponent byte (as an i32 lane) of the power of two nearest to x; 255 for NaN and x <= 0."""
+    """The exponent byte (as an i32 lane) of the power of two nearest to x; 255 for NaN and x <=
+    0.
+    """
     b = iop(w, ty, "add", bits(w, ty, x), 1 << 22)
     byte = iop(w, ty, "lshr", b, 23)
     int_ty = int_of(ty)
@@ -121,7 +125,9 @@ def _from_e8m0(w: FunctionWriter, ty: str, byte: str) -> str:
 
 
 def _decode(w: FunctionWriter, t: P, ty: str, raw: str) -> str:
-    """Bits of a narrow float (as i32 lanes) to its value: place the fields, scale by a power of two."""
+    """Bits of a narrow float (as i32 lanes) to its value: place the fields, scale by a power of
+    two.
+    """
     if t is P.F8E8M0FNU:
         return _from_e8m0(w, ty, raw)
     form = NARROW[t]
@@ -200,7 +206,9 @@ def to_memory(w: FunctionWriter, t: P, n: int, value: str) -> str:
 def reduce_precision(
     w: FunctionWriter, ty: str, x: str, exponent_bits: int, mantissa_bits: int
 ) -> str:
-    """HLO reduce-precision: nearest even mantissa; too large is infinity, too small a signed zero."""
+    """HLO reduce-precision: nearest even mantissa; too large is infinity, too small a signed
+    zero.
+    """
     own_mantissa, own_exponent = (23, 8) if bits_of(ty) == 32 else (52, 11)
     result = x
     if mantissa_bits < own_mantissa:
@@ -225,7 +233,8 @@ def _float_to_int(w: FunctionWriter, ty: str, x: str, target: P) -> str:
     too_high = fcmp(w, ty, "oge", x, high)
     inside = w.op("and", mask_of(ty), fcmp(w, ty, "olt", x, high), fcmp(w, ty, "ogt", x, low - 1.0))
     safe = pick(w, ty, inside, x, 0.0)
-    # Through a signed 32-bit integer where it fits: narrower conversions are not vector instructions.
+    # Through a signed 32-bit integer where it fits: narrower conversions are not vector
+    # instructions.
     wide = out_ty
     if width < 32:
         wide = with_element(ty, "i32")

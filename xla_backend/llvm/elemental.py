@@ -247,7 +247,8 @@ def emit_bitcast_convert(w: FunctionWriter, source: P, target: P, n: int, value:
     """Reinterprets elements of equal width (complex is not a bit pattern of one element)."""
     if source.bits != target.bits or source.is_complex or target.is_complex:
         raise UnsupportedElementError(
-            f"bitcast-convert from {source} to {target} changes the number of elements; it is done on memory"
+            f"bitcast-convert from {source} to {target} changes the number of elements; "
+            "do it on memory"
         )
     raw = to_memory(w, source, n, value)
     from_ty, to_ty = vector(memory_type(source), n), vector(memory_type(target), n)

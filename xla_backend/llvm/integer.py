@@ -1,7 +1,7 @@
 """Integer functions with HLO's edge cases, by opcode text.
 
-x / 0 is -1 (all ones), x % 0 is x, INT_MIN / -1 is INT_MIN with remainder 0; a shift by the width or
-more gives 0 (the sign for arithmetic shifts). INTEGER_FUNCTIONS[name](w, ty, signed, *operands).
+x / 0 is -1 (all ones), x % 0 is x, INT_MIN / -1 is INT_MIN with remainder 0; a shift by the width
+or more gives 0 (the sign for arithmetic shifts). INTEGER_FUNCTIONS[name](w, ty, signed, *operands).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -46,7 +46,7 @@ class UnresolvedSymbolError(LookupError):
     """Object code refers to functions that nobody provides."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _target_machine(target: TargetInfo, opt: int, jit: bool) -> llvm.TargetMachine:
     if target.triple != llvm.get_process_triple():
         llvm.initialize_all_targets()
@@ -153,8 +153,8 @@ class Library:
         Args:
           object_code: what compile_object gave.
           symbols: addresses of the functions the code calls.
-          keep: objects that must live as long as the code (constants it points to, other libraries).
-          exports: the functions to look up; by default all the object defines.
+          keep: objects that must live as long as the code (constants it points to, other
+          libraries). exports: the functions to look up; by default all the object defines.
         """
         defined, undefined = object_symbols(object_code)
         symbols = symbols or {}
@@ -168,7 +168,7 @@ class Library:
                 missing.append(name)
         if missing:
             raise UnresolvedSymbolError(
-                f"object code calls {', '.join(sorted(missing))}, which nobody provides; pass their "
+                f"object code calls {', '.join(sorted(missing))}, which nobody provides; pass the "
                 "addresses in `symbols` (an emitter used an operation this target lacks)"
             )
         builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
@@ -194,7 +194,7 @@ class Library:
 
     def function(self, name: str, restype: Any, *argtypes: Any) -> Any:
         """A ctypes function; it keeps this library alive."""
-        function = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(name))
+        function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(name))
         function.library = self
         return function
 
@@ -256,9 +256,11 @@ def _elf_symbols(data: bytes, defined: list[str], undefined: list[str]) -> None:
             (defined if owner else undefined).append(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def libc_symbol(name: str) -> int | None:
-    """Address of a function of the C library or libm, as this process sees it; None if it has none."""
+    """Address of a function of the C library or libm, as this process sees it; None if it has
+    none.
+    """
     for library in (None, "libm.so.6"):
         try:
             handle = ctypes.CDLL(library)

@@ -8,7 +8,7 @@ splitting, so double-length arithmetic stays exact on every target.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 
 from xla_backend.llvm.types import bits_of, const, int_of, mask_of, with_element
 from xla_backend.llvm.writer import FunctionWriter
@@ -25,7 +25,7 @@ class FloatFormat:
     rounds a small number to an integer; magic_bits: its bit pattern; min_normal: smallest normal.
     """
 
-    __slots__ = ("mantissa", "bias", "magic", "magic_bits", "min_normal")
+    __slots__ = ("bias", "magic", "magic_bits", "mantissa", "min_normal")
 
     def __init__(self, mantissa: int, bias: int) -> None:
         self.mantissa = mantissa
@@ -39,7 +39,7 @@ _F32 = FloatFormat(23, 127)
 _F64 = FloatFormat(52, 1023)
 
 
-@lru_cache(maxsize=None)
+@cache
 def fmt(ty: str) -> FloatFormat:
     return _F32 if bits_of(ty) == 32 else _F64
 

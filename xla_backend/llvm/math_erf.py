@@ -1,7 +1,7 @@
 """erf for f32 and f64 lanes.
 
-|x| < 1: x + x P(x^2). Beyond: 1 - e^Q with Q a polynomial for log(erfc); the fits weigh the error by
-erfc, which is what reaches the result. |x| >= 4 (f32) or 6 (f64) gives 1.
+|x| < 1: x + x P(x^2). Beyond: 1 - e^Q with Q a polynomial for log(erfc); the fits weigh the error
+by erfc, which is what reaches the result. |x| >= 4 (f32) or 6 (f64) gives 1.
 """
 
 from __future__ import annotations

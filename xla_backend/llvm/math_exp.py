@@ -1,7 +1,7 @@
 """exp, expm1, logistic, tanh, sinh, cosh for f32 and f64 lanes.
 
-exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln(2)/2, and e^r = 1 + r + r^2 P(r). Polynomials are
-minimax fits made for this file. The scaling by 2^n is done in two factors, so subnormal results
+exp(x) = 2^n e^r with n = round(x / ln 2), |r| <= ln(2)/2, and e^r = 1 + r + r^2 P(r). Polynomials
+are minimax fits made for this file. The scaling by 2^n is done in two factors, so subnormal results
 are rounded once and the largest arguments do not overflow early.
 """
 

@@ -1,7 +1,8 @@
 """pow, cbrt, rsqrt for f32 and f64 lanes, and pow for integers.
 
 pow = 2^(y log2 x). For f32 the logarithm in f64 is exact enough. For f64 it is carried in
-double-length arithmetic (about 2^-65 relative), because an error in log2 is multiplied by up to 1075.
+double-length arithmetic (about 2^-65 relative), because an error in log2 is multiplied by up to
+1075.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 API
   host_target() -> TargetInfo                 this machine
   make_target(triple, cpu, features)          any other; `features` is LLVM's "+a,-b" list
-  TargetInfo.lanes(bits) -> int               lanes of one vector register for elements of that width
-  TargetInfo.pause_line                       a spin-wait hint as one LLVM line ("" where there is none)
+  TargetInfo.lanes(bits) -> int               elements of that width in a vector register
+  TargetInfo.pause_line                       a spin-wait hint as one LLVM line; may be ""
 
 Nothing here emits code; machine code is made in `jit`.
 """
@@ -12,7 +12,7 @@ Nothing here emits code; machine code is made in `jit`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import llvmlite.binding as llvm
 
@@ -21,7 +21,8 @@ _V2 = ("cx16", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
-# 512-bit code needs the whole set: masks of bytes and words (BW), 64-bit multiplies (DQ), narrow forms (VL).
+# 512-bit code needs the whole set: masks of bytes and words (BW), 64-bit multiplies (DQ), narrow
+# forms (VL).
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 
 
@@ -33,7 +34,7 @@ class TargetInfo:
       triple, cpu, features: LLVM's names.
       arch: the first part of the triple ("x86_64", "aarch64", "wasm32", ...).
       vector_bits: width of a vector register code should be written for (512, 256 or 128).
-      has_fma: a fused multiply-add is one instruction; where it is False `llvm.fma` would be a call to libm.
+      has_fma: a fused multiply-add is one instruction (else `llvm.fma` would call libm).
       has_half: f32 <-> f16 conversions are instructions.
       has_masks: masked loads and stores are instructions rather than a branch per lane.
     """
@@ -85,7 +86,7 @@ def _enabled(features: str) -> frozenset[str]:
     return frozenset(on)
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
     """The target with these LLVM names.
 
@@ -105,7 +106,7 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
     return TargetInfo(triple, cpu, features, arch, *facts)
 
 
-@lru_cache(maxsize=None)
+@cache
 def host_target() -> TargetInfo:
     """The machine this process runs on, with every feature its CPU and system report."""
     return make_target(

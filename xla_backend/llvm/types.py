@@ -24,7 +24,7 @@ API
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import cache
 
 from xla_backend.hlo.types import PrimitiveType as P
 
@@ -43,9 +43,11 @@ _FLOAT_SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16
 _FLOATS = frozenset({"float", "double", "half", "bfloat"})
 
 
-@lru_cache(maxsize=None)
+@cache
 def register_type(t: P) -> str:
-    """The LLVM scalar that values of this element type are computed in (a component for complex)."""
+    """The LLVM scalar that values of this element type are computed in (a component for
+    complex).
+    """
     if t in _REGISTER:
         return _REGISTER[t]
     if t.is_floating:
@@ -56,54 +58,54 @@ def register_type(t: P) -> str:
 component_type = register_type
 
 
-@lru_cache(maxsize=None)
+@cache
 def memory_type(t: P) -> str:
     """The LLVM scalar one element is stored as (a component for complex: two per element)."""
     return _MEMORY.get(t) or f"i{8 * t.byte_size}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def vector(elem: str, lanes: int) -> str:
     return elem if lanes == 1 else f"<{lanes} x {elem}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def element(ty: str) -> str:
     return ty[ty.index(" x ") + 3 : -1] if ty[0] == "<" else ty
 
 
-@lru_cache(maxsize=None)
+@cache
 def lanes(ty: str) -> int:
     return int(ty[1 : ty.index(" x ")]) if ty[0] == "<" else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def with_element(ty: str, elem: str) -> str:
     return f"<{lanes(ty)} x {elem}>" if ty[0] == "<" else elem
 
 
-@lru_cache(maxsize=None)
+@cache
 def bits_of(ty: str) -> int:
     elem = element(ty)
     return _BITS.get(elem) or int(elem[1:])
 
 
-@lru_cache(maxsize=None)
+@cache
 def int_of(ty: str) -> str:
     return with_element(ty, f"i{bits_of(ty)}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def mask_of(ty: str) -> str:
     return with_element(ty, "i1")
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_float(ty: str) -> bool:
     return element(ty) in _FLOATS
 
 
-@lru_cache(maxsize=None)
+@cache
 def suffix(ty: str) -> str:
     """The overload suffix of an intrinsic: f32, v16f32, i64, v4i1, p0."""
     elem = element(ty)

@@ -7,7 +7,7 @@ folds. Values and types are their LLVM texts (see `types`).
 
 ModuleWriter(target)
   .function(name, params, result="void", internal=False, attributes="") -> FunctionWriter
-        params: [(type, name)], e.g. [("ptr noalias", "x"), ("i64", "n")]; values are then "%x", "%n"
+        params: [(type, name)], e.g. [("ptr noalias", "x"), ("i64", "n")]; values: "%x", "%n"
   .declare(name, result, param_types)      an external function (bound by symbol when linked)
   .constant_bytes(data, align=64) -> "@c0" read-only data in the object
   .add(text)                               any top-level text;   .to_text() -> str
@@ -20,10 +20,11 @@ FunctionWriter (w)                         pure operations: value-numbered and h
   .select(mask, ty, a, b)                  .not_(mask_ty, m)
   .cast(opcode, from_ty, a, to_ty)         bitcast trunc zext sext fptrunc fpext fptosi sitofp ...
   .intrinsic(name, ty, *args)              llvm.<name>.<suffix>, every argument of type ty
-  .pure(text, *operands) -> value          any other pure instruction; operands say where it may move
+  .pure(text, *operands) -> value          any other pure instruction; operands say where it may
+  move
   .splat(ty, scalar) .iota(ty) .extract(ty, v, i) .insert(ty, v, s, i) .shuffle(ty, a, b, indices)
-  .reduce(kind, ty, v)                     llvm.vector.reduce: add mul and or xor smax umin fmax fadd ...
-                                           (fadd, fmul reassociate)
+  .reduce(kind, ty, v)                     llvm.vector.reduce: add mul and or xor smax umin fmax
+                                           fadd ... (fadd, fmul reassociate)
   .iadd(a, b) .isub(a, b) .imul(a, b)      i64 index arithmetic; ints or values; folds constants
   .imin(a, b) .imax(a, b)                  signed, i64
   .gep(elem_ty, ptr, index)                address of element `index`
@@ -32,8 +33,8 @@ memory and calls: in order, never merged
   .load_invariant(ty, ptr)                 a load that may be merged with equal ones (not hoisted)
   .active_mask(lanes, i, n)                lanes j with i + j < n
   .masked_load(ty, ptr, mask, passthru=None)  .masked_store(ty, value, ptr, mask)
-  .gather(ty, base, index_ty, indices, mask=None, passthru=None)   base[indices[lane]], elements of ty
-  .scatter(ty, value, base, index_ty, indices, mask=None)          lanes in ascending order
+  .gather(ty, base, index_ty, indices, mask=None, passthru=None)   base[indices[lane]], elements of
+  ty .scatter(ty, value, base, index_ty, indices, mask=None)          lanes in ascending order
   .call(name, result_ty, [(ty, value)...]) -> value or ""          declares what the module lacks
   .call_pointer(ptr, result_ty, args)      .alloca(ty, count=1, align=None)  (in the entry block)
   .line(text)  .value(text)                any instruction in order, without / with a result
@@ -93,8 +94,8 @@ class ModuleWriter:
     ) -> FunctionWriter:
         """Opens a function; it is complete once every block of its writer ends in a terminator.
 
-        Take names that no C library has (put a dot or a prefix in): on some targets LLVM calls libm's
-        `floor` or `rint`, and a function of that name would be called instead.
+        Take names that no C library has (put a dot or a prefix in): on some targets LLVM calls
+        libm's `floor` or `rint`, and a function of that name would be called instead.
         """
         if name in self._defined:
             raise ValueError(f"function @{name} is already defined in this module; rename one")
@@ -107,7 +108,9 @@ class ModuleWriter:
         self.declarations.setdefault(name, f"declare {result} @{name}({', '.join(param_types)})")
 
     def constant_bytes(self, data: bytes, align: int = 64) -> str:
-        """Puts read-only bytes into the object; equal data is stored once. Returns the global's name."""
+        """Puts read-only bytes into the object; equal data is stored once. Returns the global's
+        name.
+        """
         name = self._constants.get((data, align))
         if name is None:
             name = f"@const.{len(self._constants)}"
@@ -127,7 +130,9 @@ class ModuleWriter:
         self.functions.append(text)
 
     def add_definitions(self, text: str, names: Sequence[str]) -> None:
-        """Adds hand-written text that defines or declares `names`; once, however often it is asked."""
+        """Adds hand-written text that defines or declares `names`; once, however often it is
+        asked.
+        """
         if names[0] not in self._defined:
             self._defined.update(names)
             self.functions.append(text)
@@ -159,7 +164,7 @@ class _Scope:
 class Loop:
     """Handle of an open counted loop; see `FunctionWriter.loop`."""
 
-    __slots__ = ("index", "carried", "next", "results")
+    __slots__ = ("carried", "index", "next", "results")
 
     def __init__(self, index: str, carried: list[str]) -> None:
         self.index = index
@@ -245,7 +250,9 @@ class FunctionWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """A region that does not dominate what follows: its value numbers are forgotten at the end."""
+        """A region that does not dominate what follows: its value numbers are forgotten at the
+        end.
+        """
         self._push(None)
         yield
         self._pop()
@@ -416,7 +423,9 @@ class FunctionWriter:
         return self.pure(f"call <{n_lanes} x i1> @{name}(i64 {i}, i64 {n})", i, str(n))
 
     def masked_load(self, ty: str, ptr: str, mask: str, passthru: str | None = None) -> str:
-        """Loads the lanes in the mask; the others are `passthru` (zero by default) and not touched."""
+        """Loads the lanes in the mask; the others are `passthru` (zero by default) and not
+        touched.
+        """
         other = passthru or const(ty, 0)
         if ty[0] != "<":
             return self.if_else(mask, [ty], lambda: [self.load(ty, ptr)], lambda: [other])[0]
@@ -451,7 +460,9 @@ class FunctionWriter:
         mask: str | None = None,
         passthru: str | None = None,
     ) -> str:
-        """Lane j is element indices[j] of the array at base; lanes outside the mask are passthru."""
+        """Lane j is element indices[j] of the array at base; lanes outside the mask are
+        passthru.
+        """
         if ty[0] != "<":
             ptr = self.pure(
                 f"getelementptr inbounds {ty}, ptr {base}, {index_ty} {indices}", base, indices
@@ -460,7 +471,8 @@ class FunctionWriter:
         pointer_ty, pointers = self._pointers(ty, base, index_ty, indices)
         n, elem = lanes(ty), element(ty)
         if mask is None and (self.target.vector_bits < 512 or bits_of(ty) < 32):
-            # LLVM has gather instructions for 32 and 64 bits only; without a mask plain loads are as good.
+            # LLVM has gather instructions for 32 and 64 bits only; without a mask plain loads are
+            # as good.
             result = "poison"
             for j in range(n):
                 scalar = self.load(elem, self.extract(pointer_ty, pointers, j))
@@ -483,7 +495,9 @@ class FunctionWriter:
         indices: str,
         mask: str | None = None,
     ) -> None:
-        """Stores lane j to element indices[j] of the array at base, ascending: the last one wins."""
+        """Stores lane j to element indices[j] of the array at base, ascending: the last one
+        wins.
+        """
         if ty[0] != "<":
             ptr = self.pure(
                 f"getelementptr inbounds {ty}, ptr {base}, {index_ty} {indices}", base, indices
@@ -652,7 +666,9 @@ class FunctionWriter:
         condition_fn: Callable[[list[str]], str],
         body_fn: Callable[[list[str]], list[str]],
     ) -> list[str]:
-        """Runs body_fn on the carried values while condition_fn of them holds; returns the last ones."""
+        """Runs body_fn on the carried values while condition_fn of them holds; returns the last
+        ones.
+        """
         preheader: list = []
         self._lines.append(preheader)
         before = self.block

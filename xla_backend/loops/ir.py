@@ -155,8 +155,8 @@ class Loop(Statement):
     Facts: `independent` (iterations may run in any order or at once), `may_vectorize` (iterations
     may run in lockstep; lanes of carried values are then combined with `combiner`).
     Marks of the schedule: `parallel` (blocks of iterations go to several threads), `vector` (how
-    many iterations run in lockstep; 1: scalar), `tile` (with the vector loop directly inside, square
-    tiles of this size: what is read across the rows is transposed in registers).
+    many iterations run in lockstep; 1: scalar), `tile` (with the vector loop directly inside,
+    square tiles of this size: what is read across the rows is transposed in registers).
     """
 
     var: Var

@@ -53,7 +53,7 @@ def _reshape_of_broadcast(node: Instruction, inner: Instruction) -> Instruction 
     if 1 in source.shape.dimensions:
         return None
     # The k-th dimension that is not 1 stays the k-th such dimension.
-    position = {k: i for k, i in enumerate(i for i, d in enumerate(new) if d != 1)}
+    position = [i for i, d in enumerate(new) if d != 1]
     rank_of = {i: k for k, i in enumerate(i for i, d in enumerate(old) if d != 1)}
     dims = tuple(position[rank_of[d]] for d in dims_of(inner))
     return Emit(node).broadcast(source, new, dims)

@@ -64,6 +64,7 @@ class _Editor:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
+        self.new_computations = False
         # New instructions by the instruction they precede; None: before the root's tuple, at the
         # end.
         self.insertions: dict[Computation, dict[Instruction | None, list[Instruction]]] = {}
@@ -100,6 +101,8 @@ class _Editor:
                 computation.remove_if_dead(old)
         for computation, insertions in self.insertions.items():
             _reorder(computation, insertions)
+        if self.new_computations:  # callees before callers
+            self.module.computations = self.module.post_order()
 
     def _add(
         self, computation: Computation, node: Instruction, before: Instruction | None
@@ -120,7 +123,10 @@ class _Editor:
         if not shape.is_tuple:
             if value.opcode is Opcode.FUSION and not value.operands:
                 # A fill or an iota: writing it again is cheaper than reading it.
-                return self._add(computation, clone_instruction(value, []), before)
+                again = clone_instruction(value, [])
+                again.called = [self.module.add_computation(value.called[0].clone())]
+                self.new_computations = True
+                return self._add(computation, again, before)
             return self._add(
                 computation,
                 Instruction(Opcode.COPY, shape, (value,), metadata=value.metadata),

@@ -372,13 +372,13 @@ class GroupGraph:
     def merge_siblings(self) -> None:
         """Merge groups of the same loop that read the same array, and all scalar groups that can
         be."""
-        by_loop: dict[object, list[Group]] = {}
+        by_loop: dict[tuple[tuple[int, ...], bool, object], list[Group]] = {}
         for group in self.groups:
             if group.update is None:
                 by_loop.setdefault(
                     (group.dimensions, group.is_reduce, group.reduce_key), []
                 ).append(group)
-        for (dimensions, _, _), groups in by_loop.items():  # type: ignore[misc]
+        for (dimensions, _, _), groups in by_loop.items():
             if len(groups) < 2:
                 continue
             kept: list[Group] = []

@@ -50,8 +50,9 @@ def _simplify(module: HloModule, computation: Computation, loop: Instruction) ->
         return False
     trips = trip_count(loop)
     effects = has_side_effect(loop)
-    if trips == 0:
-        computation.replace(loop, loop.operands[0])
+    if trips == 0 and not has_side_effect_in(loop.called[0]):
+        computation.replace_uses(loop, loop.operands[0])
+        computation.remove(loop)
         return True
     if trips is not None and _worth_unrolling(loop, trips):
         state = loop.operands[0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import join_effects
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
@@ -207,7 +208,7 @@ def _guarded(index: Any, branch: int, operand: Any) -> Any:
 
     A derivative that is nan or infinite where its branch is not chosen must not leak into the gradient.
     """
-    if not np.issubdtype(aval_of(operand).dtype, np.inexact):
+    if not dtypes.issubdtype(aval_of(operand).dtype, np.inexact):
         return operand
     chosen = eq(index, np.asarray(branch, aval_of(index).dtype))
     shape = shape_of(operand)

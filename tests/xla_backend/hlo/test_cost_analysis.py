@@ -63,7 +63,8 @@ COSTS = [  # operands, instruction, (flops, transcendentals, bytes)
     (
         ["f32[5,50]", "s64[5,9,1]", "f32[5,9]"],
         "f32[5,50] scatter(), update_window_dims={}, inserted_window_dims={1}, "
-        "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, "
+        "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
+        "scatter_indices_batching_dims={0}, "
         "index_vector_dim=2, to_apply=add",
         (45, 0, 900),
     ),

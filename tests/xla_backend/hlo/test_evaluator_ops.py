@@ -126,7 +126,8 @@ DOTS = [
         "bij,jbk->bik",
         (2, 3, 4),
         (4, 2, 5),
-        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        "lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={0}",
     ),
     ("ijk,kjl->il", (2, 3, 4), (4, 3, 5), "lhs_contracting_dims={1,2}, rhs_contracting_dims={1,0}"),
     ("i,j->ij", (2,), (3,), "lhs_contracting_dims={}, rhs_contracting_dims={}"),
@@ -276,7 +277,7 @@ def test_reduce_window(name, start, window):
     function = {"add": np.add, "max": np.maximum, "sub": np.subtract}[name]
     spread = (
         [None] * low
-        + sum([[v] + [None] * (base - 1) for v in x], [])[: 5 * base + 1]
+        + [e for v in x for e in [v] + [None] * (base - 1)][: 5 * base + 1]
         + [None] * high
     )
     outputs = (len(spread) - (size - 1) * dilation - 1) // stride + 1
@@ -330,7 +331,10 @@ def test_scan():
 def test_gather_rows_clamps():
     x = f32(5, 6)
     indices = np.array([[0], [4], [99], [-3]], np.int32)
-    line = "f32[4,6] gather(), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}"
+    line = (
+        "f32[4,6] gather(), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}"
+    )
     np.testing.assert_array_equal(run(line, x, indices), x[[0, 4, 4, 0]])
 
 
@@ -339,7 +343,8 @@ def test_gather_windows_with_batching():
     indices = np.array([[[1, 0], [6, 4]]] * 3, np.int64)
     line = (
         "f32[3,2,2,2] gather(), offset_dims={2,3}, collapsed_slice_dims={}, start_index_map={1,2}, "
-        "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,2,2}"
+        "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, "
+        "slice_sizes={1,2,2}"
     )
     got = run(line, x, indices)
     expected = np.stack([np.stack([x[b, 1:3, 0:2], x[b, 5:7, 3:5]]) for b in range(3)])
@@ -348,11 +353,17 @@ def test_gather_windows_with_batching():
 
 def test_gather_offset_dims_before_batch():
     x = f32(5, 6)
-    line = "f32[2,3] gather(), offset_dims={0}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={2,1}"
+    line = (
+        "f32[2,3] gather(), offset_dims={0}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={2,1}"
+    )
     np.testing.assert_array_equal(run(line, x, np.array([5, 0, 2], np.uint8)), x[:2, [5, 0, 2]])
 
 
-SCATTER = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
+SCATTER = (
+    "update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1"
+)
 
 
 @pytest.mark.parametrize("name", ["add", "max", "second", "sub"])
@@ -374,7 +385,10 @@ def test_scatter_rows_in_order_and_drops_out_of_range(name):
 
 def test_scatter_drops_windows_that_stick_out():
     x = np.zeros(5, np.float32)
-    line = "f32[5] scatter(), update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
+    line = (
+        "f32[5] scatter(), update_window_dims={1}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"
+    )
     got = run(line, x, np.array([[1], [4]], np.int32), np.ones((2, 2), np.float32))
     np.testing.assert_array_equal(got, [0, 1, 1, 0, 0])
 
@@ -392,7 +406,10 @@ def test_scatter_of_bf16_and_variadic():
       ROOT r = (bf16[], s32[]) tuple(s, t) }
     """
     )
-    line = "(bf16[3], s32[3]) scatter(), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both"
+    line = (
+        "(bf16[3], s32[3]) scatter(), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both"
+    )
     indices = np.array([[1], [1], [0]], np.int32)
     updates = np.array([1, 2, 3], ml_dtypes.bfloat16)
     a, b = run(
@@ -439,7 +456,8 @@ def test_sort_is_stable(comparator, key, axis):
     b = RNG.integers(0, 50, (9, 13)).astype(np.int32)
     order = np.argsort(key(a, b), axis=axis, kind="stable")
     x, y = run(
-        f"(s32[9,13], s32[9,13]) sort(), dimensions={{{axis}}}, is_stable=true, to_apply={comparator}",
+        f"(s32[9,13], s32[9,13]) sort(), dimensions={{{axis}}}, is_stable=true, "
+        f"to_apply={comparator}",
         a,
         b,
         callees=LESS,
@@ -455,6 +473,20 @@ def test_sort_descending_in_total_order():
         got, np.array([np.nan, np.inf, 1, 0.0, -0.0, -np.inf], np.float32)
     )
     assert np.signbit(got[3:5]).tolist() == [False, True]
+
+
+def test_sort_by_bits():
+    """A bitcast in a comparator may change the element type."""
+    callees = """HloModule m
+    bits { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      x = s32[] bitcast(a)
+      y = s32[] bitcast-convert(b)
+      ROOT r = pred[] compare(x, y), direction=LT }
+    """
+    x = np.array([1.0, -1.0, 0.0, -2.0], np.float32)
+    got = run("f32[4] sort(), dimensions={0}, to_apply=bits", x, callees=callees)
+    np.testing.assert_array_equal(got, x[np.argsort(x.view(np.int32))])
 
 
 def test_topk():
@@ -680,7 +712,9 @@ def test_tuple_parameters_and_tokens():
       ROOT r = (f32[2], (f32[2], s32[], f32[]), token[]) tuple(y, u, k)
     }""".replace("u, k)", "v, k)").replace(
             "ROOT",
-            "n = (s32[], f32[]) get-tuple-element(t), index=1\n i = s32[] get-tuple-element(n), index=0\n f = f32[] get-tuple-element(n), index=1\n v = (f32[2], s32[], f32[]) tuple(x, i, f)\n ROOT",
+            "n = (s32[], f32[]) get-tuple-element(t), index=1\n i = s32[] "
+            "get-tuple-element(n), index=0\n f = f32[] get-tuple-element(n), index=1\n v = "
+            "(f32[2], s32[], f32[]) tuple(x, i, f)\n ROOT",
         )
     )
     verify(module)

@@ -46,7 +46,8 @@ def _add_random(builder, values, draw):
     dimensions, rank = x.shape.dimensions, x.shape.rank
     choice = draw(
         st.sampled_from(
-            "unary binary convert select transpose reverse slice pad concat reshape broadcast".split()
+            "unary binary convert select transpose reverse slice pad concat reshape "
+            "broadcast".split()
         )
     )
     if choice == "unary":

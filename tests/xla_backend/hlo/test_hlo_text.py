@@ -263,7 +263,8 @@ def test_other_spellings(line, printed):
 
 def test_whole_module_long_and_short():
     module = parse_module(
-        """HloModule jit_f, is_scheduled=true, input_output_alias={ {0}: (1, {}, must-alias), {1}: (0, {}) },
+        """HloModule jit_f, is_scheduled=true,
+        input_output_alias={ {0}: (1, {}, must-alias), {1}: (0, {}) },
         entry_computation_layout={(f32[2,3]{1,0})->f32[2,3]{1,0}}, num_partitions=2,
         frontend_attributes={b="2",a="1"}
         ENTRY %main.3 (x: f32[2,3], y: f32[2,3]) -> (f32[2,3], f32[2,3]) {
@@ -276,7 +277,8 @@ def test_whole_module_long_and_short():
     assert module_to_text(module) == (
         "HloModule jit_f, is_scheduled=true, "
         "input_output_alias={ {0}: (1, {}, must-alias), {1}: (0, {}, may-alias) }, "
-        "entry_computation_layout={(f32[2,3]{1,0}, f32[2,3]{1,0})->(f32[2,3]{1,0}, f32[2,3]{1,0})}, "
+        "entry_computation_layout={(f32[2,3]{1,0}, f32[2,3]{1,0})->(f32[2,3]{1,0}, "
+        "f32[2,3]{1,0})}, "
         'num_partitions=2, frontend_attributes={a="1",b="2"}\n\n'
         "ENTRY %main.3 (x: f32[2,3], y: f32[2,3]) -> (f32[2,3], f32[2,3]) {\n"
         "  %x = f32[2,3]{1,0} parameter(0)\n"

@@ -68,7 +68,8 @@ ERRORS = [
     ("HloModule m\nENTRY e { }", "has no instructions"),
     ("HloModule m\nENTRY e { ROOT p = f32[] parameter(0)", "never closed"),
     (
-        "HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }\nENTRY f { ROOT p = f32[] parameter(0) }",
+        "HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }\nENTRY f { ROOT p = f32[] "
+        "parameter(0) }",
         "3:1: only one computation may be marked ENTRY",
     ),
     (

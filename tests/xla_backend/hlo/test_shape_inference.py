@@ -263,7 +263,8 @@ BAD = [
     (
         "dot_twice",
         ["f32[2]", "f32[2]"],
-        "dot(), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        "dot(), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={0}, "
+        "rhs_contracting_dims={0}",
         None,
         "twice",
     ),

@@ -8,7 +8,6 @@ from xla_backend.hlo.attributes import (
     IotaAttributes,
     ParameterAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import VerificationError
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.parser import parse_module

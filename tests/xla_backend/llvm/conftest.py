@@ -1,4 +1,6 @@
-"""Runs one elementwise operation over NumPy arrays through generated code (used by the tests here)."""
+"""Runs one elementwise operation over NumPy arrays through generated code (used by the tests
+here).
+"""
 
 import ctypes
 
@@ -15,7 +17,9 @@ _libraries = {}
 
 
 def build(key, types, out_type, body, lanes=None):
-    """A function(arrays..., out, n) applying `body(w, lanes, values) -> value`, masked at the end."""
+    """A function(arrays..., out, n) applying `body(w, lanes, values) -> value`, masked at the
+    end.
+    """
     target = host_target()
     widest = max(bits_of(register_type(t)) for t in (*types, out_type))
     n = lanes or min(16, target.lanes(widest))

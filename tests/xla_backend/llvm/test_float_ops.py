@@ -18,7 +18,9 @@ def logistic(x):
 
 
 def erf(x):
-    """The C library's double erf (within one unit): exact enough for f32, a second opinion for f64."""
+    """The C library's double erf (within one unit): exact enough for f32, a second opinion for
+    f64.
+    """
     return np.array([math.erf(v) for v in x.astype(np.float64)], x.dtype)
 
 

@@ -39,7 +39,7 @@ def clz(a, b, bits):
 
 def power(a, b, bits):
     if b >= 0:
-        return pow(a, b, 1 << bits) if b < 1 << 20 else pow(a, b, 1 << bits)
+        return pow(a, b, 1 << bits)
     return 1 if a == 1 else (1 - 2 * (b % 2)) if a == -1 else 0
 
 

@@ -102,8 +102,8 @@ def test_while_and_if_else():
 
     def body(v):
         odd = w.cmp("ne", "i64", w.op("and", "i64", v[0], "1"), "0")
-        triple = lambda: [w.iadd(w.imul(v[0], 3), 1)]  # noqa: E731
-        half = lambda: [w.op("lshr", "i64", v[0], "1")]  # noqa: E731
+        triple = lambda: [w.iadd(w.imul(v[0], 3), 1)]
+        half = lambda: [w.op("lshr", "i64", v[0], "1")]
         return [w.if_else(odd, ["i64"], triple, half)[0], w.iadd(v[1], 1)]
 
     out = w.while_([("i64", "%n"), ("i64", "0")], lambda v: w.cmp("ne", "i64", v[0], "1"), body)

@@ -171,3 +171,14 @@ def test_missing_copies_are_reported():
     module.is_scheduled = True
     with pytest.raises(HloError, match="run copy-insertion first"):
         assign_buffers(module)
+
+
+def test_fill_is_written_twice_rather_than_copied():
+    # Both carries start as zeros, which cse makes one array.
+    text = loop("  ra = f32[8] add(a, b)\n  rb = f32[8] reverse(ra), dimensions={0}")
+    text = text.replace("x = f32[8] sine(p)", "z = f32[] constant(0)\n  x = f32[8] broadcast(z)")
+    text = text.replace("broadcast(z)", "broadcast(z), dimensions={}").replace(
+        "y = f32[8] cosine(q)", "y = f32[8] broadcast(z), dimensions={}"
+    )
+    _, _, copies = run(text)
+    assert copies == 0

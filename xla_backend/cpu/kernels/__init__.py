@@ -2,8 +2,8 @@
 
 Every kernel takes its sizes and strides at run time, is generated as LLVM text for this machine,
 compiled once and kept on disk. `library.kernel_library()` gives symbol -> address (a lazy mapping:
-the group a symbol belongs to is compiled on first lookup). All integers are i64 and all strides count
-elements, unless said otherwise. Kernels may be called from several threads at once.
+the group a symbol belongs to is compiled on first lookup). All integers are i64 and all strides
+count elements, unless said otherwise. Kernels may be called from several threads at once.
 
 thread_pool
   void pyjax_parallel_for(void (*fn)(ptr ctx, i64 block), ptr ctx, i64 blocks)
@@ -14,23 +14,27 @@ thread_pool
   Python: thread_pool.set_num_threads(n), thread_pool.num_threads()
 
 gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any, so transposes are
-         free); C has unit column stride and row stride ldc. flags bit 0: add to C instead of writing
+         free); C has unit column stride and row stride ldc. flags bit 0: add to C instead of
+         writing
   void pyjax_gemm_<t>(M, N, K, ptr A, rsA, csA, ptr B, rsB, csB, ptr C, ldc, flags)
   void pyjax_gemm_batched_<t>(batch, M, N, K, ptr A, bsA, rsA, csA, ptr B, bsB, rsB, csB,
                               ptr C, bsC, ldc, flags)
-         <t>: f32, f64, and <in>_<out> (same signature; elements of A and B are <in>, of C <out>) for
-         bf16_bf16 bf16_f32 f16_f16 f16_f32, s8_s8 s8_s32 u8_u8 u8_s32 s16_s16 s32_s32 s64_s64
+         <t>: f32, f64, and <in>_<out> (same signature; elements of A and B are <in>, of C <out>)
+         for bf16_bf16 bf16_f32 f16_f16 f16_f32, s8_s8 s8_s32 u8_u8 u8_s32 s16_s16 s32_s32 s64_s64
          u16_u16 u32_u32 u64_u64, c64_c64 c128_c128
 
-conv     void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)     t: f32 f64 (others: convert first)
+conv     void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)     t: the kinds of pyjax_gemm_<t>
          dims: i64 array, see `conv` for the layout (any dimension order by strides; any window)
 
-sort     void pyjax_argsort_<t>(ptr keys, ptr perm_s32, rows, n, stride, flags)   stable; see `sort`
-         void pyjax_sort_<t>(ptr in, ptr out, rows, n, flags)     rows of n contiguous keys
-         flags bit 0: descending. t: s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64 pred
+sort     void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags)
+         void pyjax_argsort_<t>(ptr keys, ptr perm_s32, outer, n, inner, flags)      stable
+         axis 1 of [outer, n, inner]; flags bit 0: descending, bit 1 (argsort): refine the
+         permutation given in perm. t: pred s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64
 
-cumulative  void pyjax_<op>_<t>(ptr in, ptr out, outer, n, inner, flags)    op: cumsum cumprod cummax
-         cummin (cumlogsumexp for floats); scans axis 1 of [outer, n, inner]; flags bit 0: reversed
+cumulative
+         void pyjax_<op>_<t>(ptr in, ptr out, outer, n, inner, flags)
+         op: cumsum cumprod cummax cummin (cumlogsumexp for floats); scans axis 1 of
+         [outer, n, inner]; flags bit 0: from the end
 
 lapack   lapack.pointer(name) -> address of a LAPACK / BLAS routine (Fortran calling convention)
 """

@@ -1,7 +1,7 @@
 """Convolution with run-time sizes: tiles of the image unfolded into matrices, then GEMM.
 
-Any strides (so any dimension order), up to three spatial dimensions, window strides, low padding of any
-sign, both dilations, feature and batch groups. High padding is implied by the output size; a
+Any strides (so any dimension order), up to three spatial dimensions, window strides, low padding
+of any sign, both dilations, feature and batch groups. High padding is implied by the output size; a
 reversed window is a negative weight stride with the pointer at the last tap.
 
   void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)
@@ -11,7 +11,7 @@ reversed window is a negative weight stride with the pointer at the last tap.
 
 Where the output has unit channel stride a tile is [pixel][tap, channel] and multiplies the weights
 from the left; else it is [tap, channel][pixel] and the weights multiply it. A depthwise
-convolution with channels last runs vectors of channels directly; 1x1 windows go straight to GEMM.
+convolution runs vectors of channels (channels last) or columns (first) directly; 1x1 windows go straight to GEMM.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.cpu.kernels.conv_depthwise import emit_depthwise
+from xla_backend.cpu.kernels.conv_depthwise_planes import emit_depthwise_planes
 from xla_backend.cpu.kernels.conv_unfold import emit_unfold
 from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.cpu.kernels.registry import register_group
@@ -108,7 +109,9 @@ def _context(w: FunctionWriter, name: str) -> str:
 
 
 def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
-    """void task(ctx, block): block = ((image * groups + group) * row tiles + r) * column tiles + c."""
+    """void task(ctx, block): block = ((image * groups + group) * row tiles + r) * column tiles +
+    c.
+    """
     w = module.function(f"{prefix}.tile", [("ptr", "ctx"), ("i64", "block")], internal=True)
     d = Dims(w, _context(w, "dims"))
     elem, out_elem = element_type(t), element_type(t, "target")
@@ -232,17 +235,18 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
         w.ret()
     w.label(other)
     if t.source is t.compute is t.target and t.compute.is_floating:
-        depthwise = [equal("ci", 1), equal("co", 1), equal("xg", 1), equal("wg", 1)]
-        depthwise.append(equal("og", 1))
-        depthwise += [equal(f"xdil{s}", 1) for s in _SPATIAL]
-        yes, no = w.new_label("depthwise"), w.new_label("unfold")
-        w.cond_br(_all(w, depthwise), yes, no)
-        w.label(yes)
-        with w.scope():
-            names = ("%x", "%w", "%out", "%dims")
-            w.call(f"{prefix}.depthwise", "void", [("ptr", n) for n in names])
-            w.ret()
-        w.label(no)
+        single = [equal("ci", 1), equal("co", 1), *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
+        last = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
+        first = [*single, equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
+        for conditions, kernel in ((last, "depthwise"), (first, "planes")):
+            yes, no = w.new_label(kernel), w.new_label("other")
+            w.cond_br(_all(w, conditions), yes, no)
+            w.label(yes)
+            with w.scope():
+                names = ("%x", "%w", "%out", "%dims")
+                w.call(f"{prefix}.{kernel}", "void", [("ptr", n) for n in names])
+                w.ret()
+            w.label(no)
     _emit_unfolded(w, t, prefix, d)
     w.ret()
 
@@ -291,6 +295,7 @@ def emit_group(t: GemmType, module: ModuleWriter) -> None:
     _emit_pack_weights(module, t, prefix)
     if t.source is t.compute is t.target and t.compute.is_floating:
         emit_depthwise(module, t, prefix, Dims)
+        emit_depthwise_planes(module, t, prefix, Dims)
     _emit_tile_task(module, t, prefix)
     _emit_entry(module, t, prefix)
 

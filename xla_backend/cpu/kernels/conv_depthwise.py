@@ -1,8 +1,11 @@
-"""Depthwise convolution with channels last: vectors of channels, four neighbouring pixels a round."""
+"""Depthwise convolution with channels last: vectors of channels, four neighbouring pixels a
+round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from xla_backend.cpu.kernels.gemm_tiles import GemmType
@@ -15,7 +18,9 @@ _PIXELS = 4
 def emit_depthwise(
     module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
 ) -> None:
-    """void depthwise(x, w, out, dims): one channel per group, groups contiguous, no image dilation."""
+    """void depthwise(x, w, out, dims): one channel per group, groups contiguous, no image
+    dilation.
+    """
     task_name = f"{prefix}.depthwise.row"
     task = module.function(task_name, [("ptr", "ctx"), ("i64", "block")], internal=True)
     _emit_row(task, t, dims)
@@ -84,14 +89,14 @@ def _emit_row(w: FunctionWriter, t: GemmType, dims: Callable[..., Any]) -> None:
 
                             if check:
                                 keep = [total]
-                                c.next += w.if_else(within("2", at), [ty], add, lambda k=keep: k)
+                                c.next += w.if_else(within("2", at), [ty], add, partial(list, keep))
                             else:
                                 c.next += add()
                     return c.results
 
                 before = list(b.carried)
                 b.next = w.if_else(
-                    inside, [ty] * count, lambda v=before: taps(v), lambda v=before: v
+                    inside, [ty] * count, partial(taps, before), partial(list, before)
                 )
             a.next = b.results
         for p in range(count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from xla_backend.cpu.kernels.gemm_tiles import GemmType
@@ -60,7 +61,11 @@ def _source_index(w: FunctionWriter, d: Any, s: str, out: str, tap: str) -> tupl
     at = w.isub(at, d[f"pad{s}"])
     dilation = d[f"xdil{s}"]
     # Signed: positions before the image are negative, and fail the range check below.
-    index = w.op("sdiv", "i64", at, dilation)
+    dilated = w.cmp("ne", "i64", dilation, "1")
+    divided = w.if_else(  # a 64-bit division costs more than copying a short run
+        dilated, ["i64"], lambda: [w.op("sdiv", "i64", at, dilation)], lambda: [at], likely=False
+    )
+    index = divided[0]
     hit = w.cmp("eq", "i64", w.imul(index, dilation), at)
     nonnegative = w.cmp("sge", "i64", at, "0")
     below = w.cmp("slt", "i64", index, d[f"in{s}"])
@@ -168,13 +173,15 @@ def _emit_first(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[.
         valid_hi = first_at_least(w.isub(d["in2"], shift))
         lo = w.imin(w.imax(valid_lo, "%col_lo"), "%col_hi")
         hi = w.imax(w.imin(valid_hi, "%col_hi"), lo)
-        with w.loop("0", ci) as channel, w.loop("%row_lo", "%row_hi") as row:
+        with ExitStack() as nest:
+            row = nest.enter_context(w.loop("%row_lo", "%row_hi"))
             out0, out1 = _outer_position(w, d, row.index)
             in_a, at_a = _source_index(w, d, "0", out0, a.index)
             in_b, at_b = _source_index(w, d, "1", out1, b.index)
             inside = w.op("and", "i1", in_a, in_b)
-            line = w.iadd(w.imul(at_a, d["x0"]), w.imul(at_b, d["x1"]))
-            line = w.iadd(line, w.imul(channel.index, d["xc"]))
+            plane = w.iadd(w.imul(at_a, d["x0"]), w.imul(at_b, d["x1"]))
+            channel = nest.enter_context(w.loop("0", ci))
+            line = w.iadd(plane, w.imul(channel.index, d["xc"]))
             place = w.imul(w.iadd(w.imul(tap, ci), channel.index), pixels)
             place = w.iadd(place, w.imul(w.isub(row.index, "%row_lo"), width))
             target = w.gep(elem, "%tile", place)

@@ -6,8 +6,8 @@
         scans axis 1 of [outer, n, inner]; flags bit 0: from the end; in may equal out
 
 Contiguous rows (inner = 1) use prefix steps within a vector and carry the last lane; sums of f32,
-bf16 and f16 carry in f64 so that the error does not grow along the row. Otherwise vectors of columns
-scan side by side, with the same carries. NaN propagates through maxima.
+bf16 and f16 carry in f64 so that the error does not grow along the row. Otherwise vectors of
+columns scan side by side, with the same carries. NaN propagates through maxima.
 """
 
 from __future__ import annotations

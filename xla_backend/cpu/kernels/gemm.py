@@ -27,8 +27,9 @@ _FIELDS = (
 _SLOT = {name: i for i, name in enumerate(_FIELDS)}
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
-# Operands up to this many bytes of B stay in the second-level cache and need no packing.
-_DIRECT_BYTES = 512 * 1024
+# A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
+# 128 x 128 on packing wins).
+_DIRECT_BYTES = 16 * 1024
 
 
 class _Context:
@@ -293,13 +294,10 @@ class _Driver:
             )
             size = self.t.source.byte_size
             b_bytes = w.imul(w.op("mul", "i64", "%K", "%N"), size)
-            # A is read once per panel of B: with one panel there is nothing to gain by packing.
-            near = w.op(
-                "or",
-                "i1",
-                w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES)),
-                w.cmp("sle", "i64", "%M", str(self.tile.rows * 2)),
-            )
+            # With one panel or few rows, packing would cost as much as the product.
+            near = w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES))
+            near = w.op("or", "i1", near, w.cmp("sle", "i64", "%M", str(self.tile.rows * 2)))
+            near = w.op("or", "i1", near, w.cmp("eq", "i64", panels, "1"))
             use = w.op("and", "i1", w.op("and", "i1", unit_a, unit_b), near)
             direct = w.new_label("direct")
             w.cond_br(use, direct, packed)
@@ -318,47 +316,39 @@ class _Driver:
 
     def _emit_vector_cases(self, w: FunctionWriter) -> None:
         """Matrix-vector products stream the matrix once; they have their own kernels."""
-        one_column = w.op(
-            "and",
-            "i1",
-            w.op("and", "i1", w.cmp("eq", "i64", "%N", "1"), w.cmp("eq", "i64", "%csA", "1")),
-            w.cmp("eq", "i64", "%rsB", "1"),
+
+        def unit(*names: str) -> str:
+            result = w.cmp("eq", "i64", names[0], "1")
+            for name in names[1:]:
+                result = w.op("and", "i1", result, w.cmp("eq", "i64", name, "1"))
+            return result
+
+        dot = f"{self.prefix}.gemv"
+        combine = f"{self.prefix}.gemv_columns"
+        cases = (
+            # condition, kernel, matrix, its vector, results, stride of the matrix, of the results
+            (unit("%N", "%csA", "%rsB"), dot, "%A", "%B", "%M", "%rsA", "%ldc"),
+            (unit("%M", "%rsB", "%csA"), dot, "%B", "%A", "%N", "%csB", "1"),
+            (unit("%M", "%csB", "%csA"), combine, "%B", "%A", "%N", "%rsB", "1"),
+            (unit("%N", "%rsA", "%rsB", "%ldc"), combine, "%A", "%B", "%M", "%csA", "1"),
         )
-        one_row = w.op(
-            "and",
-            "i1",
-            w.op("and", "i1", w.cmp("eq", "i64", "%M", "1"), w.cmp("eq", "i64", "%rsB", "1")),
-            w.cmp("eq", "i64", "%csA", "1"),
-        )
-        for condition, matrix, vector_ptr, rows, stride, out_stride in (
-            (one_column, "%A", "%B", "%M", "%rsA", "%ldc"),
-            (one_row, "%B", "%A", "%N", "%csB", "1"),
-        ):
+        for condition, kernel, matrix, vector_ptr, count, stride, out_stride in cases:
             yes, no = w.new_label("gemv"), w.new_label("other")
             w.cond_br(condition, yes, no)
             w.label(yes)
             with w.scope():
-                w.call(
-                    f"{self.prefix}.gemv",
-                    "void",
-                    [
-                        ("i64", rows),
-                        ("i64", "%K"),
-                        ("ptr", matrix),
-                        ("i64", stride),
-                        ("ptr", vector_ptr),
-                        ("ptr", "%C"),
-                        ("i64", out_stride),
-                        ("i64", "%flags"),
-                    ],
-                )
+                args = [("i64", count), ("i64", "%K"), ("ptr", matrix), ("i64", stride)]
+                args += [("ptr", vector_ptr), ("ptr", "%C"), ("i64", out_stride)]
+                w.call(kernel, "void", [*args, ("i64", "%flags")])
                 w.ret()
             w.label(no)
 
     def _split(
         self, w: FunctionWriter, ctx: _Context, tasks: str, panels: str, rows_multiple: int
     ) -> str:
-        """Cuts M into row blocks and, where those are too few, N into panel blocks; returns tasks."""
+        """Cuts M into row blocks and, where those are too few, N into panel blocks; returns
+        tasks.
+        """
         tiles = _ceil_div(w, "%M", str(rows_multiple))
         row_blocks = w.imin(tasks, tiles)
         tiles_per_block = _ceil_div(w, tiles, row_blocks)
@@ -389,12 +379,12 @@ class _Driver:
         tasks = w.select(single, "i64", "1", w.imul(threads, 3))
         blocks = self._split(w, ctx, tasks, panels, self.tile.rows)
         row_major = w.cmp("eq", "i64", "%csA", "1")
-        w.if_else(
-            row_major,
-            [],
-            lambda: self._run(w, ctx, "direct", blocks) or [],
-            lambda: self._run(w, ctx, "transposed", blocks) or [],
-        )
+
+        def run(layout: str) -> list[str]:
+            self._run(w, ctx, layout, blocks)
+            return []
+
+        w.if_else(row_major, [], partial(run, "direct"), partial(run, "transposed"))
 
     def _emit_packed(
         self, w: FunctionWriter, ctx: _Context, threads: str, panels: str, vectors: str

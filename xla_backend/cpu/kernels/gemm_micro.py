@@ -35,8 +35,8 @@ def emit_micro_kernel(
 ) -> None:
     """void micro(A, a_step, B, b_step, C, ldc, kc, columns, accumulate)
 
-    layout "columns": A[r + k a_step]; "rows": A[r a_step + k]. B[k b_step + j]. The last vector holds
-    columns - (vectors - 1) * lanes valid columns.
+    layout "columns": A[r + k a_step]; "rows": A[r a_step + k]. B[k b_step + j]. The last vector
+    holds columns - (vectors - 1) * lanes valid columns.
     """
     params = [
         ("ptr noalias", "A"),

@@ -1,7 +1,7 @@
 """Packing of GEMM operands into panels, with conversion to the type of the arithmetic.
 
-A block of `height` rows becomes [k][row]; a panel of B of `width` columns becomes [k][column] with the
-missing columns zero. Complex values become planes: [k][vector][real lanes, imaginary lanes] for
+A block of `height` rows becomes [k][row]; a panel of B of `width` columns becomes [k][column] with
+the missing columns zero. Complex values become planes: [k][vector][real lanes, imaginary lanes] for
 B, [k][row][real, imaginary] for A.
 """
 

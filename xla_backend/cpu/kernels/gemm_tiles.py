@@ -84,5 +84,5 @@ def tile_for(t: GemmType, target: TargetInfo) -> Tile:
     if t.compute.is_complex:
         return Tile(4, 2 if many else 1, lanes, 192, 96)
     if many:
-        return Tile(8, 3, lanes, 256, 256)
+        return Tile(8, 3, lanes, 192, 192)
     return Tile(4 if target.vector_bits == 128 else 6, 2, lanes, 256, 192)

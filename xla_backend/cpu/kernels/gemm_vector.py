@@ -1,4 +1,4 @@
-"""Matrix times vector where both are contiguous along K: dot products of four rows at a time."""
+"""Matrix times vector: dot products of four rows at a time, or combinations of eight rows."""
 
 from __future__ import annotations
 
@@ -9,29 +9,76 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 _ROWS = 4
 _UNROLL = 2
 _ROWS_PER_TASK_BYTES = 1 << 18
+_COLUMNS_PER_TASK = 1024
 
 
 def emit_matrix_vector(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:
-    """void gemv(rows, K, matrix, stride, vector, out, out_stride, flags)"""
-    names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
-    names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
+    """Two kernels: void gemv(results, K, matrix, stride, vector, out, out_stride, flags)
+
+    gemv: result i is the dot product of row i (at i * stride, contiguous) with the vector.
+    gemv_columns: the results are the vector's combination of K contiguous rows (at k * stride).
+    """
     task = module.function(f"{prefix}.gemvtask", [("ptr", "ctx"), ("i64", "block")], internal=True)
     _emit_task(task, t, tile)
-    w = module.function(f"{prefix}.gemv", names, internal=True)
-    context = w.alloca("i64", 10, 8)
-    for i, (ty, name) in enumerate(names):
-        w.store(ty, f"%{name}", w.gep("i64", context, i), 8)
+    task = module.function(f"{prefix}.colstask", [("ptr", "ctx"), ("i64", "block")], internal=True)
+    _emit_columns_task(task, t, tile)
     size = t.source.byte_size
-    row_bytes = w.imax(w.imul("%K", size), 1)
-    per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
-    per_task = w.op("and", "i64", w.iadd(per_task, _ROWS - 1), str(-_ROWS))
-    w.store("i64", per_task, w.gep("i64", context, 8), 8)
-    blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
-    w.call(
-        "pyjax_parallel_for",
-        "void",
-        [("ptr", f"@{prefix}.gemvtask"), ("ptr", context), ("i64", blocks)],
-    )
+    for name, task_name in (("gemv", "gemvtask"), ("gemv_columns", "colstask")):
+        names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
+        names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
+        w = module.function(f"{prefix}.{name}", names, internal=True)
+        context = w.alloca("i64", 10, 8)
+        for i, (ty, field) in enumerate(names):
+            w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
+        if name == "gemv":
+            row_bytes = w.imax(w.imul("%K", size), 1)
+            per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
+            per_task = w.op("and", "i64", w.iadd(per_task, _ROWS - 1), str(-_ROWS))
+        else:
+            per_task = str(_COLUMNS_PER_TASK)
+        w.store("i64", per_task, w.gep("i64", context, 8), 8)
+        blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
+        args = [("ptr", f"@{prefix}.{task_name}"), ("ptr", context), ("i64", blocks)]
+        w.call("pyjax_parallel_for", "void", args)
+        w.ret()
+
+
+def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
+    """A block of results that stays in the first-level cache, eight rows of the matrix a pass."""
+
+    def get(i: int, ty: str = "i64") -> str:
+        return w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
+
+    total, k, mat, stride = get(0), get(1), get(2, "ptr"), get(3)
+    vec, out, flags = get(4, "ptr"), get(5, "ptr"), get(7)
+    elem, lanes = register_type(t.compute), tile.lanes
+    lo = w.imul("%block", _COLUMNS_PER_TASK)
+    hi = w.imin(w.iadd(lo, _COLUMNS_PER_TASK), total)
+    whole = w.iadd(lo, w.op("and", "i64", w.isub(hi, lo), str(-lanes)))
+    with w.if_(w.cmp("eq", "i64", w.op("and", "i64", flags, "1"), "0")):
+        with w.loop(lo, hi) as loop:
+            w.store(elem, const(elem, 0.0), w.gep(elem, out, loop.index))
+
+    def combine(row: str, count: int) -> None:
+        factors = [w.load(elem, w.gep(elem, vec, w.iadd(row, r))) for r in range(count)]
+        bases = [w.gep(elem, mat, w.imul(w.iadd(row, r), stride)) for r in range(count)]
+        for width, start, end in ((lanes, lo, whole), (1, whole, hi)):
+            part = vector(elem, width)
+            spread = [w.splat(part, f) for f in factors]
+            with w.loop(start, end, width) as loop:
+                address = w.gep(elem, out, loop.index)
+                # Two chains, so that the additions of eight rows do not wait for each other.
+                sums = [w.load(part, address), const(part, 0.0)]
+                for r in range(count):
+                    value = w.load(part, w.gep(elem, bases[r], loop.index))
+                    sums[r % 2] = w.fma(part, value, spread[r], sums[r % 2])
+                w.store(part, w.op("fadd", part, *sums), address)
+
+    eights = w.op("and", "i64", k, "-8")
+    with w.loop("0", eights, 8) as loop:
+        combine(loop.index, 8)
+    with w.loop(eights, k) as loop:
+        combine(loop.index, 1)
     w.ret()
 
 

@@ -4,8 +4,8 @@ SciPy is loaded on first use. Its OpenBLAS is told to use one thread: its own th
 pool, and are slow by orders of magnitude on a loaded machine.
 
 API
-  pointer(name) -> int        address of "dpotrf", "sgesdd", "zgemm", ...; Fortran calling convention:
-                              every argument by address, characters without hidden lengths
+  pointer(name) -> int        address of "dpotrf", "sgesdd", ...; Fortran calling convention: every
+                              argument by address, characters without hidden lengths
   signature(name) -> str      the C signature SciPy states for it
   routine(stem, kind) -> str  full name for f32 f64 c64 c128: routine("getrf", "c64") == "cgetrf";
                               real/complex pairs: orgqr/ungqr, syevd/heevd, ormqr/unmqr, sytrd/hetrd
@@ -15,7 +15,7 @@ API
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -45,17 +45,19 @@ def routine(stem: str, kind: str) -> str:
     return _PREFIX[kind] + stem
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tables() -> tuple[dict[str, Any], dict[str, Any]]:
-    import scipy.linalg.cython_blas as blas  # noqa: PLC0415  (lazy: SciPy takes 100 ms to load)
-    import scipy.linalg.cython_lapack as lapack  # noqa: PLC0415
+    import scipy.linalg.cython_blas as blas
+    import scipy.linalg.cython_lapack as lapack
 
     _use_one_thread(lapack)
     return lapack.__pyx_capi__, blas.__pyx_capi__
 
 
 def _use_one_thread(lapack: ModuleType) -> None:
-    """Finds openblas_set_num_threads in the library that SciPy's module links, and calls it with 1."""
+    """Finds openblas_set_num_threads in the library that SciPy's module links, and calls it with
+    1.
+    """
     handle = ctypes.CDLL(lapack.__file__)
     for name in ("scipy_openblas_set_num_threads", "openblas_set_num_threads"):
         try:
@@ -69,7 +71,7 @@ def _use_one_thread(lapack: ModuleType) -> None:
     # Another BLAS (Accelerate, MKL, reference): it has no OpenBLAS threads to stop.
 
 
-@lru_cache(maxsize=None)
+@cache
 def _capsule(name: str) -> Any:
     for table in _tables():
         if name in table:
@@ -87,7 +89,7 @@ def signature(name: str) -> str:
     return _capsule_name(_capsule(name)).decode()
 
 
-@lru_cache(maxsize=None)
+@cache
 def pointer(name: str) -> int:
     """Address of a routine.
 
@@ -100,7 +102,7 @@ def pointer(name: str) -> int:
     return get(capsule, _capsule_name(capsule))
 
 
-@lru_cache(maxsize=None)
+@cache
 def integer_size() -> int:
     """Bytes of an integer argument, found by asking dlamch-like ilaver for its version."""
     version = (ctypes.c_int64 * 3)(-1, -1, -1)

@@ -1,4 +1,6 @@
-"""kernel_library(): symbol -> address of every run-time kernel, compiled group by group on demand."""
+"""kernel_library(): symbol -> address of every run-time kernel, compiled group by group on
+demand.
+"""
 
 from __future__ import annotations
 

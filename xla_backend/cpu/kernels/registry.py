@@ -23,7 +23,9 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
 
 
 class KernelLibrary(Mapping[str, int]):
-    """Addresses by symbol. Groups call each other through this mapping, so order does not matter."""
+    """Addresses by symbol. Groups call each other through this mapping, so order does not
+    matter.
+    """
 
     def __init__(self) -> None:
         self._addresses: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Sorting: least-significant-digit radix sort on order-preserving keys, stable.
 
-Keys become unsigned integers whose order is the wanted one: NaN last (all NaN equal), -0 equal to 0;
-complemented for descending order. Digits are 8 bits; digits that are the same in all keys are
+Keys become unsigned integers whose order is the wanted one: NaN last (all NaN equal), -0 equal to
+0; complemented for descending order. Digits are 8 bits; digits that are the same in all keys are
 skipped; short rows use insertion. Rows run in parallel.
 
   void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags)          in may equal out
@@ -234,7 +234,10 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
             def given(place: str = place) -> list[str]:
                 return [w.load("i32", w.gep("i32", row.out, place))]
 
-            payload = w.if_else(refine, ["i32"], given, lambda plain=plain: [plain])[0]
+            def natural(plain: str = plain) -> list[str]:
+                return [plain]
+
+            payload = w.if_else(refine, ["i32"], given, natural)[0]
             w.store("i32", payload, w.gep("i32", first_index, loop.index))
             source = w.cast("sext", "i32", payload, "i64")
         raw = w.load(ty, w.gep(ty, row.keys, row.at(source)))
@@ -282,7 +285,9 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
 
 
 def _emit_through_argsort(w: FunctionWriter, t: P, row: _Row) -> None:
-    """Keys with several bit patterns for one value (-0, NaN payloads): sort the order, then gather."""
+    """Keys with several bit patterns for one value (-0, NaN payloads): sort the order, then
+    gather.
+    """
     ty, size = _int_type(t), t.byte_size
     n = row.n
     index_bytes = w.op("and", "i64", w.iadd(w.imul(n, 4), 127), "-64")

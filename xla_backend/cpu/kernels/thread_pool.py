@@ -2,9 +2,10 @@
 
 One 64-bit ticket word holds (generation << 32 | blocks left); threads claim blocks by counting it
 down with compare-and-swap, the caller among them, so a sleeping or absent worker costs nothing but
-speed. Workers spin a while and then sleep: on a futex on Linux, in sched_yield + nanosleep elsewhere.
-A caller that finds the pool busy (nested or concurrent calls) runs its blocks itself. After fork the
-child has no workers; they are started again by its first parallel call.
+speed. Workers spin a while and then sleep: on a futex on Linux, in sched_yield + nanosleep
+elsewhere.
+A caller that finds the pool busy (nested or concurrent calls) runs its blocks itself. After fork
+the child has no workers; they are started again by its first parallel call.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from functools import lru_cache
+from functools import cache
 
 from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import TargetInfo, host_target
@@ -251,7 +252,10 @@ def pool_text(target: TargetInfo, linux: bool) -> str:
         )
     else:
         # Portable: naps of 50 us; a wake-up is then a matter of the next look.
-        declaration = "declare i32 @nanosleep(ptr, ptr)\n@pyjax.nap = internal constant [2 x i64] [i64 0, i64 50000]"
+        declaration = (
+            "declare i32 @nanosleep(ptr, ptr)\n"
+            "@pyjax.nap = internal constant [2 x i64] [i64 0, i64 50000]"
+        )
         wait = "  %q = call i32 @nanosleep(ptr @pyjax.nap, ptr null)"
         wake = ""
     return _TEMPLATE.format(
@@ -264,7 +268,7 @@ def pool_text(target: TargetInfo, linux: bool) -> str:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
     text = pool_text(host_target(), sys.platform.startswith("linux"))

@@ -1,7 +1,7 @@
 """Scratch memory of kernels: one block kept from call to call, so that pages are not taken anew.
 
-Emitted into a module: pyjax.workspace.take(i64 bytes) -> ptr (usable from byte 64 on, 64-aligned) and
-pyjax.workspace.give(ptr). Concurrent takers beyond the first allocate their own.
+Emitted into a module: pyjax.workspace.take(i64 bytes) -> ptr (usable from byte 64 on, 64-aligned)
+and pyjax.workspace.give(ptr). Concurrent takers beyond the first allocate their own.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ def dot(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 def window_view(padded: np.ndarray, window: Sequence[WindowDimension], first: int) -> np.ndarray:
     """View with the window positions of dimensions `first`... in place, and window offsets as
-    extra last
-    dimensions. `padded` already contains padding and base dilation."""
+    extra last dimensions. `padded` already contains padding and base dilation."""
     shape, strides = list(padded.shape[:first]), list(padded.strides[:first])
     offsets_shape, offset_strides = [], []
     for i, w in enumerate(window):

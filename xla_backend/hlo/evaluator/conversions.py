@@ -28,8 +28,7 @@ def type_of(x: np.ndarray) -> PrimitiveType:
 
 def convert_array(x: np.ndarray, to: PrimitiveType) -> np.ndarray:
     """HLO convert: floats round to nearest even, float to integer saturates (NaN gives 0),
-    integers wrap,
-    complex to real drops the imaginary part, anything to pred is `!= 0`."""
+    integers wrap, complex to real drops the imaginary part, anything to pred is `!= 0`."""
     source = type_of(x)
     if source is to:
         return x
@@ -85,7 +84,8 @@ def bitcast_array(x: np.ndarray, to: PrimitiveType, dimensions: tuple[int, ...])
     if source.bits < 8 or to.bits < 8:
         if source.bits != to.bits:
             raise UnimplementedError(
-                f"bitcast-convert from {source} to {to}: sub-byte types of unequal width; convert instead"
+                f"bitcast-convert from {source} to {to}: sub-byte types of unequal width; "
+                f"convert instead"
             )
         carrier = np.dtype(np.uint8)
         return np.ascontiguousarray(x).view(carrier).view(to.numpy_dtype).reshape(dimensions)
@@ -115,8 +115,7 @@ _EXPONENT_BITS = {P.F16: 5, P.BF16: 8, P.F32: 8, P.F64: 11}
 
 def reduce_precision(node: Instruction, x: np.ndarray) -> np.ndarray:
     """Round to `mantissa_bits` (nearest even), overflow to infinity, flush what is below the
-    smallest normal
-    of the target exponent range to a signed zero. NaN stays NaN."""
+    smallest normal of the target exponent range to a signed zero. NaN stays NaN."""
     a = node.attributes
     assert isinstance(a, ReducePrecisionAttributes)
     source = type_of(x)

@@ -1,8 +1,8 @@
 """NumPy meaning of every elementwise opcode.
 
 Each function takes the instruction and operand arrays and works for any array shape: it reads
-element types and
-attributes from the instruction but never its dimensions, so that scalar computations (reducers,
+element types and attributes from the instruction but never its dimensions, so that scalar
+computations (reducers,
 comparators,
 combiners) can be evaluated on whole arrays of scalars at once. bf16, f16 and f8 compute in f32 and
 round once;

@@ -1,8 +1,7 @@
 """The interpreter: walks computations in operand order and calls the meaning of each opcode.
 
 Values are NumPy arrays, tuples of values, and None for tokens. The graph is walked iteratively;
-only calls of
-computations nest, as deep as the program's own nesting of loops and calls.
+only calls of computations nest, as deep as the program's own nesting of loops and calls.
 """
 
 from __future__ import annotations
@@ -112,7 +111,8 @@ class Interpreter:
         handler = _HANDLERS.get(node.opcode)
         if handler is None:
             raise UnimplementedError(
-                f"the evaluator has no meaning for {node.opcode}: {node}; compile and run the module instead"
+                f"the evaluator has no meaning for {node.opcode}: {node}; compile and run the "
+                f"module instead"
             )
         return handler(self, node, inputs)
 

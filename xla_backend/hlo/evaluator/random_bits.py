@@ -89,8 +89,8 @@ def _threefry_bits(
         low, high = threefry_2x32(key_words, _split(counters))
         return _join(low, high).reshape(dimensions), np.array([key, counter + U64(size)], U64)
     # Two 32-bit words per counter: the first words fill one half of the result along one
-    # dimension, the second
-    # words the other half, interleaved position by position in that dimension.
+    # dimension, the second words the other half, interleaved position by position in that
+    # dimension.
     split = next((i for i, n in enumerate(dimensions) if n % 2 == 0), None)
     if split is None:
         split = int(np.argmax(dimensions)) if dimensions else 0

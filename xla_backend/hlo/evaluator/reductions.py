@@ -1,14 +1,14 @@
 """reduce, reduce-window, select-and-scatter and scan in NumPy.
 
 The usual reducers (add, multiply, max, min, and, or, xor) have a direct NumPy form; floats then
-accumulate in
-f64 (c128) and are rounded once. Any other reducer is folded in index order, whole arrays at a time.
+accumulate in f64 (c128) and are rounded once. Any other reducer is folded in index order, whole
+arrays at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np

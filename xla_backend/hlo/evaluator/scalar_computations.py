@@ -21,9 +21,7 @@ Values = tuple[np.ndarray, ...]
 # non-elementwise opcodes.
 ScalarRunner = Callable[[Computation, Sequence[np.ndarray]], object]
 
-_FORWARDED = frozenset(
-    {Opcode.RESHAPE, Opcode.BROADCAST, Opcode.COPY, Opcode.BITCAST, Opcode.OPT_BARRIER}
-)
+_FORWARDED = frozenset({Opcode.RESHAPE, Opcode.BROADCAST, Opcode.COPY, Opcode.OPT_BARRIER})
 _VECTORISED = (
     frozenset(ELEMENTWISE)
     | _FORWARDED
@@ -36,6 +34,7 @@ _VECTORISED = (
             Opcode.CALL,
             Opcode.FUSION,
             Opcode.MAP,
+            Opcode.BITCAST,
             Opcode.BITCAST_CONVERT,
         }
     )
@@ -55,8 +54,7 @@ _BINARY = frozenset(
 
 def simple_binary(computation: Computation) -> Opcode | None:
     """The opcode if the computation is just `op(parameter 0, parameter 1)` with an associative op,
-    in any order,
-    or that behind converts/calls; else None."""
+    in any order, or that behind converts/calls; else None."""
     root = computation.root
     while root is not None and root.opcode in (Opcode.CALL, Opcode.FUSION):
         if root.operands != root.parent.parameters:  # type: ignore[union-attr]
@@ -149,7 +147,7 @@ def _node_value(node: Instruction, inputs: list, parameters: Sequence[np.ndarray
         return _vectorised(node.called[0], inputs)
     if opcode in _FORWARDED:
         return inputs[0]
-    if opcode is Opcode.BITCAST_CONVERT:
+    if opcode in (Opcode.BITCAST, Opcode.BITCAST_CONVERT):  # a bitcast may change the type, too
         return bitcast_array(inputs[0], node.shape.element_type, inputs[0].shape)
     return np.asarray(ELEMENTWISE[opcode](node, *inputs))
 

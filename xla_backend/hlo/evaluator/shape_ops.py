@@ -53,7 +53,7 @@ def broadcast(node: Instruction, x: np.ndarray) -> np.ndarray:
     if not dims:
         return np.broadcast_to(x, result)
     order = np.argsort(dims)
-    if any(a > b for a, b in zip(dims, dims[1:])):
+    if list(dims) != sorted(dims):
         x = x.transpose(order)
     shape = [1] * len(result)
     for d in dims:
@@ -127,7 +127,7 @@ def pad_array(
     target, source = [], []
     for n, size, lo, i in zip(shape, x.shape, low, interior):
         step = i + 1
-        first = max(0, -(-(-lo) // step)) if lo < 0 else 0  # first element at or after position 0
+        first = -(lo // step) if lo < 0 else 0  # first element at or after position 0
         last = min(size, (n - 1 - lo) // step + 1)
         if last <= first:
             return result

@@ -1,9 +1,8 @@
 """sort and topk in NumPy.
 
 Comparators that compare one pair of parameters are a stable argsort. Every other comparator runs
-as a bitonic
-network of whole-array steps, ties broken by original position, so any strict weak order sorts
-stably.
+as a bitonic network of whole-array steps, ties broken by original position, so any strict weak
+order sorts stably.
 """
 
 from __future__ import annotations
@@ -115,8 +114,7 @@ def _less(
 
 def topk(node: Instruction, x: np.ndarray) -> Values:
     """The k largest (or smallest) of the last axis in order, earlier positions first among equals;
-    floats in
-    total order, so NaN counts as largest."""
+    floats in total order, so NaN counts as largest."""
     a = node.attributes
     assert isinstance(a, TopKAttributes)
     key = total_order_key(x)

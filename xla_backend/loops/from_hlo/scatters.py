@@ -115,10 +115,14 @@ def _combine_into(
 ) -> None:
     linear = linearize(target, dims)
     new = [e.value(u, at) for u in updates]
+    replaced = node.called[0].parameters[: len(updates)]
     with e.guarded(guard):
+        # A combination that ignores the old value needs no load: any value will do.
         old = [
             e.load(output, linear, u.shape.element_type, mutable=True)
-            for output, u in zip(outputs, updates)
+            if p.users or p.is_root
+            else n
+            for output, u, p, n in zip(outputs, updates, replaced, new)
         ]
     combined = e.apply(node.called[0], [*old, *new])
     results: list[Element] = combined if isinstance(combined, list) else [combined]

@@ -1,4 +1,6 @@
-"""Convolution kernels against a direct NumPy definition over layouts, windows, groups and dilations."""
+"""Convolution kernels against a direct NumPy definition over layouts, windows, groups and
+dilations.
+"""
 
 import ctypes
 import itertools
@@ -115,6 +117,7 @@ CASES = [
     ((1, 9, 9), 2, 3, (3, 3), (1, 1), ((-1, 0), (0, -2)), (1, 1), (1, 1), 1, 1),
     ((2, 12, 13), 20, 20, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 20, 1),
     ((1, 11, 9), 17, 17, (3, 5), (2, 2), ((1, 1), (2, 2)), (1, 1), (1, 2), 17, 1),
+    ((1, 11, 37), 5, 5, (3, 4), (2, 1), ((1, 1), (5, 2)), (1, 1), (1, 3), 5, 1),
     ((1, 40, 50), 16, 32, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1, 1),
 ]
 

@@ -191,3 +191,11 @@ def test_nan_and_infinity_pass_through():
     c = np.empty((2, 2), np.float32)
     function("f32")(2, 2, 2, a.ctypes.data, 2, 1, b.ctypes.data, 2, 1, c.ctypes.data, 2, 0)
     np.testing.assert_array_equal(c, [[np.nan, np.nan], [np.nan, np.inf]])
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("size", [(1, 2100, 77), (2100, 1, 77), (1, 7, 9), (1, 40, 0)])
+def test_streaming_vectors_accumulate(size, layout, accumulate):
+    for kind in ("f32", "f64"):
+        check(kind, *size, layout, layout, accumulate)

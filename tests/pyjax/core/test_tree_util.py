@@ -1,0 +1,133 @@
+"""Pytrees: flattening, structures, paths, registration, prefixes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import pickle
+
+import pytest
+
+from pyjax.core import tree_util as tu
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+@tu.register_pytree_node_class
+class Box:
+    def __init__(self, value, tag):
+        self.value, self.tag = value, tag
+
+    def tree_flatten(self):
+        return (self.value,), self.tag
+
+    @classmethod
+    def tree_unflatten(cls, tag, children):
+        return cls(children[0], tag)
+
+
+@tu.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: object
+    bias: object
+    name: str = dataclasses.field(default="", metadata={"static": True})
+
+
+TREES = [
+    (1, [1], "PyTreeDef(*)"),
+    (None, [], "PyTreeDef(None)"),
+    ((), [], "PyTreeDef(())"),
+    ((1,), [1], "PyTreeDef((*,))"),
+    ([1, (2, None)], [1, 2], "PyTreeDef([*, (*, None)])"),
+    ({"b": 1, "a": [2]}, [2, 1], "PyTreeDef({'a': [*], 'b': *})"),
+    (Point(1, (2,)), [1, 2], "PyTreeDef(Point(x=*, y=(*,)))"),
+    (collections.OrderedDict([("b", 1), ("a", 2)]), [1, 2], None),
+    (collections.defaultdict(list, {"b": 1, "a": 2}), [2, 1], None),
+    (collections.deque([1, 2], maxlen=3), [1, 2], None),
+]
+
+
+@pytest.mark.parametrize("tree, leaves, text", TREES, ids=range(len(TREES)))
+def test_round_trip(tree, leaves, text):
+    found, treedef = tu.tree_flatten(tree)
+    assert found == leaves and treedef.num_leaves == len(leaves)
+    assert treedef.unflatten(found) == tree
+    assert type(treedef.unflatten(found)) is type(tree)
+    assert treedef == tu.tree_structure(tree) and hash(treedef) == hash(tu.tree_structure(tree))
+    assert pickle.loads(pickle.dumps(treedef)) == treedef
+    if text is not None:
+        assert str(treedef) == text
+
+
+def test_structures_differ():
+    trees = [1, None, (), [], (1,), [1], {"a": 1}, {"b": 1}, (1, 2), Point(1, 2), [1, None]]
+    structures = [tu.tree_structure(t) for t in trees]
+    assert len(set(structures)) == len(trees)
+
+
+def test_custom_nodes():
+    box = Box([1, 2], "t")
+    leaves, treedef = tu.tree_flatten(box)
+    assert leaves == [1, 2] and treedef.unflatten([3, 4]).tag == "t"
+    assert treedef != tu.tree_structure(Box([1, 2], "other"))
+    layer = tu.tree_map(lambda x: x * 2, Layer(1, 2, "n"))
+    assert (layer.weight, layer.bias, layer.name) == (2, 4, "n")
+    with pytest.raises(ValueError, match="Duplicate"):
+        tu.register_pytree_node_class(Box)
+
+
+def test_paths():
+    tree = {"a": [1, Point(2, 3)], "l": Layer(4, Box(5, ""))}
+    paths = [tu.keystr(p) for p, _ in tu.tree_flatten_with_path(tree)[0]]
+    assert paths == [
+        "['a'][0]",
+        "['a'][1].x",
+        "['a'][1].y",
+        "['l'].weight",
+        "['l'].bias[<flat index 0>]",
+    ]
+    assert tu.keystr((tu.DictKey("a"), tu.SequenceKey(0)), simple=True, separator="/") == "a/0"
+    doubled = tu.tree_map_with_path(lambda p, x: (len(p), x), [1, [2]])
+    assert doubled == [(1, 1), [(2, 2)]]
+
+
+def test_map_with_prefix_and_errors():
+    assert tu.tree_map(lambda x, y: (x, y), [1, 2], [(3, 4), 5]) == [(1, (3, 4)), (2, 5)]
+    assert tu.tree_map(lambda x: x, {"a": None}) == {"a": None}
+    assert tu.tree_leaves([1, None, 2], is_leaf=lambda x: x is None) == [1, None, 2]
+    with pytest.raises(ValueError, match="Dict key mismatch"):
+        tu.tree_map(lambda x, y: 0, {"a": 1}, {"b": 1})
+    with pytest.raises(ValueError, match="expected tuple with 2 children, got tuple with 3"):
+        tu.tree_map(lambda x, y: 0, (1, 2), (1, 2, 3))
+    with pytest.raises(ValueError, match="Too few leaves"):
+        tu.tree_unflatten(tu.tree_structure((1, 2)), [1])
+    with pytest.raises(TypeError, match="comparable"):
+        tu.tree_flatten({"a": 1, 2: 3})
+
+
+def test_reduce_transpose_broadcast():
+    assert tu.tree_reduce(lambda a, b: a + b, {"x": 1, "y": [2, 3]}) == 6
+    assert tu.tree_reduce_associative(lambda a, b: a + b, list("abcde")) == "abcde"
+    assert tu.tree_all([1, [2, 0]]) is False
+    outer, inner = tu.tree_structure([0, 0]), tu.tree_structure({"a": 0, "b": 0})
+    transposed = tu.tree_transpose(outer, inner, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+    assert transposed == {"a": [1, 3], "b": [2, 4]}
+    assert tu.tree_broadcast((0, 1), ([5, 6], 7)) == ([0, 0], 1)
+
+
+def test_partial():
+    def f(a, b, c=0):
+        return a + b + c
+
+    partial = tu.Partial(f, 1, c=3)
+    leaves, treedef = tu.tree_flatten(partial)
+    assert leaves == [1, 3] and treedef.unflatten([10, 30])(2) == 42
+    wrapped = tu.Partial(functools.partial(f, 1), 2)
+    assert tu.tree_leaves(wrapped) == [2] and wrapped() == 3
+
+
+def test_first_difference():
+    assert tu.first_difference({"a": [1]}, {"a": [2]}) is None
+    assert "['a']" in tu.first_difference({"a": [1]}, {"a": (1,)})
