@@ -162,5 +162,4 @@ threefry_partitionable = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Threefry bits that depend only on an element's index, or the older paired stream.",
-    no_effect=NOT_YET,
 )

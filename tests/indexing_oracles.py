@@ -1,4 +1,4 @@
-"""Gather, scatter, windows and convolutions in plain NumPy loops: oracles of the operator tables."""
+"""Gather, scatter, windows and convolutions in plain NumPy: oracles of the operator tables."""
 
 from __future__ import annotations
 

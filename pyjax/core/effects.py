@@ -80,4 +80,4 @@ def join_effects(groups: Iterable[Effects]) -> Effects:
 
 def has_side_effect(effects: Effects) -> bool:
     """Whether dead-code elimination must keep an equation (named axes are no side effect)."""
-    return any(not isinstance(e, NamedAxisEffect) for e in effects)
+    return bool(effects) and any(not isinstance(e, NamedAxisEffect) for e in effects)

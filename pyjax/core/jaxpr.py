@@ -215,14 +215,19 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     last_use = last_used(jaxpr)
-    for eqn in jaxpr.eqns:
-        values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
-        for dead in last_use.get(id(eqn), ()):
-            del env[dead]  # free buffers as soon as the program allows
-        with source_context(eqn.source):
+    override = source_info.override
+    outer_frame = override.frame
+    try:
+        for eqn in jaxpr.eqns:
+            values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
+            for dead in last_use.get(id(eqn), ()):
+                del env[dead]  # free buffers as soon as the program allows
+            override.frame = eqn.source or outer_frame
             outs = bind_eqn(eqn, values)
-        for v, out in zip(eqn.outvars, outs):
-            env[v] = out
+            for v, out in zip(eqn.outvars, outs):
+                env[v] = out
+    finally:
+        override.frame = outer_frame
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
@@ -238,24 +243,6 @@ def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
 # ...):
 # `rule(*values, **equation_params) -> list`.
 eval_rules: dict[Primitive, Callable[..., list[Any]]] = {}
-
-
-class source_context:
-    """Context manager: operations bound inside keep the source of an equation."""
-
-    __slots__ = ("frame", "previous")
-
-    def __init__(self, frame: source_info.Frame | None) -> None:
-        self.frame = frame
-        self.previous: Any = None
-
-    def __enter__(self) -> None:
-        self.previous = source_info.override.frame
-        if self.frame is not None:
-            source_info.override.frame = self.frame
-
-    def __exit__(self, *exc: Any) -> None:
-        source_info.override.frame = self.previous
 
 
 def last_used(jaxpr: Jaxpr) -> dict[int, list[Var]]:

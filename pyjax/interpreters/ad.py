@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.core import dtypes
+from pyjax.core import dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.jaxpr import (
@@ -21,7 +21,6 @@ from pyjax.core.jaxpr import (
     Var,
     bind_eqn,
     eval_jaxpr,
-    source_context,
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
@@ -338,35 +337,42 @@ def backward_pass(
             linear.add(v)
         else:
             values[v] = x
-    linear_eqns = _evaluate_nonlinear(jaxpr, linear, values)
-    cts: dict[Var, Any] = {}
-
-    def accumulate(v: Any, ct: Any) -> None:
-        if ct is None or type(ct) is Zero or type(v) is Literal:
-            return
-        previous = cts.get(v)
-        cts[v] = ct if previous is None else add_jaxvals(previous, ct)
-
-    for v, ct in zip(jaxpr.outvars, cotangents):
-        if type(v) is not Literal and v in linear:
-            accumulate(v, ct)
-    while linear_eqns:
-        eqn = linear_eqns.pop()
-        out_cts = [cts.pop(v, None) for v in eqn.outvars]
-        if all(ct is None for ct in out_cts):
-            continue
-        out_cts = [
-            Zero(v.aval.to_tangent_aval()) if ct is None else ct
-            for v, ct in zip(eqn.outvars, out_cts)
-        ]
-        args = [
-            a.val if type(a) is Literal else UndefinedPrimal(a.aval) if a in linear else values[a]
-            for a in eqn.invars
-        ]
-        with source_context(eqn.source):
+    override = source_info.override
+    outer_frame = override.frame
+    try:
+        linear_eqns = _evaluate_nonlinear(jaxpr, linear, values)
+        cts: dict[Var, Any] = {}
+        for v, ct in zip(jaxpr.outvars, cotangents):
+            if type(v) is not Literal and v in linear and type(ct) is not Zero:
+                cts[v] = add_jaxvals(cts[v], ct) if v in cts else ct
+        while linear_eqns:
+            eqn = linear_eqns.pop()
+            out_cts = [cts.pop(v, None) for v in eqn.outvars]
+            present = False
+            for i, ct in enumerate(out_cts):
+                if ct is None:
+                    out_cts[i] = Zero(eqn.outvars[i].aval.to_tangent_aval())
+                else:
+                    present = True
+            if not present:
+                continue
+            invars = eqn.invars
+            args = [
+                a.val
+                if type(a) is Literal
+                else UndefinedPrimal(a.aval)
+                if a in linear
+                else values[a]
+                for a in invars
+            ]
+            override.frame = eqn.source or outer_frame
             in_cts = transpose_rules[eqn.primitive](out_cts, *args, **eqn.params)
-        for a, ct in zip(eqn.invars, in_cts):
-            accumulate(a, ct)
+            for a, ct in zip(invars, in_cts):
+                if ct is None or type(ct) is Zero or type(a) is Literal:
+                    continue
+                cts[a] = add_jaxvals(cts[a], ct) if a in cts else ct
+    finally:
+        override.frame = outer_frame
     result = []
     for v in jaxpr.invars:
         ct = cts.get(v)
@@ -378,14 +384,13 @@ def _evaluate_nonlinear(jaxpr: Jaxpr, linear: set[Var], values: dict[Var, Any]) 
     """Run equations without linear operands; mark and return the others."""
     linear_eqns: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
-        if any(type(a) is not Literal and a in linear for a in eqn.invars):
+        if not linear.isdisjoint(eqn.invars):
             linear.update(eqn.outvars)
             linear_eqns.append(eqn)
             continue
         operands = [a.val if type(a) is Literal else values[a] for a in eqn.invars]
-        with source_context(eqn.source):
-            outs = bind_eqn(eqn, operands)
-        values.update(zip(eqn.outvars, outs))
+        source_info.override.frame = eqn.source
+        values.update(zip(eqn.outvars, bind_eqn(eqn, operands)))
     return linear_eqns
 
 

@@ -133,23 +133,26 @@ class PartialTrace(Trace):
     def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """The recorded program with dead code removed: (jaxpr with residuals as constvars,
         residuals)."""
-        jaxpr, residuals = self.recorder.to_jaxpr(outs)
-        self.recorder.closed = True
-        return _prune(jaxpr, residuals)
-
-
-def _prune(jaxpr: Jaxpr, residuals: list[Any]) -> tuple[Jaxpr, list[Any]]:
-    """Drop equations and residuals that the outputs do not need."""
-    needed: set[Var] = {v for v in jaxpr.outvars if type(v) is not Literal}
-    eqns: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        if has_side_effect(eqn.effects) or any(v in needed for v in eqn.outvars):
-            needed.update(a for a in eqn.invars if type(a) is not Literal)
-            eqns.append(eqn)
-    eqns.reverse()
-    kept = [(v, r) for v, r in zip(jaxpr.constvars, residuals) if v in needed]
-    pruned = Jaxpr([v for v, _ in kept], jaxpr.invars, jaxpr.outvars, eqns, None, jaxpr.debug_info)
-    return pruned, [r for _, r in kept]
+        recorder = self.recorder
+        outvars = [recorder.to_atom(x) for x in outs]
+        needed: set[Any] = {v for v in outvars if type(v) is not Literal}
+        eqns: list[JaxprEqn] = []
+        for eqn in reversed(recorder.eqns):
+            if not needed.isdisjoint(eqn.outvars) or has_side_effect(eqn.effects):
+                needed.update(eqn.invars)
+                eqns.append(eqn)
+        eqns.reverse()
+        kept = [pair for pair in recorder.constants.values() if pair[0] in needed]
+        recorder.closed = True
+        jaxpr = Jaxpr(
+            [v for v, _ in kept],
+            recorder.invars,
+            outvars,
+            eqns,
+            recorder.effects,
+            recorder.debug_info,
+        )
+        return jaxpr, [value for _, value in kept]
 
 
 # -- jaxprs ---------------------------------------------------------------------------------------

@@ -139,7 +139,9 @@ class StagingTrace(Trace):
         self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
         if effects:
             self.effects = self.effects | effects
-        return [self._tracer(v.aval, v, source) for v in outvars]
+        if self.tracers is not None:
+            return [self._tracer(v.aval, v, source) for v in outvars]
+        return [JaxprTracer(self, v.aval, v, source) for v in outvars]
 
     def process_custom_jvp_call(
         self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
@@ -165,11 +167,11 @@ class StagingTrace(Trace):
         pairs = list(self.constants.values())
         constvars = [v for v, _ in pairs]
         eqns = self.eqns
-        used: set[Any] = {v for v in outvars if type(v) is Var}
+        used: set[Any] = set(outvars)
         for eqn in eqns:
-            used.update(a for a in eqn.invars if type(a) is Var)
+            used.update(eqn.invars)
         for eqn in eqns:
-            if any(v not in used for v in eqn.outvars):
+            if not used.issuperset(eqn.outvars):
                 eqn.outvars = [v if v in used else DropVar(v.aval) for v in eqn.outvars]
         jaxpr = Jaxpr(constvars, self.invars, outvars, eqns, self.effects, self.debug_info)
         return jaxpr, [value for _, value in pairs]

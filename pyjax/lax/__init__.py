@@ -247,6 +247,8 @@ from pyjax.lax.misc import stage as stage
 from pyjax.lax.misc import stage_p as stage_p
 from pyjax.lax.misc import stop_gradient as stop_gradient
 from pyjax.lax.misc import stop_gradient_p as stop_gradient_p
+from pyjax.lax.ragged_dot import ragged_dot as ragged_dot
+from pyjax.lax.ragged_dot import ragged_dot_general as ragged_dot_general
 from pyjax.lax.random_bits import RandomAlgorithm as RandomAlgorithm
 from pyjax.lax.random_bits import rng_bit_generator as rng_bit_generator
 from pyjax.lax.random_bits import rng_bit_generator_p as rng_bit_generator_p
@@ -365,4 +367,3 @@ from pyjax.lax.windowed import padtype_to_pads as padtype_to_pads
 from pyjax.lax.windowed_select import select_and_gather_add_p as select_and_gather_add_p
 from pyjax.lax.windowed_select import select_and_scatter_add_p as select_and_scatter_add_p
 from pyjax.lax.windowed_select import select_and_scatter_p as select_and_scatter_p
-from pyjax.lax import key_movement as _key_movement  # after every primitive is defined

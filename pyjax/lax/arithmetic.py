@@ -15,6 +15,7 @@ import numpy as np
 
 from pyjax.core import structural
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching
 from pyjax.interpreters.hlo import lower_fun
@@ -53,14 +54,14 @@ from xla_backend.hlo.types import PrimitiveType
 
 # -- linear operations -----------------------------------------------------------------------------
 
-neg_p = define_unary(
+neg_p: Primitive = define_unary(
     "neg",
     Opcode.NEGATE,
     NUMBER,
     LINEAR,
     transpose=unary_transpose(lambda ct, x: neg(ct)),
 )
-add_p = define_nary(
+add_p: Primitive = define_nary(
     "add",
     Opcode.ADD,
     (NUMBER, NUMBER),
@@ -70,7 +71,7 @@ add_p = define_nary(
         ct if ad.is_undefined_primal(y) else None,
     ],
 )
-sub_p = define_nary(
+sub_p: Primitive = define_nary(
     "sub",
     Opcode.SUBTRACT,
     (NUMBER, NUMBER),
@@ -83,7 +84,7 @@ sub_p = define_nary(
 
 
 # The sum of two cotangents: what reverse mode inserts where a value is used twice.
-add_any_p = define_nary(
+add_any_p: Primitive = define_nary(
     "add_any",
     Opcode.ADD,
     (NUMBER, NUMBER),
@@ -108,7 +109,7 @@ def _mul_lowering(ctx: Any, x: Any, y: Any, out_dtype: Any = None) -> Any:
     )
 
 
-mul_p = define_nary(
+mul_p: Primitive = define_nary(
     "mul",
     None,
     (NUMBER, NUMBER),
@@ -119,7 +120,7 @@ mul_p = define_nary(
     transpose=_mul_transpose,
     lowering=_mul_lowering,
 )
-div_p = define_nary(
+div_p: Primitive = define_nary(
     "div",
     Opcode.DIVIDE,
     (NUMBER, NUMBER),
@@ -138,7 +139,7 @@ def _truncated_quotient(x: Array, y: Array) -> Array:
     return mul(sign(quotient), floor(abs(quotient)))
 
 
-rem_p = define_nary(
+rem_p: Primitive = define_nary(
     "rem",
     Opcode.REMAINDER,
     (REAL_NUMBER, REAL_NUMBER),
@@ -175,7 +176,7 @@ def _extremum_lowering(opcode: Opcode, better: Any) -> Any:
     return rule
 
 
-max_p = define_nary(
+max_p: Primitive = define_nary(
     "max",
     None,
     (ANY, ANY),
@@ -185,7 +186,7 @@ max_p = define_nary(
     ),
     lowering=_extremum_lowering(Opcode.MAXIMUM, gt),
 )
-min_p = define_nary(
+min_p: Primitive = define_nary(
     "min",
     None,
     (ANY, ANY),
@@ -227,7 +228,7 @@ def _pow_lowering(ctx: Any, x: Any, y: Any) -> Any:
     return hlo_nary(Opcode.POWER)(ctx, x, ctx.builder.convert(y, x.shape.element_type))
 
 
-pow_p = define_nary(
+pow_p: Primitive = define_nary(
     "pow",
     None,
     (INEXACT, NUMBER),
@@ -265,18 +266,18 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
     return product
 
 
-integer_pow_p = define_unary(
+integer_pow_p: Primitive = define_unary(
     "integer_pow", None, NUMBER, _integer_pow_jvp, lowering=_integer_pow_lowering
 )
-square_p = define_unary(
+square_p: Primitive = define_unary(
     "square",
     None,
     NUMBER,
     lambda g, ans, x: mul(g, mul(scalar_like(2, x), x)),
     lowering=lambda ctx, x: ctx.builder.add(Opcode.MULTIPLY, (x, x), shape=ctx.shapes_out[0]),
 )
-log_p = define_unary("log", Opcode.LOG, INEXACT, lambda g, ans, x, accuracy: div(g, x))
-floor_p = define_unary("floor", Opcode.FLOOR, FLOATING, ZERO_TANGENT)
+log_p: Primitive = define_unary("log", Opcode.LOG, INEXACT, lambda g, ans, x, accuracy: div(g, x))
+floor_p: Primitive = define_unary("floor", Opcode.FLOOR, FLOATING, ZERO_TANGENT)
 
 
 def _sign_lowering(ctx: Any, x: Any) -> Any:
@@ -288,7 +289,7 @@ def _sign_lowering(ctx: Any, x: Any) -> Any:
     return hlo_unary(Opcode.SIGN)(ctx, x)
 
 
-sign_p = define_unary("sign", None, NUMBER, ZERO_TANGENT, lowering=_sign_lowering)
+sign_p: Primitive = define_unary("sign", None, NUMBER, ZERO_TANGENT, lowering=_sign_lowering)
 
 
 def _abs_jvp(g: Array, ans: Array, x: Array) -> Array:
@@ -298,11 +299,11 @@ def _abs_jvp(g: Array, ans: Array, x: Array) -> Array:
     return select(ge(x, scalar_like(0, x)), g, neg(g))
 
 
-abs_p = define_unary("abs", Opcode.ABS, SIGNED | INEXACT, _abs_jvp, result=real_dtype)
+abs_p: Primitive = define_unary("abs", Opcode.ABS, SIGNED | INEXACT, _abs_jvp, result=real_dtype)
 
 # -- parts of complex numbers ----------------------------------------------------------------------
 
-real_p = define_unary(
+real_p: Primitive = define_unary(
     "real",
     Opcode.REAL,
     COMPLEX,
@@ -310,7 +311,7 @@ real_p = define_unary(
     transpose=unary_transpose(lambda ct, x: complex(ct, full_value(ct, 0))),
     result=real_dtype,
 )
-imag_p = define_unary(
+imag_p: Primitive = define_unary(
     "imag",
     Opcode.IMAG,
     COMPLEX,
@@ -319,7 +320,7 @@ imag_p = define_unary(
     transpose=unary_transpose(lambda ct, x: complex(full_value(ct, 0), neg(ct))),
     result=real_dtype,
 )
-complex_p = define_nary(
+complex_p: Primitive = define_nary(
     "complex",
     Opcode.COMPLEX,
     (FLOATING, FLOATING),

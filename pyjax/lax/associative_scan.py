@@ -1,4 +1,4 @@
-"""associative_scan: all prefixes under an associative function, in a logarithmic number of steps."""
+"""associative_scan: all prefixes under an associative function, in logarithmic depth."""
 
 from __future__ import annotations
 
@@ -81,18 +81,14 @@ def associative_scan(
         n = shape_of(xs[0])[axis]
         if n < 2:
             return xs
-        pairs = combine(
-            [every(x, 0, n - 1, 2) for x in xs], [every(x, 1, None, 2) for x in xs]
-        )
+        pairs = combine([every(x, 0, n - 1, 2) for x in xs], [every(x, 1, None, 2) for x in xs])
         odd = prefixes(pairs)
         if n == 2:
             even = [every(x, 0, 1) for x in xs]
         else:
             before = [every(x, 0, shape_of(x)[axis] - (n % 2 == 0)) for x in odd]
             following = combine(before, [every(x, 2, None, 2) for x in xs])
-            even = [
-                concatenate([every(x, 0, 1), y], axis) for x, y in zip(xs, following)
-            ]
+            even = [concatenate([every(x, 0, 1), y], axis) for x, y in zip(xs, following)]
         return [_interleave(a, b, axis) for a, b in zip(even, odd)]
 
     result = prefixes(list(leaves))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import add, sub
@@ -25,9 +26,11 @@ from pyjax.lax.convert import bitcast_convert_type
 from pyjax.lax.nary import define_nary, define_unary, stretch
 from xla_backend.hlo.opcode import Opcode
 
-not_p = define_unary("not", Opcode.NOT, LOGICAL, ZERO_TANGENT)
-population_count_p = define_unary("population_count", Opcode.POPCNT, INTEGER, ZERO_TANGENT)
-clz_p = define_unary("clz", Opcode.COUNT_LEADING_ZEROS, INTEGER, ZERO_TANGENT)
+not_p: Primitive = define_unary("not", Opcode.NOT, LOGICAL, ZERO_TANGENT)
+population_count_p: Primitive = define_unary(
+    "population_count", Opcode.POPCNT, INTEGER, ZERO_TANGENT
+)
+clz_p: Primitive = define_unary("clz", Opcode.COUNT_LEADING_ZEROS, INTEGER, ZERO_TANGENT)
 
 _BINARY = [
     ("and", Opcode.AND, LOGICAL),
@@ -132,7 +135,7 @@ def _nextafter(x: Array, y: Array) -> Array:
 
 
 _no_derivative = Unsupported("nextafter has no derivative: it steps between neighbouring numbers")
-nextafter_p = define_nary(
+nextafter_p: Primitive = define_nary(
     "nextafter",
     None,
     (FLOATING, FLOATING),

@@ -16,6 +16,7 @@ import numpy as np
 from pyjax.core import axis_env
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import NamedAxisEffect
+from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
@@ -129,10 +130,12 @@ def _define_reduction(
     return primitive
 
 
-psum_p = _define_reduction("psum", reduce_sum, lambda x, size: mul(x, scalar_like(size, x)), LINEAR)
+psum_p: Primitive = _define_reduction(
+    "psum", reduce_sum, lambda x, size: mul(x, scalar_like(size, x)), LINEAR
+)
 _no_extremum_jvp = Unsupported("differentiate jnp.max over lax.all_gather of the operand instead")
-pmax_p = _define_reduction("pmax", reduce_max, lambda x, size: x, _no_extremum_jvp)
-pmin_p = _define_reduction("pmin", reduce_min, lambda x, size: x, _no_extremum_jvp)
+pmax_p: Primitive = _define_reduction("pmax", reduce_max, lambda x, size: x, _no_extremum_jvp)
+pmin_p: Primitive = _define_reduction("pmin", reduce_min, lambda x, size: x, _no_extremum_jvp)
 
 
 def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
@@ -194,7 +197,7 @@ def _axis_index_aval(*, axis_name: Any) -> list[ShapedArray]:
     return [ShapedArray((), np.dtype(np.int32))]
 
 
-axis_index_p = define(
+axis_index_p: Primitive = define(
     "axis_index",
     abstract_eval=_axis_index_aval,
     jvp=ZERO_TANGENT,
@@ -272,7 +275,7 @@ def _same_aval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedA
     return [x]
 
 
-ppermute_p = define(
+ppermute_p: Primitive = define(
     "ppermute",
     abstract_eval=_same_aval,
     jvp=LINEAR,
@@ -393,7 +396,7 @@ def _all_gather_batching(
     )
 
 
-all_gather_p = define(
+all_gather_p: Primitive = define(
     "all_gather",
     abstract_eval=_all_gather_aval,
     jvp=LINEAR,
@@ -521,7 +524,7 @@ def _all_to_all_batching(
     return outs, [0]
 
 
-all_to_all_p = define(
+all_to_all_p: Primitive = define(
     "all_to_all",
     abstract_eval=_all_to_all_aval,
     jvp=LINEAR,

@@ -8,7 +8,7 @@ these.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import ml_dtypes
@@ -47,7 +47,7 @@ class DtypeClass:
 
     __slots__ = ("members", "text")
 
-    def __init__(self, text: str, *groups: Sequence[Any]) -> None:
+    def __init__(self, text: str, *groups: Iterable[Any]) -> None:
         self.text = text
         self.members = frozenset(np.dtype(d) for group in groups for d in group)
 

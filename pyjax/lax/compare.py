@@ -56,17 +56,17 @@ def _define_comparison(
     )
 
 
-eq_p = _define_comparison("eq", "EQ", ANY)
-ne_p = _define_comparison("ne", "NE", ANY)
-ge_p = _define_comparison("ge", "GE", ORDERED)
-gt_p = _define_comparison("gt", "GT", ORDERED)
-le_p = _define_comparison("le", "LE", ORDERED)
-lt_p = _define_comparison("lt", "LT", ORDERED)
+eq_p: Primitive = _define_comparison("eq", "EQ", ANY)
+ne_p: Primitive = _define_comparison("ne", "NE", ANY)
+ge_p: Primitive = _define_comparison("ge", "GE", ORDERED)
+gt_p: Primitive = _define_comparison("gt", "GT", ORDERED)
+le_p: Primitive = _define_comparison("le", "LE", ORDERED)
+lt_p: Primitive = _define_comparison("lt", "LT", ORDERED)
 # In the total order of IEEE 754, -nan < -inf < ... < -0 < +0 < ... < inf < nan: what sort compares
 # with.
-eq_to_p = _define_comparison("eq_to", "EQ", ORDERED, total=True)
-le_to_p = _define_comparison("le_to", "LE", ORDERED, total=True)
-lt_to_p = _define_comparison("lt_to", "LT", ORDERED, total=True)
+eq_to_p: Primitive = _define_comparison("eq_to", "EQ", ORDERED, total=True)
+le_to_p: Primitive = _define_comparison("le_to", "LE", ORDERED, total=True)
+lt_to_p: Primitive = _define_comparison("lt_to", "LT", ORDERED, total=True)
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
@@ -205,7 +205,7 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
     return choose(0, len(cases))
 
 
-select_n_p = define(
+select_n_p: Primitive = define(
     "select_n",
     abstract_eval=_select_n_aval,
     jvp=FullJvp(_select_n_jvp),
@@ -306,7 +306,7 @@ def _clamp_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any]) ->
     return clamp_p.bind(bounds[0], x, bounds[1]), [0]
 
 
-clamp_p = define(
+clamp_p: Primitive = define(
     "clamp",
     abstract_eval=_clamp_aval,
     jvp=FullJvp(_clamp_jvp),

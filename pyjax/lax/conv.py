@@ -1,4 +1,5 @@
-"""conv_general_dilated: the convolution primitive with its rules, and the functions that wrap it directly.
+"""conv_general_dilated: the convolution primitive with its rules, and the functions that wrap it
+directly.
 
 Variants built from it (transposed, patches, unshared weights) are in conv_variants.py.
 """
@@ -56,7 +57,8 @@ def _check_groups(name: str, count: int, parts: Sequence[tuple[str, int]]) -> No
         if size % count:
             fail(
                 ValueError,
-                f"conv_general_dilated {name} must divide {what} dimension size, but {count} does not "
+                f"conv_general_dilated {name} must divide {what} dimension size, but {count} does "
+                "not "
                 f"divide {size}.",
             )
 
@@ -81,7 +83,8 @@ def _conv_aval(
     if lhs.dtype != rhs.dtype:
         fail(
             TypeError,
-            f"lax.conv_general_dilated requires arguments to have the same dtypes, got {lhs.dtype}, "
+            "lax.conv_general_dilated requires arguments to have the same dtypes, got "
+            f"{lhs.dtype}, "
             f"{rhs.dtype}.",
             f"the operands are {lhs.str_short()} and {rhs.str_short()}.",
             "convert one of them with lax.convert_element_type.",
@@ -96,14 +99,15 @@ def _conv_aval(
     if c // feature_group_count != i:
         fail(
             ValueError,
-            "conv_general_dilated lhs feature dimension size divided by feature_group_count must equal "
+            "conv_general_dilated lhs feature dimension size divided by feature_group_count must "
+            "equal "
             f"the rhs input feature dimension size, but {c} // {feature_group_count} != {i}.",
-            f"the operands are {lhs.str_short()} and {rhs.str_short()} with dimension numbers {dn}.",
-            "check dimension_numbers: the default is lhs (N, C, spatial...), rhs (O, I, spatial...).",
+            f"the operands are {lhs.str_short()} and {rhs.str_short()} with dimension numbers "
+            f"{dn}.",
+            "check dimension_numbers: the default is lhs (N, C, spatial...), rhs (O, I, "
+            "spatial...).",
         )
-    _check_groups(
-        "feature_group_count", feature_group_count, [("rhs output feature", o)]
-    )
+    _check_groups("feature_group_count", feature_group_count, [("rhs output feature", o)])
     _check_groups(
         "batch_group_count", batch_group_count, [("lhs batch", n), ("rhs output feature", o)]
     )
@@ -151,16 +155,16 @@ def _split(x: Array, axis: int, outer: int) -> Array:
 
 
 def _merge_into(x: Array, source: int, target: int) -> Array:
-    """Move axis `source` in front of `target` (counted without it) and merge the two, source major."""
+    """Move axis `source` in front of `target` (counted without it) and merge them, source major."""
     x = move_bdim(x, source, target)
     shape = shape_of(x)
-    return reshape(
-        x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :])
-    )
+    return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
 
 
 def _regroup(x: Array, source: int, target: int, groups: int) -> Array:
-    """Exchange roles for groups: split `groups` off the front of `source`, put it in front of `target`."""
+    """Exchange roles for groups: split `groups` off the front of `source`, put it in front of
+    `target`.
+    """
     x = _split(x, source, groups)
     return _merge_into(x, source, target)
 
@@ -267,9 +271,7 @@ def _conv_transpose(cts: Sequence[Any], lhs: Any, rhs: Any, **params: Any) -> li
 # -- batching --------------------------------------------------------------------------------------
 
 
-def _conv_batching(
-    axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any
-) -> Any:
+def _conv_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
     (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
     dn = params["dimension_numbers"]
     fg, bg = params["feature_group_count"], params["batch_group_count"]
@@ -278,13 +280,12 @@ def _conv_batching(
     out_n, out_c = dn.out_spec[:2]
 
     def run(x: Array, y: Array, feature_groups: int = fg, batch_groups: int = bg) -> Array:
-        changed = dict(
-            params, feature_group_count=feature_groups, batch_group_count=batch_groups
-        )
+        changed = dict(params, feature_group_count=feature_groups, batch_group_count=batch_groups)
         return conv_general_dilated_p.bind1(x, y, **changed)
 
     if lhs_dim is not not_mapped and rhs_dim is not not_mapped:
-        # Each example is a group of its own: of the batch if that is grouped already, else of features.
+        # Each example is a group of its own: of the batch if that is grouped already,
+        # else of features.
         y = _merge_into(rhs, rhs_dim, o_axis)
         if bg > 1:
             out = run(_merge_into(lhs, lhs_dim, n_axis), y, 1, bg * axis_size)
@@ -405,14 +406,16 @@ def _spatial_ints(what: str, values: Any, rank: int) -> tuple[int, ...]:
     if len(ints) != rank:
         fail(
             ValueError,
-            f"conv_general_dilated window and {what} must have the same number of dimensions, but got "
+            f"conv_general_dilated window and {what} must have the same number of dimensions, but "
+            "got "
             f"{rank} and {len(ints)}",
             fix="give one entry for each spatial dimension.",
         )
     if any(v < 1 for v in ints):
         fail(
             ValueError if what == "window_strides" else TypeError,
-            f"conv_general_dilated {what} must have every element be strictly positive, got {ints}.",
+            f"conv_general_dilated {what} must have every element be strictly positive, got "
+            f"{ints}.",
         )
     return ints
 
@@ -426,8 +429,10 @@ def _check_preferred(dtype: Any, preferred: Any) -> None:
     if not accepted:
         fail(
             TypeError,
-            f"Input type is incompatible with `preferred_element_type`: {dtype} and {preferred}. The "
-            "compatible combinations of (input_type, preferred_element_type) are (integral, integral), "
+            f"Input type is incompatible with `preferred_element_type`: {dtype} and {preferred}. "
+            "The "
+            "compatible combinations of (input_type, preferred_element_type) are (integral, "
+            "integral), "
             "(integral, floating), (floating, floating), (complex, complex).",
         )
 
@@ -446,7 +451,8 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Convolution (cross-correlation) over any number of spatial dimensions, with optional dilation.
+    """Convolution (cross-correlation) over any number of spatial dimensions, with optional
+    dilation.
 
     Args:
       lhs: input, by default [batch, feature, spatial...].
@@ -456,7 +462,8 @@ def conv_general_dilated(
       lhs_dilation: spacing of input elements (greater than 1: transposed convolution).
       rhs_dilation: spacing of kernel elements ("atrous" convolution).
       dimension_numbers: strings such as ("NHWC", "HWIO", "NHWC"), or ConvDimensionNumbers.
-      feature_group_count: groups of features convolved separately; the kernel has C / groups input features.
+      feature_group_count: groups of features convolved separately; the kernel has C / groups input
+        features.
       batch_group_count: groups of the batch, each convolved with its share of output features.
       precision: see `lax.Precision`.   preferred_element_type: dtype of result and accumulation.
     Returns:
@@ -477,7 +484,8 @@ def conv_general_dilated(
         if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
             fail(
                 ValueError,
-                "String padding is not implemented for transposed convolution using this op. Please "
+                "String padding is not implemented for transposed convolution using this op. "
+                "Please "
                 "either exactly specify the required padding or use conv_transpose.",
             )
         reach = [dilate_dim(k, d) for k, d in zip(kernel, rhs_dilation)]
@@ -487,7 +495,8 @@ def conv_general_dilated(
         if len(padding) != rank:
             fail(
                 TypeError,
-                f"Wrong number of explicit pads for convolution: expected {rank}, got {len(padding)}.",
+                f"Wrong number of explicit pads for convolution: expected {rank}, got "
+                f"{len(padding)}.",
                 fix="give one (low, high) pair for each spatial dimension.",
             )
         pads = canonical_pads("conv_general_dilated", padding, rank)
@@ -547,5 +556,3 @@ def conv_with_general_padding(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
-
-

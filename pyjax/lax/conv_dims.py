@@ -10,7 +10,9 @@ from pyjax.lax.windowed import Pads, dilate_dim, stride_dim
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Positions (batch, feature, spatial...) in lhs and output, (out feature, in feature, spatial...) in rhs."""
+    """Positions (batch, feature, spatial...) in lhs and output, (out feature, in feature,
+    spatial...) in rhs.
+    """
 
     lhs_spec: Sequence[int]
     rhs_spec: Sequence[int]
@@ -25,7 +27,8 @@ ConvGeneralDilatedDimensionNumbers = (
 def conv_general_permutations(
     dimension_numbers: Sequence[str],
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Permutations to (N, C, spatial...), (O, I, spatial...), (N, C, spatial...) from strings like "NHWC".
+    """Permutations to (N, C, spatial...), (O, I, spatial...), (N, C, spatial...) from strings like
+    "NHWC".
 
     Spatial letters are those of the rhs string, in its order.
 
@@ -33,7 +36,7 @@ def conv_general_permutations(
       TypeError: a letter is missing, repeated, or not shared by the three strings.
     """
     lhs, rhs, out = dimension_numbers
-    for i, (text, pair) in enumerate(((lhs, "NC"), (rhs, "OI"), (out, "NC"))):
+    for i, (text, pair) in enumerate(zip((lhs, rhs, out), ("NC", "OI", "NC"))):
         if any(text.count(letter) != 1 for letter in pair):
             fail(
                 TypeError,
@@ -46,11 +49,12 @@ def conv_general_permutations(
                 f"convolution dimension_numbers[{i}] cannot have duplicate characters, got {text}.",
             )
     spatial = [c for c in rhs if c not in "OI"]
-    for i, text in ((0, lhs), (2, out)):
+    for text in (lhs, out):
         if sorted(c for c in text if c not in "NC") != sorted(spatial):
             fail(
                 TypeError,
-                f"convolution dimension_numbers elements must each have the same set of spatial characters, "
+                "convolution dimension_numbers elements must each have the same set of spatial "
+                "characters, "
                 f"got {tuple(dimension_numbers)}.",
             )
 
@@ -100,8 +104,10 @@ def conv_dimension_numbers(
             if len(text) != rank:
                 fail(
                     TypeError,
-                    f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs and rhs, got "
-                    f"{len(text)} for lhs and rhs shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}.",
+                    f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs "
+                    "and rhs, got "
+                    f"{len(text)} for lhs and rhs shapes {tuple(lhs_shape)} and "
+                    f"{tuple(rhs_shape)}.",
                 )
         return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
     fail(
@@ -122,7 +128,9 @@ def conv_shape_tuple(
     pads: Pads,
     batch_group_count: int = 1,
 ) -> tuple[int, ...]:
-    """Output shape for lhs [N, C, spatial...], rhs [O, I, spatial...] and explicit or string padding."""
+    """Output shape for lhs [N, C, spatial...], rhs [O, I, spatial...] and explicit or string
+    padding.
+    """
     if len(pads) != len(lhs_shape) - 2:
         fail(
             TypeError,

@@ -1,4 +1,6 @@
-"""Compositions around conv_general_dilated: transposed convolution, patches, unshared ("local") weights."""
+"""Compositions around conv_general_dilated: transposed convolution, patches, unshared ("local")
+weights.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from pyjax.lax.windowed import canonical_pads, dilate_dim
 
 
 def _transposed_padding(k: int, s: int, padding: Any, consistent: bool) -> tuple[int, int]:
-    """Padding of the spread-out input that makes the sizes of a transposed convolution come out right."""
+    """Padding of the spread-out input that makes the sizes of a transposed convolution come out
+    right.
+    """
     if padding == "SAME":
         total = k + s - 2
         before = k - 1 if s > k - 1 else -(-total // 2)
@@ -48,11 +52,14 @@ def conv_transpose(
     """Transposed ("fractionally strided") convolution: upsamples by `strides`.
 
     Args:
-      padding: "SAME" gives outputs of size n * stride, "VALID" n * stride + max(kernel - stride, 0), or
-        explicit pairs: the padding of the spread-out input, or with use_consistent_padding that of the
+      padding: "SAME" gives outputs of size n * stride, "VALID" n * stride + max(kernel - stride,
+      0), or
+        explicit pairs: the padding of the spread-out input, or with use_consistent_padding that of
+          the
         forward convolution this one transposes.
       dimension_numbers: default: channels last, e.g. ("NHWC", "HWIO", "NHWC").
-      transpose_kernel: reverse the kernel and exchange its channels: the exact gradient of a convolution.
+      transpose_kernel: reverse the kernel and exchange its channels: the exact gradient of a
+        convolution.
     Raises:
       TypeError, ValueError: as conv_general_dilated.
     """

@@ -170,17 +170,17 @@ def _define_cumulative(
     return primitive
 
 
-cumsum_p = _define_cumulative("cumsum", Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose)
-cumprod_p = _define_cumulative(
+cumsum_p: Primitive = _define_cumulative("cumsum", Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose)
+cumprod_p: Primitive = _define_cumulative(
     "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent, 1.0)
 )
-cummax_p = _define_cumulative(
+cummax_p: Primitive = _define_cumulative(
     "cummax", Opcode.MAXIMUM, ANY, _scan_jvp(lambda: cummax_p, max, _extremum_tangent, -math.inf)
 )
-cummin_p = _define_cumulative(
+cummin_p: Primitive = _define_cumulative(
     "cummin", Opcode.MINIMUM, ANY, _scan_jvp(lambda: cummin_p, min, _extremum_tangent, math.inf)
 )
-cumlogsumexp_p = _define_cumulative(
+cumlogsumexp_p: Primitive = _define_cumulative(
     "cumlogsumexp",
     None,
     FLOATING,

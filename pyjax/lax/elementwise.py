@@ -6,6 +6,7 @@ import enum
 import math
 from typing import Any
 
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import ZERO_TANGENT
 from pyjax.lax.arithmetic import add, div, integer_pow, mul, neg, square, sub
 from pyjax.lax.common import (
@@ -160,25 +161,27 @@ sqrt_p, rsqrt_p, cbrt_p, ceil_p, erf_p = (
     _table[n] for n in ("sqrt", "rsqrt", "cbrt", "ceil", "erf")
 )
 
-exp2_p = define_unary(
+exp2_p: Primitive = define_unary(
     "exp2",
     None,
     INEXACT,
     lambda g, ans, x, accuracy: mul(g, _times(math.log(2), ans)),
     lowering=_exp2_lowering,
 )
-atan_p = define_unary(
+atan_p: Primitive = define_unary(
     "atan", None, INEXACT, lambda g, ans, x: div(g, _one_plus(square(x))), lowering=_atan_lowering
 )
-round_p = define_unary("round", None, FLOATING, ZERO_TANGENT, lowering=_round_lowering)
-is_finite_p = define_unary("is_finite", Opcode.IS_FINITE, FLOATING, ZERO_TANGENT, result=to_bool)
+round_p: Primitive = define_unary("round", None, FLOATING, ZERO_TANGENT, lowering=_round_lowering)
+is_finite_p: Primitive = define_unary(
+    "is_finite", Opcode.IS_FINITE, FLOATING, ZERO_TANGENT, result=to_bool
+)
 
 
 def _norm_squared(x: Array, y: Array) -> Array:
     return add(square(x), square(y))
 
 
-atan2_p = define_nary(
+atan2_p: Primitive = define_nary(
     "atan2",
     Opcode.ATAN2,
     (FLOATING, FLOATING),

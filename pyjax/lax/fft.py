@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.rules import LINEAR
@@ -147,7 +148,7 @@ def _fft_batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
     return fft_p.bind(move_bdim(args[0], dims[0], 0), **params), [0]
 
 
-fft_p = define(
+fft_p: Primitive = define(
     "fft",
     abstract_eval=_fft_aval,
     jvp=LINEAR,

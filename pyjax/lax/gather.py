@@ -79,26 +79,30 @@ def _gather_aval(
         fail(
             TypeError,
             f"Gather op has {len(dn.start_index_map)} elements in start_index_map and the bound of "
-            f"dimension {len(batch)} of indices is {indices.shape[-1]}. These two numbers must be equal.",
+            f"dimension {len(batch)} of indices is {indices.shape[-1]}. These two numbers must be "
+            "equal.",
         )
     if len(slice_sizes) != rank:
         fail(
             TypeError,
-            f"Gather op must have one slice size for every input dimension; got {len(slice_sizes)} sizes "
+            "Gather op must have one slice size for every input dimension; got "
+            f"{len(slice_sizes)} sizes "
             f"for {x.str_short()}.",
         )
     dropped = {*dn.collapsed_slice_dims, *dn.operand_batching_dims}
     if len(dn.offset_dims) + len(dropped) != rank:
         fail(
             TypeError,
-            "All components of the offset index in a gather op must either be an offset dimension, be "
+            "All components of the offset index in a gather op must either be an offset "
+            "dimension, be "
             f"explicitly collapsed or be batching; got {dn} for {x.str_short()}.",
         )
     for d, (size, have) in enumerate(zip(slice_sizes, x.shape)):
         if not 0 <= size <= have:
             fail(
                 TypeError,
-                f"Slice size at index {d} in gather op is out of range, must be within [0, {have} + 1), "
+                f"Slice size at index {d} in gather op is out of range, must be within [0, {have} "
+                "+ 1), "
                 f"got {size}.",
             )
         if d in dropped and size > 1:
@@ -111,7 +115,8 @@ def _gather_aval(
         if x.shape[a] != indices.shape[b]:
             fail(
                 TypeError,
-                f"Gather op batching dimensions {a} of the operand and {b} of the indices must have the "
+                f"Gather op batching dimensions {a} of the operand and {b} of the indices must "
+                "have the "
                 f"same size, got {x.shape[a]} and {indices.shape[b]}.",
             )
     offsets = iter([s for d, s in enumerate(slice_sizes) if d not in dropped])
@@ -180,7 +185,8 @@ def gather_batching(
     slice_sizes: tuple[int, ...],
     **params: Any,
 ) -> Any:
-    """Batching: a batched operand adds a slice dimension, batched indices a batch dimension; both add a pair
+    """Batching: a batched operand adds a slice dimension, batched indices a batch dimension; both
+    add a pair
     of batching dimensions."""
     (x, indices), (x_dim, index_dim) = args, dims
     dn = dimension_numbers
@@ -243,9 +249,7 @@ def _gather_filled(
     inside = reduce_and(inside, (ndim_of(indices) - 1,))
     shape = shape_of(out)
     batch_positions = tuple(i for i in range(len(shape)) if i not in dn.offset_dims)
-    return select(
-        expand_to(inside, shape, batch_positions), out, full_value(out, fill_value)
-    )
+    return select(expand_to(inside, shape, batch_positions), out, full_value(out, fill_value))
 
 
 _lower_filled = lower_fun(_gather_filled)
@@ -301,7 +305,9 @@ define_rules(
 
 
 def _default_fill(dtype: Any) -> Any:
-    """What FILL_OR_DROP gathers out of bounds: nan, the most negative int, the largest unsigned, True."""
+    """What FILL_OR_DROP gathers out of bounds: nan, the most negative int, the largest unsigned,
+    True.
+    """
     if dtypes.issubdtype(dtype, dtypes.extended):
         return 0
     if is_inexact(dtype):
@@ -338,11 +344,13 @@ def gather(
       indices_are_sorted: promise that indices ascend.
       mode: what happens out of bounds, see GatherScatterMode; None means
         "promise_in_bounds".
-      fill_value: the value for "fill"; None: nan, the smallest signed, the largest unsigned integer, True.
+      fill_value: the value for "fill"; None: nan, the smallest signed, the largest unsigned
+      integer, True.
     Returns:
       array whose offset_dims run inside slices and whose other dimensions are the indices' batch.
     Raises:
-      TypeError: dimension numbers, sizes and operands do not fit.   ValueError: indices not integer.
+      TypeError: dimension numbers, sizes and operands do not fit.   ValueError: indices not
+        integer.
     """
     # As in JAX: without a mode, indices are taken to be in bounds (and clamped by HLO).
     parsed = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
@@ -366,7 +374,8 @@ def gather(
 
 
 def index_take(src: Array, idxs: Sequence[Array], axes: Sequence[int]) -> Array:
-    """src indexed by one integer vector per axis in `axes`; these axes become one leading dimension.
+    """src indexed by one integer vector per axis in `axes`; these axes become one leading
+    dimension.
 
     Indices are taken modulo the size of their axis.
     """
@@ -382,4 +391,6 @@ def index_take(src: Array, idxs: Sequence[Array], axes: Sequence[int]) -> Array:
     offsets = tuple(range(1, len(shape) - len(axes) + 1))
     sizes = tuple(1 if d in axes else s for d, s in enumerate(shape))
     dnums = GatherDimensionNumbers(offsets, tuple(sorted(axes)), axes)
-    return gather(src, concatenate(columns, 1), dnums, sizes, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+    return gather(
+        src, concatenate(columns, 1), dnums, sizes, mode=GatherScatterMode.PROMISE_IN_BOUNDS
+    )

@@ -1,4 +1,5 @@
-"""What gather.py and scatter.py share: dimension numbers, out-of-bounds modes, and the declared primitives.
+"""What gather.py and scatter.py share: dimension numbers, out-of-bounds modes, and the declared
+primitives.
 
 The primitives are declared here and get their rules there, because each is the other's transpose.
 """
@@ -33,7 +34,8 @@ class GatherDimensionNumbers(NamedTuple):
       offset_dims: result dimensions that run inside a slice.
       collapsed_slice_dims: operand dimensions of slice size 1 left out of the result.
       start_index_map: for each component of an index vector, the operand dimension it indexes.
-      operand_batching_dims, start_indices_batching_dims: dimensions that operand and indices share, position
+      operand_batching_dims, start_indices_batching_dims: dimensions that operand and indices share,
+        position
         by position.
     """
 
@@ -45,13 +47,16 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which dimensions of a scatter's operand, indices and updates correspond (as in HLO's scatter).
+    """Which dimensions of a scatter's operand, indices and updates correspond (as in HLO's
+    scatter).
 
     Attributes:
       update_window_dims: update dimensions that run inside a window of the operand.
       inserted_window_dims: operand dimensions of window size 1 that updates do not have.
-      scatter_dims_to_operand_dims: for each component of an index vector, the operand dimension it indexes.
-      operand_batching_dims, scatter_indices_batching_dims: dimensions that operand and indices share.
+      scatter_dims_to_operand_dims: for each component of an index vector, the operand dimension it
+        indexes.
+      operand_batching_dims, scatter_indices_batching_dims: dimensions that operand and indices
+        share.
     """
 
     update_window_dims: Dims
@@ -64,8 +69,10 @@ class ScatterDimensionNumbers(NamedTuple):
 class GatherScatterMode(enum.Enum):
     """What happens to indices out of bounds.
 
-    CLIP: clamped so that the slice stays inside.   FILL_OR_DROP: gather returns `fill_value`, scatter skips
-    the update.   PROMISE_IN_BOUNDS: the caller promises there are none.   ONE_HOT: as FILL_OR_DROP with 0.
+    CLIP: clamped so that the slice stays inside.   FILL_OR_DROP: gather returns `fill_value`,
+      scatter skips
+    the update.   PROMISE_IN_BOUNDS: the caller promises there are none.   ONE_HOT: as FILL_OR_DROP
+    with 0.
     """
 
     CLIP = enum.auto()
@@ -75,7 +82,8 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(s: str | GatherScatterMode | None) -> GatherScatterMode:
-        """A mode from its name: "clip", "fill", "drop", "promise_in_bounds", "one_hot"; None is FILL_OR_DROP.
+        """A mode from its name: "clip", "fill", "drop", "promise_in_bounds", "one_hot"; None is
+        FILL_OR_DROP.
 
         Raises:
           ValueError: unknown name.
@@ -145,7 +153,8 @@ def check_index_operand(op: str, indices: ShapedArray) -> None:
     if not indices.shape:
         fail(
             TypeError,
-            f"{op} indices must have at least one dimension (the index vector, last), got a scalar.",
+            f"{op} indices must have at least one dimension (the index vector, last), got a "
+            "scalar.",
             fix="reshape the index to (1,).",
         )
 

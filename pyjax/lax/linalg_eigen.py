@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, div, mul, real, sub
@@ -111,7 +112,7 @@ def _eigh_jvp(
     return outs, [dv, diagonal_of(real_like)]
 
 
-eigh_p = define(
+eigh_p: Primitive = define(
     "eigh",
     abstract_eval=_eigh_aval,
     jvp=FullJvp(_eigh_jvp),
@@ -255,7 +256,7 @@ def _eig_jvp(
     return outs, tangents_out
 
 
-eig_p = define(
+eig_p: Primitive = define(
     "eig",
     abstract_eval=_eig_aval,
     jvp=FullJvp(_eig_jvp),
@@ -320,7 +321,7 @@ def _schur_lowering(
     return nan_where_failed(ctx, outs[-1], *outs[: 1 + compute_schur_vectors])
 
 
-schur_p = define(
+schur_p: Primitive = define(
     "schur",
     abstract_eval=_schur_aval,
     jvp=Unsupported("the Schur form is not unique"),
@@ -371,7 +372,7 @@ def _hessenberg_lowering(ctx: Any, a: Any) -> list[Any]:
     return nan_where_failed(ctx, info, packed, taus)
 
 
-hessenberg_p = define(
+hessenberg_p: Primitive = define(
     "hessenberg",
     abstract_eval=_hessenberg_aval,
     jvp=Unsupported("the reduction to Hessenberg form is an intermediate step"),
@@ -413,7 +414,7 @@ def _tridiagonal_lowering(ctx: Any, a: Any, *, lower: bool) -> list[Any]:
     return nan_where_failed(ctx, info, *outs)
 
 
-tridiagonal_p = define(
+tridiagonal_p: Primitive = define(
     "tridiagonal",
     abstract_eval=_tridiagonal_aval,
     jvp=Unsupported("the reduction to tridiagonal form is an intermediate step"),

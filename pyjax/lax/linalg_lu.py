@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, FullJvp, Unsupported
@@ -81,7 +82,7 @@ def _value_at(permutation: Array, where: Array, zero: np.ndarray) -> Array:
     return expand_to(picked, shape, tuple(range(axis)))
 
 
-lu_pivots_to_permutation_p = define(
+lu_pivots_to_permutation_p: Primitive = define(
     "lu_pivots_to_permutation",
     abstract_eval=_permutation_aval,
     jvp=ZERO_TANGENT,
@@ -130,7 +131,7 @@ def _getrf_lowering(ctx: Any, x: Any) -> list[Any]:
 
 
 # LAPACK's own result: factors, and row numbers from 1.
-getrf_p = define(
+getrf_p: Primitive = define(
     "getrf",
     abstract_eval=_getrf_aval,
     jvp=Unsupported("differentiate lu instead"),
@@ -178,7 +179,7 @@ def _lu_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[Any
     return outs, [add(d_lower, d_upper), *no_tangents]
 
 
-lu_p = define(
+lu_p: Primitive = define(
     "lu",
     abstract_eval=_lu_aval,
     jvp=FullJvp(_lu_jvp),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
@@ -46,7 +47,7 @@ def _geqrf_lowering(ctx: Any, a: Any) -> list[Any]:
     return lapack_call(ctx, "geqrf", (a,), ctx.shapes_out)
 
 
-geqrf_p = define(
+geqrf_p: Primitive = define(
     "geqrf",
     abstract_eval=_geqrf_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
@@ -65,7 +66,7 @@ def _geqp3_lowering(ctx: Any, a: Any, jpvt: Any) -> list[Any]:
     return lapack_call(ctx, "geqp3", (a, jpvt), ctx.shapes_out)
 
 
-geqp3_p = define(
+geqp3_p: Primitive = define(
     "geqp3",
     abstract_eval=_geqp3_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
@@ -98,7 +99,7 @@ def _householder_lowering(ctx: Any, a: Any, taus: Any) -> list[Any]:
     return lapack_call(ctx, "orgqr", (a, taus), ctx.shapes_out)
 
 
-householder_product_p = define(
+householder_product_p: Primitive = define(
     "householder_product",
     abstract_eval=_householder_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
@@ -129,7 +130,7 @@ def _ormqr_aval(
     return [c]
 
 
-ormqr_p = define(
+ormqr_p: Primitive = define(
     "ormqr",
     abstract_eval=_ormqr_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
@@ -229,7 +230,7 @@ def _spread(indices: Array, shape: tuple[int, ...]) -> Array:
     return expand_to(indices, shape, (*range(len(shape) - 2), len(shape) - 1))
 
 
-qr_p = define(
+qr_p: Primitive = define(
     "qr",
     abstract_eval=_qr_aval,
     jvp=FullJvp(_qr_jvp),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import Unsupported
@@ -159,7 +160,7 @@ def _triangular_solve_lowering(
     return ctx.builder.add(Opcode.TRIANGULAR_SOLVE, (a, b), attributes, shape=ctx.shapes_out[0])
 
 
-triangular_solve_p = define(
+triangular_solve_p: Primitive = define(
     "triangular_solve",
     abstract_eval=_triangular_solve_aval,
     jvp=(_jvp_matrix, lambda g, ans, a, b, **params: triangular_solve_p.bind1(a, g, **params)),
@@ -223,7 +224,7 @@ def _cholesky_lowering(ctx: Any, x: Any) -> Any:
     return ctx.builder.add(Opcode.CHOLESKY, (x,), CholeskyAttributes(True), shape=ctx.shapes_out[0])
 
 
-cholesky_p = define(
+cholesky_p: Primitive = define(
     "cholesky",
     abstract_eval=_cholesky_aval,
     jvp=(_cholesky_jvp,),

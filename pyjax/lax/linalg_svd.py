@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, div, mul, real, sub
@@ -146,7 +147,7 @@ def _svd_jvp(
     return outs, [ds, du, mH(dv)]
 
 
-svd_p = define(
+svd_p: Primitive = define(
     "svd",
     abstract_eval=_svd_aval,
     jvp=FullJvp(_svd_jvp),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
@@ -111,7 +112,7 @@ def _tridiagonal_solve_transpose(
     return [None, None, None, out]
 
 
-tridiagonal_solve_p = define(
+tridiagonal_solve_p: Primitive = define(
     "tridiagonal_solve",
     abstract_eval=_tridiagonal_solve_aval,
     jvp=FullJvp(_tridiagonal_solve_jvp),
@@ -156,7 +157,7 @@ def _cholesky_update(r: Array, w: Array) -> Array:
     return mT(cholesky(add(matmul(mT(r), r), outer), symmetrize_input=False))
 
 
-cholesky_update_p = define(
+cholesky_update_p: Primitive = define(
     "cholesky_update",
     abstract_eval=_cholesky_update_aval,
     jvp=Unsupported("differentiate cholesky(r^T r + w w^T) instead"),
@@ -199,7 +200,7 @@ def _symmetric_product_jvp(
     return [out], [add(moved, mul(np.asarray(beta, dtype), dc))]
 
 
-symmetric_product_p = define(
+symmetric_product_p: Primitive = define(
     "symmetric_product",
     abstract_eval=_symmetric_product_aval,
     jvp=FullJvp(_symmetric_product_jvp),

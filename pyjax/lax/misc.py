@@ -9,6 +9,7 @@ from typing import Any
 
 from pyjax.core.avals import abstract_token
 from pyjax.core.effects import no_effects
+from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching
@@ -18,7 +19,7 @@ from pyjax.lax.nary import define, unary_transpose
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 
-copy_p = define(
+copy_p: Primitive = define(
     "copy",
     abstract_eval=lambda x: [x],
     jvp=LINEAR,
@@ -26,7 +27,7 @@ copy_p = define(
     batching=elementwise_batching,
     lowering=lambda ctx, x: ctx.builder.add(Opcode.COPY, (x,), shape=x.shape),
 )
-stop_gradient_p = define(
+stop_gradient_p: Primitive = define(
     "stop_gradient",
     abstract_eval=lambda x: [x],
     jvp=ZERO_TANGENT,
@@ -34,7 +35,7 @@ stop_gradient_p = define(
     batching=elementwise_batching,
     lowering=identity_lowering,
 )
-stage_p = define(
+stage_p: Primitive = define(
     "stage",
     abstract_eval=lambda x: [x],
     jvp=LINEAR,
@@ -84,7 +85,7 @@ def _barrier_lowering(ctx: Any, *operands: Any) -> list[Any]:
     return [builder.get_tuple_element(barrier, i) for i in range(len(operands))]
 
 
-optimization_barrier_p = define(
+optimization_barrier_p: Primitive = define(
     "optimization_barrier",
     abstract_eval=lambda *avals: list(avals),
     jvp=FullJvp(_barrier_jvp),
@@ -104,7 +105,7 @@ def optimization_barrier(operand: Any, /) -> Any:
 
 # -- dce_sink --------------------------------------------------------------------------------------
 
-dce_sink_p = define(
+dce_sink_p: Primitive = define(
     "dce_sink",
     abstract_eval=lambda x, *, prevent_mlir_dce: [],
     jvp=FullJvp(lambda primals, tangents, **params: (dce_sink_p.bind(*primals, **params), [])),
@@ -128,7 +129,7 @@ def _token_lowering(ctx: Any, *operands: Any) -> Any:
     return ctx.builder.add(Opcode.AFTER_ALL, operands, shape=Shape.token())
 
 
-after_all_p = define(
+after_all_p: Primitive = define(
     "after_all",
     abstract_eval=lambda *avals: [abstract_token],
     jvp=Unsupported("tokens carry no numbers"),
@@ -136,7 +137,7 @@ after_all_p = define(
     batching=Unsupported("tokens have no axes"),
     lowering=_token_lowering,
 )
-create_token_p = define(
+create_token_p: Primitive = define(
     "create_token",
     abstract_eval=lambda *avals: [abstract_token],
     jvp=Unsupported("tokens carry no numbers"),

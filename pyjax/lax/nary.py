@@ -96,6 +96,11 @@ def nary_batching(bind: Callable[..., list[Any]]) -> Callable[..., tuple[list[An
     return rule
 
 
+def _given(opcode: Opcode | None) -> Opcode:
+    assert opcode is not None, "give an opcode or a lowering rule"
+    return opcode
+
+
 def define_unary(
     name: str,
     opcode: Opcode | None,
@@ -113,7 +118,7 @@ def define_unary(
         jvp=jvp if jvp in (LINEAR, ZERO_TANGENT) or isinstance(jvp, Unsupported) else (jvp,),
         transpose=transpose or Unsupported(f"{name} is not linear"),
         batching=elementwise_batching,
-        lowering=lowering or hlo_unary(opcode),
+        lowering=lowering or hlo_unary(_given(opcode)),
     )
 
 
@@ -144,7 +149,7 @@ def define_nary(
         jvp=tuple(_stretched(rule) for rule in jvp) if isinstance(jvp, tuple) else jvp,
         transpose=_summed(transpose) if transpose else Unsupported(f"{name} is not linear"),
         batching=batching,
-        lowering=lowering or hlo_nary(opcode),
+        lowering=lowering or hlo_nary(_given(opcode)),
     )
     return primitive
 

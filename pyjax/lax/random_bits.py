@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
@@ -44,7 +45,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
 UINT32 = np.dtype(np.uint32)
-UINT_OF_WIDTH = {
+UINT_OF_WIDTH: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint8),
     16: np.dtype(np.uint16),
     32: UINT32,
@@ -95,7 +96,7 @@ def _threefry_batching(axis_size: int, args: Any, dims: Any) -> Any:
     return outs, [dim, dim]
 
 
-threefry2x32_p = define(
+threefry2x32_p: Primitive = define(
     "threefry2x32",
     abstract_eval=_threefry_aval,
     jvp=ZERO_TANGENT,
@@ -142,6 +143,9 @@ class RandomAlgorithm(enum.IntEnum):
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
     RNG_PHILOX = 2
+
+    def __str__(self) -> str:
+        return self.name
 
 
 _ALGORITHM_TEXT = {
@@ -202,7 +206,7 @@ def _rng_bit_generator_batching(axis_size: int, args: Any, dims: Any, **params: 
     return [stack([o[0] for o in outs]), stack([o[1] for o in outs])], [0, 0]
 
 
-rng_bit_generator_p = define(
+rng_bit_generator_p: Primitive = define(
     "rng_bit_generator",
     abstract_eval=_rng_bit_generator_aval,
     jvp=ZERO_TANGENT,
@@ -266,7 +270,7 @@ def _rng_uniform_lowering(ctx: Any, a: Any, b: Any, *, shape: tuple[int, ...]) -
     )
 
 
-rng_uniform_p = define(
+rng_uniform_p: Primitive = define(
     "rng_uniform",
     abstract_eval=_rng_uniform_aval,
     jvp=Unsupported("rng_uniform draws without a key; use pyjax.random"),

@@ -18,6 +18,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.extended_dtypes import KeyDType
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import elementwise_batching, move_bdim
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
@@ -80,7 +81,8 @@ class PRNGImpl(NamedTuple):
     def __repr__(self) -> str:
         return self.tag
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return self.tag
 
 
 prngs: dict[str, PRNGImpl] = {}
@@ -312,7 +314,7 @@ def _wrap_aval(words: ShapedArray, *, impl: PRNGImpl) -> list[ShapedArray]:
     return [ShapedArray(words.shape[: len(words.shape) - n], KeyDType(impl))]
 
 
-random_wrap_p = _define_on_keys(
+random_wrap_p: Primitive = _define_on_keys(
     "random_wrap",
     _wrap_aval,
     identity_lowering,
@@ -321,7 +323,7 @@ random_wrap_p = _define_on_keys(
         [0],
     ),
 )
-random_unwrap_p = _define_on_keys(
+random_unwrap_p: Primitive = _define_on_keys(
     "random_unwrap",
     lambda keys: [ShapedArray((*keys.shape, *_key_aval("random_unwrap", keys).key_shape), UINT32)],
     identity_lowering,
@@ -341,13 +343,13 @@ def _unwrapped(keys: Array) -> Array:
     return random_unwrap_p.bind1(keys)
 
 
-random_seed_p = _define_on_keys(
+random_seed_p: Primitive = _define_on_keys(
     "random_seed",
     _seed_aval,
     lambda seeds, *, impl: _wrapped(impl.seed(seeds), impl),
     elementwise_batching,
 )
-random_split_p = _define_on_keys(
+random_split_p: Primitive = _define_on_keys(
     "random_split",
     lambda keys, *, shape: [
         ShapedArray((*keys.shape, *shape), KeyDType(_key_aval("random_split", keys)))
@@ -364,7 +366,7 @@ def _bits_aval(keys: ShapedArray, *, bit_width: int, shape: tuple[int, ...]) -> 
     return [ShapedArray((*keys.shape, *shape), UINT_OF_WIDTH[bit_width])]
 
 
-random_bits_p = _define_on_keys(
+random_bits_p: Primitive = _define_on_keys(
     "random_bits",
     _bits_aval,
     lambda keys, *, bit_width, shape: _impl_of(keys).random_bits(
@@ -397,13 +399,13 @@ def _aligned(have: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*range(len(have)), len(shape))
 
 
-random_fold_in_p = _define_on_keys(
+random_fold_in_p: Primitive = _define_on_keys(
     "random_fold_in",
     _fold_in_aval,
     _fold_in,
     lambda axis_size, args, dims: nary_batching(random_fold_in_p.bind)(axis_size, args, dims),
 )
-random_clone_p = _define_on_keys(
+random_clone_p: Primitive = _define_on_keys(
     "random_clone", lambda keys: [keys], identity_lowering, elementwise_batching
 )
 

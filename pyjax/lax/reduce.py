@@ -252,12 +252,14 @@ def _extremum_jvp(g: Array, ans: Array, x: Array, *, axes: tuple[int, ...]) -> A
     return div(reduce_sum(mul(g, where), axes), counts)
 
 
-reduce_prod_p = _define_reduction("reduce_prod", Opcode.MULTIPLY, NUMBER, FullJvp(_reduce_prod_jvp))
-reduce_max_p = _define_reduction("reduce_max", Opcode.MAXIMUM, ANY, (_extremum_jvp,))
-reduce_min_p = _define_reduction("reduce_min", Opcode.MINIMUM, ANY, (_extremum_jvp,))
-reduce_and_p = _define_reduction("reduce_and", Opcode.AND, LOGICAL, ZERO_TANGENT)
-reduce_or_p = _define_reduction("reduce_or", Opcode.OR, LOGICAL, ZERO_TANGENT)
-reduce_xor_p = _define_reduction("reduce_xor", Opcode.XOR, LOGICAL, ZERO_TANGENT)
+reduce_prod_p: Primitive = _define_reduction(
+    "reduce_prod", Opcode.MULTIPLY, NUMBER, FullJvp(_reduce_prod_jvp)
+)
+reduce_max_p: Primitive = _define_reduction("reduce_max", Opcode.MAXIMUM, ANY, (_extremum_jvp,))
+reduce_min_p: Primitive = _define_reduction("reduce_min", Opcode.MINIMUM, ANY, (_extremum_jvp,))
+reduce_and_p: Primitive = _define_reduction("reduce_and", Opcode.AND, LOGICAL, ZERO_TANGENT)
+reduce_or_p: Primitive = _define_reduction("reduce_or", Opcode.OR, LOGICAL, ZERO_TANGENT)
+reduce_xor_p: Primitive = _define_reduction("reduce_xor", Opcode.XOR, LOGICAL, ZERO_TANGENT)
 
 
 def _axes(name: str, axes: Any) -> tuple[int, ...]:
@@ -391,8 +393,8 @@ def _define_arg(name: str, better: Any, worst: Any) -> Primitive:
     return primitive
 
 
-argmax_p = _define_arg("argmax", gt, lowest)
-argmin_p = _define_arg("argmin", lt, highest)
+argmax_p: Primitive = _define_arg("argmax", gt, lowest)
+argmin_p: Primitive = _define_arg("argmin", lt, highest)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from pyjax.core.primitive import Primitive
 from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
@@ -156,7 +157,7 @@ def _reduce_batching(
     return outs, [0] * half
 
 
-reduce_p = define(
+reduce_p: Primitive = define(
     "reduce",
     abstract_eval=_reduce_aval,
     jvp=FullJvp(_reduce_jvp),

@@ -114,7 +114,9 @@ def _sum_transpose(
     base_dilation: tuple[int, ...],
     window_dilation: tuple[int, ...],
 ) -> list[Any]:
-    """A window sum of the cotangents, spread by the strides and padded to reach every window over an element."""
+    """A window sum of the cotangents, spread by the strides and padded to reach every window over
+    an element.
+    """
     (ct,) = cts
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]
@@ -173,7 +175,13 @@ window_winner_p = define_primitive(
     jvp=FullJvp(
         lambda primals, tangents, **params: (
             window_winner_p.bind(*primals, **params),
-            [ad.Zero(window_winner_p.abstract_eval(aval_of(primals[0]), **params)[0].to_tangent_aval())],
+            [
+                ad.Zero(
+                    window_winner_p.abstract_eval(aval_of(primals[0]), **params)[
+                        0
+                    ].to_tangent_aval()
+                )
+            ],
         )
     ),
     transpose=Unsupported("a position is not linear in the operand"),
@@ -247,7 +255,8 @@ def _general_aval(*avals: ShapedArray, jaxpr: Any, consts: Any, **params: Any) -
 
 
 def _by_offsets(*args: Array, jaxpr: Any, consts: Any, **params: Any) -> list[Array]:
-    """reduce_window as one strided slice for each position in the window, folded with the computation.
+    """reduce_window as one strided slice for each position in the window, folded with the
+    computation.
 
     Slower than a window reduction, but made of differentiable operations.
     """
@@ -347,7 +356,8 @@ def _window_params(
     if len(window) != rank:
         fail(
             TypeError,
-            f"{name} got the wrong number of window_dimensions for operand: got operand shape {shape} "
+            f"{name} got the wrong number of window_dimensions for operand: got operand shape "
+            f"{shape} "
             f"with window_dimensions {window}.",
             fix="use window size 1 for dimensions that are not reduced.",
         )
@@ -407,8 +417,8 @@ def reduce_window(
     Args:
       operand: array, or pytree of arrays with equal shapes.
       init_value: scalar, or pytree of scalars: the value of an empty window; also the padding.
-      computation: associative function of two scalars (or two pytrees of scalars). lax.add, lax.max and
-        lax.min with their identities as init_value become reduce_window_sum, _max and _min.
+      computation: associative function of two scalars (or two pytrees of scalars). lax.add, lax.max
+        and lax.min with their identities as init_value become reduce_window_sum, _max and _min.
       window_dimensions: window size in every dimension.
       window_strides: step between windows, default 1.
       padding: "VALID", "SAME", "SAME_LOWER", or (low, high) pairs (may be negative).
@@ -427,8 +437,7 @@ def reduce_window(
     if tree != init_tree:
         fail(
             ValueError,
-            "Operands must have the same tree structure as init_values: "
-            f"{tree} vs. {init_tree}",
+            f"Operands must have the same tree structure as init_values: {tree} vs. {init_tree}",
         )
     if not operands:
         fail(ValueError, "reduce_window must have at least one operand.")
@@ -473,7 +482,8 @@ def reduce_window(
         if have.shape or have.dtype != need.dtype:
             fail(
                 TypeError,
-                f"reduce_window computation must return {need.str_short()}, got {have.str_short()}.",
+                f"reduce_window computation must return {need.str_short()}, got "
+                f"{have.str_short()}.",
                 "the result of one step is an operand of the next.",
                 "convert the result with lax.convert_element_type.",
             )
@@ -501,5 +511,3 @@ def reduce_window_shape_tuple(
         base_dilation or ones,
         window_dilation or ones,
     )
-
-

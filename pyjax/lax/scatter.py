@@ -1,4 +1,6 @@
-"""The scatter family: a copy of an operand, updated at many indices (set, add, sub, mul, min, max, apply)."""
+"""The scatter family: a copy of an operand, updated at many indices (set, add, sub, mul, min, max,
+apply).
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ def _scatter_aval(
     if x.dtype != updates.dtype:
         fail(
             TypeError,
-            f"scatter requires operand and updates of the same dtype, got {x.dtype}, {updates.dtype}.",
+            f"scatter requires operand and updates of the same dtype, got {x.dtype}, "
+            f"{updates.dtype}.",
             fix="convert the updates with lax.convert_element_type(updates, operand.dtype).",
         )
     check_dims("scatter", "update_window_dims", dn.update_window_dims, len(updates.shape))
@@ -97,7 +100,8 @@ def _scatter_aval(
     if len(dn.update_window_dims) + len(absent) != rank:
         fail(
             TypeError,
-            f"Scatter op has window of size {len(dn.update_window_dims) + len(absent)}; doesn't match "
+            f"Scatter op has window of size {len(dn.update_window_dims) + len(absent)}; doesn't "
+            "match "
             f"operand of rank {rank}.",
         )
     if len(updates.shape) != len(batch) + len(dn.update_window_dims):
@@ -111,12 +115,11 @@ def _scatter_aval(
             fail(
                 TypeError,
                 f"Bounds of the window dimensions of updates must not exceed the bounds of the "
-                f"corresponding dimensions of operand. For dimension {d}, updates bound is {size}, operand "
+                f"corresponding dimensions of operand. For dimension {d}, updates bound is "
+                f"{size}, operand "
                 f"bound is {have}.",
             )
-    scattered = tuple(
-        s for d, s in enumerate(updates.shape) if d not in dn.update_window_dims
-    )
+    scattered = tuple(s for d, s in enumerate(updates.shape) if d not in dn.update_window_dims)
     if scattered != batch:
         fail(
             TypeError,
@@ -127,7 +130,8 @@ def _scatter_aval(
         if x.shape[a] != indices.shape[b]:
             fail(
                 TypeError,
-                f"Scatter op batching dimensions {a} of the operand and {b} of the indices must have the "
+                f"Scatter op batching dimensions {a} of the operand and {b} of the indices must "
+                "have the "
                 f"same size, got {x.shape[a]} and {indices.shape[b]}.",
             )
     return [x.update(weak_type=False)]
@@ -270,7 +274,9 @@ def _lowering(primitive: Primitive, opcode: Opcode | None) -> Callable[..., Any]
 
 
 def _new_value(update_jaxpr: Any, update_consts: Any) -> Callable[[Array, Array], Array]:
-    """The combiner of a plain scatter: the update, or for scatter_apply a function of the old value."""
+    """The combiner of a plain scatter: the update, or for scatter_apply a function of the old
+    value.
+    """
     if update_jaxpr is None:
         return lambda old, update: update
     run = jaxpr_as_fun(ClosedJaxpr(update_jaxpr, update_consts))
@@ -293,7 +299,8 @@ def _check_no_function(params: dict[str, Any]) -> None:
         fail(
             NotImplementedError,
             "scatter_apply is not differentiable.",
-            "an index that occurs twice applies the function twice, which has no scatter as derivative.",
+            "an index that occurs twice applies the function twice, which has no scatter as "
+            "derivative.",
             "for distinct indices write x.at[i].set(f(x[i])).",
         )
 
@@ -310,7 +317,8 @@ def _scatter_jvp(
     g_x, g_updates = ad.instantiate_zeros(g_x), ad.instantiate_zeros(g_updates)
     if params["unique_indices"]:
         return [out], [scatter_p.bind1(g_x, indices, g_updates, **params)]
-    # Of several updates to one place the last wins. Scatter the numbers of the updates the same way to learn
+    # Of several updates to one place the last wins. Scatter the numbers of the updates the
+    # same way to learn
     # which won: the others, and overwritten operand entries, have no influence.
     updates_aval = aval_of(updates)
     window = params["dimension_numbers"].update_window_dims
@@ -408,9 +416,7 @@ _additive_rules(scatter_sub_p, Opcode.SUBTRACT, neg)
 scatter_mul_p = Primitive("scatter-mul")
 
 
-def _scatter_mul_jvp(
-    primals: Any, tangents: Any, **params: Any
-) -> tuple[list[Any], list[Any]]:
+def _scatter_mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
     x, indices, updates = primals
     g_x, _, g_updates = tangents
     out = scatter_mul_p.bind1(x, indices, updates, **params)
@@ -422,8 +428,10 @@ def _scatter_mul_jvp(
             fail(
                 NotImplementedError,
                 "scatter_mul gradients are only implemented if `unique_indices=True`",
-                "the derivative with respect to one of several factors needs the product of the others.",
-                "pass unique_indices=True if indices are distinct, or use exp of scatter_add of logs.",
+                "the derivative with respect to one of several factors needs the product of the "
+                "others.",
+                "pass unique_indices=True if indices are distinct, or use exp of scatter_add of "
+                "logs.",
             )
         zeros = zeros_like_aval(aval_of(out))
         part = mul(x, _scatter_add_like(zeros, indices, g_updates, params))
@@ -460,7 +468,8 @@ def _extremal_jvp(primitive: Primitive) -> FullJvp:
         if type(g_x) is ad.Zero and type(g_updates) is ad.Zero:
             return [out], [_zero_out(out)]
         g_x, g_updates = ad.instantiate_zeros(g_x), ad.instantiate_zeros(g_updates)
-        # All that equal the result share its derivative: winners of each place, the operand included.
+        # All that equal the result share its derivative: winners of each place, the
+        # operand included.
         dtype = dtype_of(out)
         update_won = convert_element_type(
             eq(updates, _gather_at(out, indices, aval_of(updates), **params)), dtype
@@ -547,14 +556,15 @@ def _public(
         )
 
     scatter_function.__name__ = scatter_function.__qualname__ = name
-    scatter_function.__doc__ = f"""A copy of `operand` in which windows at the given indices {effect}.
+    scatter_function.__doc__ = f"""A copy of `operand` whose windows at the given indices {effect}.
 
     Args:
       scatter_indices: integers [batch..., n]; the last dimension holds index vectors.
       updates: array of the operand's dtype with dimensions batch and window, see dimension_numbers.
       dimension_numbers: ScatterDimensionNumbers.
       indices_are_sorted, unique_indices: promises; a broken one gives an undefined result.
-      mode: what happens out of bounds: "clip", or "fill"/"drop" (the default): the update is skipped.
+      mode: what happens out of bounds: "clip", or "fill"/"drop" (the default): the update is
+      skipped.
     Raises:
       TypeError: shapes, dtypes or dimension numbers do not fit.
     """
@@ -582,7 +592,8 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """A copy of `operand` with the scalar function `func` applied to the entries at the given indices.
+    """A copy of `operand` with the scalar function `func` applied to the entries at the given
+    indices.
 
     Args:
       update_shape: the shape that updates would have: batch and window dimensions.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p, transpose_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
@@ -218,7 +219,7 @@ def _reshape_lowering(ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any, shar
     return ctx.builder.reshape(x, new_sizes)
 
 
-reshape_p = define(
+reshape_p: Primitive = define(
     "reshape",
     abstract_eval=_reshape_aval,
     jvp=LINEAR,
@@ -323,7 +324,7 @@ def _rev_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
     return ctx.builder.add(Opcode.REVERSE, (x,), DimensionsAttributes(dimensions), shape=x.shape)
 
 
-rev_p = define(
+rev_p: Primitive = define(
     "rev",
     abstract_eval=_rev_aval,
     jvp=LINEAR,
@@ -362,7 +363,7 @@ def _squeeze_batching(axis_size: int, args: Any, dims: Any, *, dimensions: tuple
     return squeeze_p.bind(x, dimensions=tuple(d + 1 for d in dimensions)), [0]
 
 
-squeeze_p = define(
+squeeze_p: Primitive = define(
     "squeeze",
     abstract_eval=_squeeze_aval,
     jvp=LINEAR,

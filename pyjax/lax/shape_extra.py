@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
 from pyjax.interpreters.rules import LINEAR
@@ -69,7 +70,7 @@ def _split_lowering(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> l
     return outs
 
 
-split_p = define(
+split_p: Primitive = define(
     "split",
     abstract_eval=_split_aval,
     jvp=LINEAR,
@@ -115,7 +116,7 @@ def _tile_lowering(ctx: Any, x: Any, *, reps: tuple[int, ...]) -> Any:
     return ctx.builder.reshape(wide, ctx.shapes_out[0].dimensions)
 
 
-tile_p = define(
+tile_p: Primitive = define(
     "tile",
     abstract_eval=_tile_aval,
     jvp=LINEAR,
@@ -176,7 +177,7 @@ def _stack_lowering(ctx: Any, *operands: Any, axis: int) -> Any:
     )
 
 
-stack_p = define(
+stack_p: Primitive = define(
     "stack",
     abstract_eval=_stack_aval,
     jvp=LINEAR,
@@ -217,7 +218,7 @@ def _unstack_lowering(ctx: Any, x: Any, *, axis: int) -> list[Any]:
     return outs
 
 
-unstack_p = define(
+unstack_p: Primitive = define(
     "unstack",
     abstract_eval=_unstack_aval,
     jvp=LINEAR,

@@ -1,7 +1,8 @@
-"""Slices: static (`slice`) and with run-time start indices (`dynamic_slice`, `dynamic_update_slice`).
+"""Slices: static (`slice`) and with run-time start indices (`dynamic_slice`,
+`dynamic_update_slice`).
 
-General indexing by arrays of indices is in gather.py and scatter.py; it is also what a slice whose start
-is batched becomes.
+General indexing by arrays of indices is in gather.py and scatter.py; it is also what a slice whose
+start is batched becomes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def _check_rank(what: str, values: Sequence[int], aval: ShapedArray) -> None:
     if len(values) != len(aval.shape):
         fail(
             TypeError,
-            f"slice {what} must have one entry per operand dimension, got {what} {tuple(values)} for "
+            f"slice {what} must have one entry per operand dimension, got {what} {tuple(values)} "
+            "for "
             f"operand shape {aval.shape}.",
             f"the operand is {aval.str_short()}.",
             f"give {len(aval.shape)} entries, or use lax.slice_in_dim for one axis.",
@@ -76,7 +78,8 @@ def _slice_aval(
         if not 0 <= start <= limit <= size:
             fail(
                 TypeError,
-                "slice needs 0 <= start_indices <= limit_indices <= operand shape, got start_indices "
+                "slice needs 0 <= start_indices <= limit_indices <= operand shape, got "
+                "start_indices "
                 f"{start_indices} and limit_indices {limit_indices} for operand shape {x.shape}.",
                 "a static slice never clamps its bounds.",
                 "clip the bounds first, or use x[a:b] of jnp, which does.",
@@ -128,9 +131,7 @@ def _slice_batching(
         steps = list(strides)
         steps.insert(dim, 1)
         strides = tuple(steps)
-    out = slice_p.bind(
-        x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=strides
-    )
+    out = slice_p.bind(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=strides)
     return out, [dim]
 
 
@@ -142,9 +143,7 @@ def _slice_lowering(
     limit_indices: tuple[int, ...],
     strides: tuple[int, ...] | None,
 ) -> Any:
-    attributes = SliceAttributes(
-        start_indices, limit_indices, strides or (1,) * len(start_indices)
-    )
+    attributes = SliceAttributes(start_indices, limit_indices, strides or (1,) * len(start_indices))
     return ctx.builder.add(Opcode.SLICE, (x,), attributes, shape=ctx.shapes_out[0])
 
 
@@ -216,7 +215,8 @@ def slice_in_dim(
 
 
 def index_in_dim(operand: Array, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """operand[..., index, ...] along `axis` for a static index; the axis stays with size 1 if keepdims.
+    """operand[..., index, ...] along `axis` for a static index; the axis stays with size 1 if
+    keepdims.
 
     Raises:
       IndexError: the index is out of bounds.
@@ -241,7 +241,8 @@ def _check_indices(name: str, rank: int, indices: Sequence[ShapedArray]) -> None
     if len(indices) != rank:
         fail(
             TypeError,
-            f"{name} needs one start index per operand dimension, got {len(indices)} for {rank} dimensions.",
+            f"{name} needs one start index per operand dimension, got {len(indices)} for {rank} "
+            "dimensions.",
         )
     kinds = {a.dtype for a in indices}
     if len(kinds) > 1 or not all(is_integer(d) for d in kinds):
@@ -266,7 +267,8 @@ def _dynamic_slice_aval(
     if len(slice_sizes) != len(x.shape):
         fail(
             TypeError,
-            f"slice slice_sizes must have length equal to the number of dimensions of the operand, got "
+            "slice slice_sizes must have length equal to the number of dimensions of the "
+            "operand, got "
             f"slice_sizes {slice_sizes} for operand shape {x.shape}.",
         )
     if any(size > have for size, have in zip(slice_sizes, x.shape)):
@@ -306,9 +308,7 @@ def _stack_starts(
     """Start scalars as one index vector, [batch, n] with dim 0 if any is batched."""
     if all(d is not_mapped for d in dims):
         return concatenate([expand_dims(s, (0,)) for s in starts], 0), not_mapped
-    columns = [
-        expand_dims(bdim_at_front(s, d, axis_size), (1,)) for s, d in zip(starts, dims)
-    ]
+    columns = [expand_dims(bdim_at_front(s, d, axis_size), (1,)) for s, d in zip(starts, dims)]
     return concatenate(columns, 1), 0
 
 
@@ -350,9 +350,7 @@ def _is_zero(start: Any, dim: Any) -> bool:
     return dim is not_mapped and isinstance(start, (int, np.generic, np.ndarray)) and not start
 
 
-def _dynamic_slice_lowering(
-    ctx: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]
-) -> Any:
+def _dynamic_slice_lowering(ctx: Any, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
     return ctx.builder.add(
         Opcode.DYNAMIC_SLICE,
         (x, *starts),
@@ -386,7 +384,8 @@ def _dynamic_update_slice_aval(
     if any(size > have for size, have in zip(update.shape, x.shape)):
         fail(
             TypeError,
-            "dynamic_update_slice update shape must be smaller than operand shape, got update shape "
+            "dynamic_update_slice update shape must be smaller than operand shape, got update "
+            "shape "
             f"{update.shape} for operand shape {x.shape}.",
         )
     if x.dtype != update.dtype:
@@ -434,9 +433,7 @@ def _dynamic_update_slice_transpose(
     return [x_ct, update_ct, *[None] * len(starts)]
 
 
-def _dynamic_update_slice_batching(
-    axis_size: int, args: Sequence[Any], dims: Sequence[Any]
-) -> Any:
+def _dynamic_update_slice_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
     x, update, *starts = args
     x_dim, update_dim, *start_dims = dims
     x = bdim_at_front(x, x_dim, axis_size)
@@ -533,7 +530,9 @@ def _start_scalars(
         if isinstance(index, (int, np.integer)):
             position = int(index) + size if negative and index < 0 else int(index)
             bound = np.iinfo(dtype)
-            result.append(np.asarray(builtins.min(builtins.max(position, bound.min), bound.max), dtype))
+            result.append(
+                np.asarray(builtins.min(builtins.max(position, bound.min), bound.max), dtype)
+            )
         elif unsigned or not negative or np.issubdtype(dtype_of(index), np.unsignedinteger):
             result.append(convert_element_type(index, dtype))
         else:
@@ -553,10 +552,11 @@ def dynamic_slice(
     """A slice of static sizes that starts at computed indices.
 
     Args:
-      start_indices: one integer scalar per dimension (or a 1D array). Starts are clamped so that the slice
-        stays inside the operand.
+      start_indices: one integer scalar per dimension (or a 1D array). Starts are clamped so that
+        the slice stays inside the operand.
       slice_sizes: static sizes, at most the operand's.
-      allow_negative_indices: whether negative starts count from the end (per dimension, or for all).
+      allow_negative_indices: whether negative starts count from the end (per dimension, or for
+        all).
     Returns:
       array of shape slice_sizes.
     Raises:
@@ -576,7 +576,8 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """A copy of operand with `update` written at computed start indices (clamped as in dynamic_slice).
+    """A copy of operand with `update` written at computed start indices (clamped as in
+    dynamic_slice).
 
     Raises:
       TypeError: ranks or dtypes differ, or the update is larger than the operand.
@@ -655,7 +656,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A copy of operand whose entry `index` along `axis` is `update` (with or without that axis)."""
+    """A copy of operand whose entry `index` along `axis` is `update` (that axis may be absent)."""
     rank = ndim_of(operand)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, rank)
     if ndim_of(update) != rank:
@@ -663,5 +664,3 @@ def dynamic_update_index_in_dim(
     return dynamic_update_slice_in_dim(
         operand, update, index, axis, allow_negative_indices=allow_negative_indices
     )
-
-

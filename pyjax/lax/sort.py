@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
 from pyjax.interpreters.rules import FullJvp, Unsupported
@@ -162,7 +163,7 @@ def _sort_batching(
     return outs, [0] * len(outs)
 
 
-sort_p = define(
+sort_p: Primitive = define(
     "sort",
     abstract_eval=_sort_aval,
     jvp=FullJvp(_sort_jvp),
@@ -256,7 +257,7 @@ def _top_k_jvp(
     return [values, indices], [take_along(t, indices, axis), no_index_tangent]
 
 
-top_k_p = define(
+top_k_p: Primitive = define(
     "top_k",
     abstract_eval=_top_k_aval,
     jvp=FullJvp(_top_k_jvp),
@@ -321,7 +322,7 @@ def _approx_batching(
     return approx_top_k_p.bind(x, reduction_dimension=axis, **params), [0, 0]
 
 
-approx_top_k_p = define(
+approx_top_k_p: Primitive = define(
     "approx_top_k",
     abstract_eval=_approx_aval,
     jvp=FullJvp(_approx_jvp),

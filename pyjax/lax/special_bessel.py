@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, mul, reciprocal, sign, sub
 from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
@@ -53,14 +54,16 @@ def _i1e_jvp(g: Array, ans: Array, x: Array) -> Array:
     return mul(g, select(away, slope, full_value(x, 0.5)))
 
 
-bessel_i0e_p = define_unary(
+bessel_i0e_p: Primitive = define_unary(
     "bessel_i0e",
     None,
     FLOATING,
     lambda g, ans, x: mul(g, sub(bessel_i1e(x), mul(sign(x), ans))),
     lowering=lower_in_float64(_i0e),
 )
-bessel_i1e_p = define_unary("bessel_i1e", None, FLOATING, _i1e_jvp, lowering=lower_in_float64(_i1e))
+bessel_i1e_p: Primitive = define_unary(
+    "bessel_i1e", None, FLOATING, _i1e_jvp, lowering=lower_in_float64(_i1e)
+)
 
 
 def bessel_i0e(x: ArrayLike) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, mul, neg, square, sub
@@ -47,10 +48,9 @@ def _at_least_single(function: Any) -> Any:
 
 def _high_part(x: Array) -> Array:
     """x with the lower half of its digits cleared, so that its square is exact."""
-    if dtype_of(x) == FLOAT64:
-        mask, integer = -(2**27), np.dtype(np.int64)
-    else:
-        mask, integer = -(2**12), np.dtype(np.int32)
+    wide = dtype_of(x) == FLOAT64
+    mask = -(2**27) if wide else -(2**12)
+    integer = np.dtype(np.int64 if wide else np.int32)
     bits = bitcast_convert_type(x, integer)
     return bitcast_convert_type(bitwise_and(bits, np.asarray(mask, integer)), dtype_of(x))
 
@@ -77,7 +77,7 @@ def _erfc(x: Array) -> Array:
 
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
-erfc_p = define_unary(
+erfc_p: Primitive = define_unary(
     "erfc",
     None,
     FLOATING,
@@ -118,7 +118,7 @@ def _erf_inv(x: Array) -> Array:
     return select(gt(magnitude, one), full_value(x, np.nan), result)
 
 
-erf_inv_p = define_unary(
+erf_inv_p: Primitive = define_unary(
     "erf_inv",
     None,
     FLOATING,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
@@ -68,7 +69,7 @@ def lgamma_float64(x: Array) -> Array:
     return select(eq(x, x), result, x)
 
 
-lgamma_p = define_unary(
+lgamma_p: Primitive = define_unary(
     "lgamma",
     None,
     FLOATING,
@@ -115,7 +116,7 @@ def digamma_float64(x: Array) -> Array:
     return select(eq(x, const(x, np.inf)), x, result)
 
 
-digamma_p = define_unary(
+digamma_p: Primitive = define_unary(
     "digamma",
     None,
     FLOATING,
@@ -168,7 +169,7 @@ _NO_ZETA_DERIVATIVE = Unsupported(
     "zeta has no derivative rule; its derivative in q is -x * zeta(x + 1, q), which you can "
     "write directly"
 )
-zeta_p = define_nary(
+zeta_p: Primitive = define_nary(
     "zeta",
     None,
     (FLOATING, FLOATING),
@@ -202,7 +203,7 @@ def _no_order_derivative(*args: Any) -> Any:
     raise ValueError("polygamma gradient with respect to m is not supported")
 
 
-polygamma_p = define_nary(
+polygamma_p: Primitive = define_nary(
     "polygamma",
     None,
     (FLOATING, FLOATING),

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, max, mul, neg, reciprocal, sub
@@ -178,21 +179,21 @@ def _density(a: Array, x: Array) -> Array:
     return exp(sub(add(neg(x), mul(sub(a, full_value(a, 1)), log(x))), lgamma(a)))
 
 
-igamma_grad_a_p = define_nary(
+igamma_grad_a_p: Primitive = define_nary(
     "igamma_grad_a",
     None,
     (FLOATING, FLOATING),
     Unsupported("second derivatives of igamma in a are not available"),
     lowering=lower_in_float64(lambda a, x: _parameter_slope(a, x, False)),
 )
-random_gamma_grad_p = define_nary(
+random_gamma_grad_p: Primitive = define_nary(
     "random_gamma_grad",
     None,
     (FLOATING, FLOATING),
     Unsupported("second derivatives of gamma samples are not available"),
     lowering=lower_in_float64(lambda a, x: _parameter_slope(a, x, True)),
 )
-igamma_p = define_nary(
+igamma_p: Primitive = define_nary(
     "igamma",
     None,
     (FLOATING, FLOATING),
@@ -202,7 +203,7 @@ igamma_p = define_nary(
     ),
     lowering=lower_in_float64(lambda a, x: _gamma_pair(a, x, False)),
 )
-igammac_p = define_nary(
+igammac_p: Primitive = define_nary(
     "igammac",
     None,
     (FLOATING, FLOATING),
@@ -307,7 +308,7 @@ def _betainc_jvp(g: Array, ans: Array, a: Array, b: Array, x: Array) -> Array:
     return mul(g, exp(sub(powers, log_beta)))
 
 
-regularized_incomplete_beta_p = define_nary(
+regularized_incomplete_beta_p: Primitive = define_nary(
     "regularized_incomplete_beta",
     None,
     (FLOATING, FLOATING, FLOATING),

@@ -1,4 +1,6 @@
-"""Arithmetic of windows: padding strings, sizes of dilated and strided windows. No primitive lives here."""
+"""Arithmetic of windows: padding strings, sizes of dilated and strided windows. No primitive lives
+here.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ def padtype_to_pads(
 ) -> list[tuple[int, int]]:
     """Explicit (low, high) padding for "VALID", "SAME" or "SAME_LOWER".
 
-    SAME gives ceil(size / stride) outputs; an odd amount of padding puts the extra element at the end
-    (SAME_LOWER: at the start).
+    SAME gives ceil(size / stride) outputs; an odd amount of padding puts the extra element at the
+    end (SAME_LOWER: at the start).
 
     Raises:
       RuntimeError: unknown string.   TypeError: neither string nor PaddingType.
@@ -151,7 +153,8 @@ def hlo_window(
     )
 
 
-# What a batch dimension means to each parameter of a window: a window of one element, moving by one.
+# What a batch dimension means to each parameter of a window: a window of one element, moving by
+# one.
 _NEUTRAL: dict[str, Any] = {
     "window_dimensions": 1,
     "window_strides": 1,
@@ -178,5 +181,3 @@ def window_offsets(window: Sequence[int]) -> list[tuple[int, ...]]:
     for size in window:
         offsets = [(*o, i) for o in offsets for i in range(size)]
     return offsets
-
-

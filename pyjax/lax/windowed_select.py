@@ -1,7 +1,8 @@
-"""select_and_scatter, select_and_scatter_add, select_and_gather_add: the gradients of max- and min-pooling.
+"""select_and_scatter, select_and_scatter_add, select_and_gather_add: the gradients of max- and min-
+pooling.
 
-Each window of `operand` selects one element (the first that `select` prefers); gather reads another array
-at the selected positions, scatter adds a source element to each of them.
+Each window of `operand` selects one element (the first that `select` prefers); gather reads another
+array at the selected positions, scatter adds a source element to each of them.
 """
 
 from __future__ import annotations
@@ -258,7 +259,9 @@ def worst_value(select_prim: Primitive, dtype: Any) -> np.ndarray:
 def emit_select_pair(
     ctx: Any, x: Any, other: Any, other_init: Any, select_prim: Primitive, params: dict[str, Any]
 ) -> Any:
-    """Variadic reduce-window on (x, other) that keeps the pair whose x is preferred: (best x, its other)."""
+    """Variadic reduce-window on (x, other) that keeps the pair whose x is preferred: (best x, its
+    other).
+    """
     x_type, other_type = x.shape, other.shape
     x_dtype = x_type.element_type.numpy_dtype
     x_aval = ShapedArray((), x_dtype)

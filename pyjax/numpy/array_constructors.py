@@ -16,8 +16,8 @@ from pyjax.array import Array, array_from_host
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.tree_util import tree_leaves
-from pyjax.placement import device_put
 from pyjax.numpy import util
+from pyjax.placement import device_put
 
 __all__ = [
     "array", "asarray", "astype", "copy", "from_dlpack", "frombuffer", "fromfile",

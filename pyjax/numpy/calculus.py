@@ -11,8 +11,8 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import reductions, util
-from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.arithmetic import remainder
+from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import searchsorted

@@ -14,9 +14,9 @@ from pyjax.array import Array
 from pyjax.core import dtypes
 from pyjax.core.errors import ConcretizationTypeError
 from pyjax.core.trace import Tracer
-from pyjax.placement import device_put
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
+from pyjax.placement import device_put
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "geomspace", "identity",
@@ -258,7 +258,7 @@ def _linspace(
     stop = util.broadcast_array(util.convert(stop, compute), shape)
     intervals = num - 1 if endpoint else num
     step = lax.full_like(start, np.nan)
-    if num > 1 or not endpoint and num == 1:
+    if num > 1 or (not endpoint and num == 1):
         step = lax.div(lax.sub(stop, start), util.scalar_literal(intervals, compute))
     if num > 1:
         fraction = lax.div(

@@ -24,7 +24,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     return util.convert(_lower(shape, k), dtype)
 
 
-def _lower(shape: tuple[int, int], k: Any) -> Any:
+def _lower(shape: tuple[int, ...], k: Any) -> Any:
     rows = lax.broadcasted_iota(np.int32, shape, 0)
     columns = lax.broadcasted_iota(np.int32, shape, 1)
     return lax.ge(lax.add(rows, util.convert(k, np.dtype(np.int32))), columns)

@@ -36,7 +36,7 @@ def result_type(*args: Any) -> Any:
     return dtypes.result_type(*args)
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """Whether NumPy's rules allow a conversion between dtypes."""
     source = from_ if not hasattr(from_, "dtype") else from_.dtype
     return np.can_cast(np.dtype(source), np.dtype(to), casting=casting)

@@ -118,7 +118,7 @@ def _path(subscripts: str, operands: Sequence[Any], path_kind: Any) -> list[tupl
     if count == 2:
         return [(0, 1)]
     if path_kind is False:
-        return [(0, 1)] + [(0, n) for n in range(count - 2, 0, -1)]
+        return [(0, 1), *((0, n) for n in range(count - 2, 0, -1))]
     if isinstance(path_kind, tuple):
         return [p for p in path_kind if not isinstance(p, str)]
     shapes = [x.shape for x in operands]

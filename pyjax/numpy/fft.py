@@ -14,10 +14,10 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
-from pyjax.placement import device_put
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
+from pyjax.placement import device_put
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",

@@ -95,7 +95,9 @@ def take_along_axis(
         )
     if axis is None:
         if indices.ndim != 1:
-            raise ValueError(f"take_along_axis indices must be 1D if axis=None, got {indices.shape}")
+            raise ValueError(
+                f"take_along_axis indices must be 1D if axis=None, got {indices.shape}"
+            )
         a, axis = lax.reshape(a, (a.size,)), 0
     if a.ndim != indices.ndim:
         raise ValueError(
@@ -233,7 +235,9 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     for i, a in enumerate(args):
         a = util.as_array(a)
         if a.ndim != 1:
-            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}")
+            raise ValueError(
+                f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}"
+            )
         if a.dtype == np.bool_:
             (a,) = nonzero(a)
         if a.size == 0:

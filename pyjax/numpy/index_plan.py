@@ -123,9 +123,12 @@ def _reject(index: Any) -> None:
     if isinstance(index, str):
         raise TypeError(f"JAX does not support string indexing; got idx={index!r}")
     kind = getattr(index, "dtype", None) or type(index).__name__
-    util.fail(TypeError, f"Indexer must have integer or boolean type, got indexer with type {kind}.",
-              "Positions in an array are whole numbers.",
-              "convert it: x[i.astype(int)], or use // instead of / to compute it.")
+    util.fail(
+        TypeError,
+        f"Indexer must have integer or boolean type, got indexer with type {kind}.",
+        "Positions in an array are whole numbers.",
+        "convert it: x[i.astype(int)], or use // instead of / to compute it.",
+    )
 
 
 def _classify(entry: Any) -> Any:

@@ -99,7 +99,7 @@ def read(
     parsed = parse_mode(mode)
     if fill_value is not None and parsed is None:
         parsed = lax.GatherScatterMode.FILL_OR_DROP
-    static = plan.array_shape is None and all(isinstance(a, (np.ndarray, np.generic)) for a in arrays)
+    static = plan.array_shape is None and all(isinstance(a, np.ndarray) for a in arrays)
     if static and (parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS,
                               lax.GatherScatterMode.CLIP) or _in_bounds(plan, arrays)):
         return _read_static(x, plan, arrays)

@@ -107,7 +107,9 @@ def take_rows(
     )
 
 
-def gather_along(a: Any, indices: Any, axis: int, *, mode: Any = None, fill_value: Any = None) -> Any:
+def gather_along(
+    a: Any, indices: Any, axis: int, *, mode: Any = None, fill_value: Any = None
+) -> Any:
     """out[i, j, k] = a[i, indices[i, j, k], k]: elements along `axis`; other axes equal or one.
 
     Axes where one of the two has size one are broadcast.

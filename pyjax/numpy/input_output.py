@@ -57,7 +57,7 @@ def set_printoptions(*args: Any, **kwargs: Any) -> None:
 
 def get_printoptions() -> dict[str, Any]:
     """The print options in use."""
-    return np.get_printoptions()
+    return dict(np.get_printoptions())
 
 
 def printoptions(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:

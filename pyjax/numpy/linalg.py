@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,10 +69,13 @@ def _matrices(name: str, a: Any, square: bool = False) -> Any:
     util.check_arraylike(f"jnp.linalg.{name}", a)
     (a,) = util.promote_dtypes_inexact(util.as_array(a))
     if a.ndim < 2:
-        raise ValueError(f"jnp.linalg.{name}: the array must have at least two axes, got {a.shape}.")
+        raise ValueError(
+            f"jnp.linalg.{name}: the array must have at least two axes, got {a.shape}."
+        )
     if square and a.shape[-1] != a.shape[-2]:
         raise ValueError(
-            f"jnp.linalg.{name}: Argument must be square matrices ([..., n, n]), got shape {a.shape}."
+            f"jnp.linalg.{name}: Argument must be square matrices ([..., n, n]), got shape "
+            f"{a.shape}."
         )
     return a
 
@@ -141,12 +145,14 @@ def svdvals(x: Any, /) -> Any:
 def qr(a: Any, mode: str = "reduced") -> Any:
     """a = Q R with orthonormal columns in Q and upper triangular R.
 
-    `mode`: 'reduced' (Q is m by min(m, n)), 'complete' (m by m), 'r' (R alone), 'raw'.
+    `mode`: 'reduced' (Q is m by min(m, n)), 'complete' (m by m), 'r' (R alone).
     """
     a = _matrices("qr", a)
     if mode == "raw":
-        packed, taus = lax.linalg.geqrf(a)
-        return manipulation.swapaxes(packed, -1, -2), taus
+        raise NotImplementedError(
+            "jnp.linalg.qr(mode='raw') is not supported: reflectors are not part of the public "
+            "interface. Use mode='reduced' or 'complete' and multiply with Q."
+        )
     if mode not in ("reduced", "r", "full", "complete"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
     q, r = lax.linalg.qr(a, full_matrices=mode in ("full", "complete"))
@@ -295,16 +301,10 @@ def _slogdet(a: Any) -> tuple[Any, Any]:
 
 @jit
 def _slogdet_qr(a: Any) -> tuple[Any, Any]:
-    packed, taus = lax.linalg.geqrf(a)
-    # Each Householder reflection with a nonzero tau flips the sign.
-    if is_complex(a):
-        magnitude = lax.real(taus) ** 2 + lax.imag(taus) ** 2
-        scale = select_where(magnitude == 0, np.ones((), magnitude.dtype), magnitude)
-        reflections = 1 - 2 * lax.div(lax.real(taus), scale).astype(a.dtype) * taus
-    else:
-        reflections = select_where(taus == 0, np.ones((), a.dtype), -np.ones((), a.dtype))
-    sign = reductions.prod(reflections, taus.ndim - 1)
-    return _slogdet_parts(diagonals.diagonal(packed, 0, -2, -1), sign)
+    q, r = lax.linalg.qr(a, full_matrices=False)
+    # Q is orthogonal, so its determinant is a pure sign (or phase) and well conditioned.
+    phase = lax.stop_gradient(_det(q)) if not is_complex(a) else _det(q)
+    return _slogdet_parts(diagonals.diagonal(r, 0, -2, -1), phase)
 
 
 def det(a: Any) -> Any:
@@ -487,7 +487,7 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any
         return out if keepdims else lax.squeeze(out, tuple(sorted(axes)))
     if ord in (2, -2, "nuc"):
         s = svdvals(manipulation.moveaxis(x, axes, (-2, -1)))
-        reduce = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}[ord]
+        reduce: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}[ord]
         out = reduce(s, -1)
         return lax.expand_dims(out, tuple(sorted(axes))) if keepdims else out
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
@@ -586,7 +586,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
         items[0] = lax.expand_dims(items[0], (0,))
     if last:
         items[-1] = lax.expand_dims(items[-1], (1,))
-    for left, right in zip(items[:-1], items[1:], strict=True):
+    for left, right in pairwise(items):
         if left.shape[1] != right.shape[0]:
             raise ValueError(
                 f"multi_dot: shapes {left.shape} and {right.shape} are not aligned."
@@ -613,7 +613,9 @@ def _chain_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _chain(items: list[Any], splits: dict[tuple[int, int], int], i: int, j: int, precision: Any) -> Any:
+def _chain(
+    items: list[Any], splits: dict[tuple[int, int], int], i: int, j: int, precision: Any
+) -> Any:
     if i == j:
         return items[i]
     k = splits[i, j]
@@ -625,7 +627,9 @@ def _chain(items: list[Any], splits: dict[tuple[int, int], int], i: int, j: int,
 # Array API names
 
 
-def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(
+    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
     """Same as `jnp.matmul`."""
     return linear_algebra.matmul(x1, x2, precision=precision,
                                  preferred_element_type=preferred_element_type)

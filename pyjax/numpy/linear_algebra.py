@@ -117,13 +117,13 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     )
     out = contract("matmul", a, b, numbers, precision, preferred)
     # dot_general gives: shared batch axes, free axes of a, free axes of b.
-    order = [*both, *(i for i in a_left if i not in both)]
+    order: list[Any] = [*both, *(i for i in a_left if i not in both)]
     has_row = a.ndim == len(a_left) + 2
     order += ["row"] if has_row else []
     order += [i for i in b_left if i not in both]
     has_column = b.ndim == len(b_left) + 2
     order += ["column"] if has_column else []
-    wanted = sorted(i for i in order if isinstance(i, int))
+    wanted: list[Any] = sorted(i for i in order if isinstance(i, int))
     wanted += (["row"] if has_row else []) + (["column"] if has_column else [])
     permutation = tuple(order.index(i) for i in wanted)
     return lax.transpose(out, permutation) if permutation != tuple(range(out.ndim)) else out

@@ -406,7 +406,7 @@ def repeat(
             "values. Pass total_repeat_length=n, or make repeats static.",
         )
     n = a.shape[axis]
-    if total_repeat_length is None and counts.size == 1:
+    if total_repeat_length is None and counts is not None and counts.size == 1:
         times = int(counts.reshape(()))
         if times < 0:
             raise ValueError(f"repeats must not be negative, got {times}.")
@@ -419,8 +419,8 @@ def repeat(
             f"repeats must be a scalar or have length {n} (axis {axis} of {a.shape}), got shape "
             f"{np.shape(repeats)}."
         )
-    if total_repeat_length is None:
-        if (counts < 0).any():
+    if total_repeat_length is None and counts is not None:
+        if np.any(counts < 0):
             raise ValueError("repeats must not be negative.")
         places = np.repeat(np.arange(n), np.broadcast_to(counts, (n,)))
         return take_rows(a, places.astype(np.int32), axis)
@@ -468,7 +468,8 @@ def tile(A: Any, reps: Any) -> Any:
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`filt` without leading ('f') and trailing ('b') zeros; the values must be concrete."""
-    x = array(filt) if isinstance(filt, (list, tuple)) else util.ensure_arraylike("trim_zeros", filt)
+    filt = array(filt) if isinstance(filt, (list, tuple)) else filt
+    x = util.ensure_arraylike("trim_zeros", filt)
     values = util.concrete_or_none(x)
     if values is None:
         raise util.concretization_error(

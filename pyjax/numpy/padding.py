@@ -206,11 +206,11 @@ def _pad_ramp(x: Any, widths: Any, ends: Any) -> Any:
 
 def _ramp(end: Any, edge: Any, count: int, axis: int, falling: bool) -> Any:
     compute = dtypes.to_inexact_dtype(edge.dtype)
-    fraction = np.arange(count) / count  # 0 at the far end
+    steps = np.arange(count) / count  # 0 at the far end
     shape = [1] * edge.ndim
     shape[axis] = count
-    fraction = fraction[::-1] if falling else fraction
-    fraction = asarray(fraction.reshape(shape).astype(compute))
+    steps = steps[::-1] if falling else steps
+    fraction = asarray(steps.reshape(shape).astype(compute))
     far = util.convert(util.convert(end, edge.dtype), compute)
     values = far + (util.convert(edge, compute) - far) * fraction
     if dtypes.issubdtype(edge.dtype, np.integer):

@@ -6,6 +6,7 @@ to `np.float32`, and NumPy reads its `dtype` attribute, so either may be given a
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import ml_dtypes
@@ -22,16 +23,16 @@ class _ScalarMeta(type):
     def __hash__(self) -> int:
         return hash(self.dtype.type)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: Any) -> builtins.bool:
         return self is other or self.dtype.type == other
 
-    def __ne__(self, other: Any) -> bool:
+    def __ne__(self, other: Any) -> builtins.bool:
         return not self == other
 
     def __call__(cls, x: Any) -> Any:
         return asarray(x, dtype=cls.dtype)
 
-    def __instancecheck__(self, instance: Any) -> bool:
+    def __instancecheck__(self, instance: Any) -> builtins.bool:
         return isinstance(instance, self.dtype.type)
 
 

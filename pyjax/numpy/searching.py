@@ -218,7 +218,7 @@ def searchsorted(
     Args:
       side: 'left' gives the first such place, 'right' the last.
       sorter: indices that sort `a`.
-      method: 'scan' and 'scan_unrolled' bisect; 'sort' sorts both; 'compare_all' compares all pairs.
+      method: 'compare_all' compares all pairs; the others bisect.
     Returns:
       Integers in [0, len(a)] of the shape of `v`.  nan is sorted last.
     >>> searchsorted(np.array([1, 3, 5]), 3).item()
@@ -247,7 +247,8 @@ def _searchsorted(a: Any, v: Any, side: str, method: str) -> Any:
     if size == 0:
         return lax.full(v.shape, 0, index_type)
     if method == "compare_all":
-        before = _goes_after(lax.reshape(a, (size,) + (1,) * v.ndim), lax.expand_dims(v, (0,)), side)
+        columns = lax.reshape(a, (size,) + (1,) * v.ndim)
+        before = _goes_after(columns, lax.expand_dims(v, (0,)), side)
         return lax.reduce_sum(util.convert(before, index_type), (0,))
     return _bisect(a, v, side, index_type)
 

@@ -326,7 +326,7 @@ def setxor1d(
         (places,) = nonzero(counts == 1)
         return take_rows(values, places, 0)
     both = lax.concatenate([a, b], 0)
-    rows, order, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True)
+    rows, _, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & (isin(in_order, a) ^ isin(in_order, b))
     fill = np.zeros((), a.dtype) if fill_value is None else util.convert(fill_value, a.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def _items(name: str, arrays: Any) -> list[Any]:
     if isinstance(arrays, (np.ndarray,)) or util.is_array(arrays):
         if np.ndim(arrays) == 0:
             raise ValueError(f"jnp.{name}: a 0-d array cannot be iterated over.")
-        return unstack(arrays)
+        return list(unstack(arrays))
     if not isinstance(arrays, (list, tuple)) and hasattr(arrays, "__iter__"):
         raise TypeError(
             f"jnp.{name} requires a sequence of arrays (list, tuple or array), got "
@@ -100,7 +101,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices of `x` along `axis`, without it."""
     x = util.ensure_arraylike("unstack", x)
     if x.ndim == 0:
-        raise ValueError("Unstack requires arrays with rank > 0, however a scalar array was passed.")
+        raise ValueError(
+            "Unstack requires arrays with rank > 0, however a scalar array was passed."
+        )
     axis = util.canonicalize_axis(axis, x.ndim)
     return tuple(
         lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])
@@ -224,7 +227,7 @@ def _split(name: str, ary: Any, where: Any, axis: int) -> list[Any]:
         bounds = [0, *np.cumsum(sizes).tolist()]
     return [
         lax.slice_in_dim(x, start, max(start, stop), axis=axis)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in pairwise(bounds)
     ]
 
 
@@ -264,7 +267,9 @@ def _resolve_axis(name: str, arr: Any, axis: int | None) -> tuple[Any, int]:
     return x, util.canonicalize_axis(axis, x.ndim)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Any:
     """`arr` without the entries `obj` along `axis` (of the flattened array by default).
 
     Args:

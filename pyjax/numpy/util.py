@@ -19,8 +19,7 @@ import numpy as np
 from pyjax import lax
 from pyjax._config import options
 from pyjax.array import Array
-from pyjax.core import dtypes
-from pyjax.core import source_info
+from pyjax.core import dtypes, source_info
 from pyjax.core.errors import ConcretizationTypeError, four_parts
 from pyjax.core.trace import Tracer
 from pyjax.lax.convert import convert as _convert_weak
@@ -157,7 +156,7 @@ def scalar_literal(x: Any, dtype: np.dtype) -> Any:
     """
     if type(x) is not int:
         return np.asarray(x).astype(dtype)[()]
-    if dtype.kind in "iu" and dtype.itemsize >= 4 or dtype.kind not in "iub":
+    if (dtype.kind in "iu" and dtype.itemsize >= 4) or dtype.kind not in "iub":
         return np.asarray(x, dtype=dtype)[()]
     return np.asarray(x, dtype=dtypes.canonicalize_dtype(np.int64)).astype(dtype)[()]
 

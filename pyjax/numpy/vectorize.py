@@ -41,7 +41,8 @@ def _core_sizes(
     args: Sequence[Any], inputs: Sequence[CoreDims], where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     """The broadcast shape of the leading axes, and the size of each named axis."""
-    leading, sizes = [], {}
+    leading: list[tuple[int, ...]] = []
+    sizes: dict[str, int] = {}
     for arg, dims in zip(args, inputs, strict=True):
         shape = np.shape(arg)
         if len(shape) < len(dims):

@@ -55,7 +55,10 @@ def result_shape(name: str, shape: Shape | None, *params: Any) -> Shape:
     if shape is None:
         return joint
     shape = as_shape(name, shape)
-    if np.broadcast_shapes(shape, joint) != shape:
+    fits = len(joint) <= len(shape) and all(
+        n in (1, m) for n, m in zip(reversed(joint), reversed(shape))
+    )
+    if not fits:
         raise ValueError(
             f"{name}: the shape {shape} does not fit parameters of broadcast shape {joint}"
         )

@@ -124,7 +124,9 @@ def test_repr_of_weak_types_and_formats() -> None:
     assert str(jnp.arange(3)) == "[0 1 2]"
 
 
-@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize(
+    "copier", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
 def test_copies_are_equal_and_separate(copier) -> None:
     x = jnp.arange(4.0)
     y = copier(x)
@@ -136,7 +138,12 @@ def test_deleted_arrays_say_so() -> None:
     x = jnp.ones((2, 3))
     x.delete()
     assert x.is_deleted() and "deleted" in repr(x)
-    for use in (lambda: x + 1, lambda: np.asarray(x), x.block_until_ready, lambda: pyjax.jit(jnp.sin)(x)):
+    for use in (
+        lambda: x + 1,
+        lambda: np.asarray(x),
+        x.block_until_ready,
+        lambda: pyjax.jit(jnp.sin)(x),
+    ):
         with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=\[2, 3\]"):
             use()
 

@@ -71,7 +71,9 @@ def test_keyword_and_default_arguments() -> None:
     assert f(1.0, a=1.0, b=2.0) == 5.0
 
 
-@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (-1,)}])
+@pytest.mark.parametrize(
+    "options", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (-1,)}]
+)
 def test_static_arguments_by_position_or_name(options) -> None:
     f, traces = traced_times(lambda x, n: x * n if isinstance(n, int) else 0 / 0, **options)
     assert f(2.0, 3) == 6.0
@@ -84,7 +86,9 @@ def test_static_arguments_by_position_or_name(options) -> None:
 
 def test_unhashable_static_argument() -> None:
     f = jit(lambda x, dims: x, static_argnames="dims")
-    with pytest.raises(ValueError, match=r"static argument 'dims'.*type list.*not hashable") as error:
+    with pytest.raises(
+        ValueError, match=r"static argument 'dims'.*type list.*not hashable"
+    ) as error:
         f(1.0, dims=[1, 2])
     assert "test_jit.py" in str(error.value) and "tuple" in str(error.value)
 
@@ -110,7 +114,9 @@ def test_not_callable() -> None:
 
 def test_bad_argument_names_its_path() -> None:
     f = jit(lambda params: params)
-    with pytest.raises(TypeError, match=r"argument params\['w'\]\[1\].*type str.*not a valid array type"):
+    with pytest.raises(
+        TypeError, match=r"argument params\['w'\]\[1\].*type str.*not a valid array type"
+    ):
         f({"w": [1.0, "two"]})
 
 
@@ -206,7 +212,9 @@ def test_dump_ir_to(tmp_path: Path) -> None:
     finally:
         pyjax.config.update("jax_dump_ir_to", "")
     names = sorted(p.name for p in tmp_path.iterdir())
-    assert any(n.endswith(".jaxpr.txt") for n in names) and any(n.endswith(".hlo.txt") for n in names)
+    assert any(n.endswith(".jaxpr.txt") for n in names) and any(
+        n.endswith(".hlo.txt") for n in names
+    )
     assert any("11.5" in p.read_text() for p in tmp_path.iterdir())
 
 

@@ -186,14 +186,15 @@ class Access:
         type = s.result.type
         stored = memory_type(type)
         stride = self.stride(s.index)
-        guard_varies = s.guard is not None and e.is_vector(s.guard)
+        guard = e.guard_of(s)
+        guard_varies = guard is not None and e.is_vector(guard)
         if stride == 0 and not guard_varies:
-            raw = self._scalar_load(s, stored)
+            raw = self._scalar_load(s, stored, guard)
             e.bind(s.result, from_memory(w, type, 1, raw))
             return
         lanes = e.lanes
         ty = vector(stored, lanes)
-        mask = self._mask(s.guard)
+        mask = self._mask(guard)
         base = e.pointers[s.buffer]
         if stride == 1:
             raw = self._contiguous(ty, w.gep(stored, base, self.uniform(s.index)), mask)
@@ -216,15 +217,15 @@ class Access:
             return self.w.load(ty, pointer)
         return self.w.masked_load(ty, pointer, mask)
 
-    def _scalar_load(self, s: Load, stored: str) -> str:
+    def _scalar_load(self, s: Load, stored: str, guard: Value | None) -> str:
         e, w = self.e, self.w
         pointer = w.gep(stored, e.pointers[s.buffer], self.uniform(s.index))
-        if s.guard is None:
+        if guard is None:
             return w.load(stored, pointer)
         # Reads a zero instead: no branch.
         zero = w.module.constant_bytes(b"\0" * 64)
         chosen = w.pure(
-            f"select i1 {e.get(s.guard)}, ptr {pointer}, ptr {zero}", e.get(s.guard), pointer
+            f"select i1 {e.get(guard)}, ptr {pointer}, ptr {zero}", e.get(guard), pointer
         )
         return w.load(stored, chosen)
 
@@ -249,16 +250,17 @@ class Access:
         stored = memory_type(s.buffer.element_type)
         base = e.pointers[s.buffer]
         stride = self.stride(s.index)
+        guard = e.guard_of(s)
         values_vary = any(e.is_vector(v) for v in s.values) or (
-            s.guard is not None and e.is_vector(s.guard)
+            guard is not None and e.is_vector(guard)
         )
         if stride == 0 and not values_vary:
-            self._scalar_store(s, stored, base)
+            self._scalar_store(s, stored, base, guard)
             return
         lanes = e.lanes
         ty = vector(stored, lanes)
         raws = [to_memory(w, s.buffer.element_type, lanes, e.get(v, lanes)) for v in s.values]
-        mask = self._mask(s.guard)
+        mask = self._mask(guard)
         if len(raws) == 2 and stride == 2:
             self._interleaved(s, stored, base, raws, mask)
             return
@@ -275,7 +277,7 @@ class Access:
             positions = self.lanes_of_index(index, element)
             w.scatter(ty, raw, base, vector(element, lanes), positions, mask)
 
-    def _scalar_store(self, s: Store, stored: str, base: str) -> None:
+    def _scalar_store(self, s: Store, stored: str, base: str, guard: Value | None) -> None:
         e, w = self.e, self.w
         raws = [to_memory(w, s.buffer.element_type, 1, e.get(v)) for v in s.values]
 
@@ -283,10 +285,10 @@ class Access:
             for i, raw in enumerate(raws):
                 w.store(stored, raw, w.gep(stored, base, self.uniform(s.index + i)))
 
-        if s.guard is None:
+        if guard is None:
             write()
             return
-        with w.if_(e.get(s.guard)):
+        with w.if_(e.get(guard)):
             write()
 
     def _interleaved(

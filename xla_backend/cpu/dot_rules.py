@@ -19,6 +19,9 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.loops.ir import BufferRole
 
+_CALL_CYCLES = 200.0
+_MULTIPLIES_PER_CYCLE = 16.0
+
 
 @dataclass(slots=True)
 class Matrix:
@@ -81,6 +84,7 @@ def _dot(driver: Driver, node: Instruction) -> None:
     m = math.prod(lhs.shape.dimensions[d] for d in lhs_free)
     n = math.prod(rhs.shape.dimensions[d] for d in rhs_free)
     batch = math.prod(lhs.shape.dimensions[d] for d in a.lhs_batch)
+    driver.cycles += _CALL_CYCLES + batch * m * n * k / _MULTIPLIES_PER_CYCLE
     left = _matrix(driver, lhs, a.lhs_batch, lhs_free, lhs_contracting, 0)
     used = aligned(lhs.shape.byte_size)
     right = _matrix(driver, rhs, a.rhs_batch, rhs_free, rhs_contracting, used)

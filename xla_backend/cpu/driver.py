@@ -38,6 +38,9 @@ _SAME_BYTES = frozenset(
     {Opcode.BITCAST, Opcode.RESHAPE, Opcode.COPY, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
 )
 
+# Rules that add their own estimate to `cycles`; all others may take any time.
+_COSTED = frozenset({Opcode.DOT, Opcode.CONDITIONAL, Opcode.CALL})
+
 Rule = Callable[["Driver", Instruction], None]
 RULES: dict[Opcode, Rule] = {}
 
@@ -157,7 +160,8 @@ class Driver:
             return
         rule = RULES.get(opcode)
         if rule is not None:
-            self.cycles = float("inf")
+            if opcode not in _COSTED:
+                self.cycles = float("inf")
             rule(self, node)
         elif can_lower(node):
             self.run_kernel(node)

@@ -8,6 +8,7 @@ constant mask.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from xla_backend.cpu.access import Access
@@ -36,6 +37,8 @@ from xla_backend.loops.ir import (
 
 # Bodies heavier than this are emitted once, always masked, instead of once plain and once masked.
 _SINGLE_COPY_WEIGHT = 40
+# Loops with range checks are cut into at most this many pieces.
+_MAX_SEGMENTS = 4
 
 
 class KernelEmitter:
@@ -52,6 +55,9 @@ class KernelEmitter:
         self.mask: str | None = None  # lanes in use; None: all
         self.access = Access(self)
         self.preloaded: dict[Load, str] = {}  # loads that a tile has done already
+        # Range checks that are decided where code is emitted now, and what follows from them.
+        self.decided: dict[InRange, bool] = {}
+        self.known: dict[Value, bool] = {}
         # The block of a parallel loop that this function does: (loop, first, last + 1).
         self.block: tuple[Loop, str, str] | None = None
 
@@ -82,14 +88,18 @@ class KernelEmitter:
     def emit(self, statements: Sequence[Statement]) -> None:
         for s in statements:
             if isinstance(s, Compute):
-                self._compute(s)
+                if not self._fold(s):
+                    self._compute(s)
             elif isinstance(s, Load):
-                if s in self.preloaded:
+                if s.guard is not None and self.known.get(s.guard) is False:
+                    self.bind(s.result, const(register_type(s.result.type), 0))
+                elif s in self.preloaded:
                     self.access.bind_loaded(s, self.preloaded[s], self.lanes)
                 else:
                     self.access.load(s)
             elif isinstance(s, Store):
-                self.access.store(s)
+                if s.guard is None or self.known.get(s.guard) is not False:
+                    self.access.store(s)
             elif isinstance(s, Constant):
                 value = s.value
                 ty = register_type(s.result.type)
@@ -97,7 +107,10 @@ class KernelEmitter:
                 self.bind(s.result, const(ty, plain))
             elif isinstance(s, IndexValue):
                 self._index_value(s)
+            elif isinstance(s, InRange) and s in self.decided:
+                self._know(s.result, self.decided[s])
             elif isinstance(s, InRange):
+                self.known.pop(s.result, None)
                 self.bind(s.result, *self.access.in_range(s.index, s.low, s.high))
             elif isinstance(s, Loop):
                 self._loop(s)
@@ -108,6 +121,53 @@ class KernelEmitter:
         lanes = max([self.lanes_of.get(o, 1) for o in s.operands])
         operands = [self.get(o, lanes) for o in s.operands]
         self.bind(s.result, self._operation(s, operands, lanes), lanes)
+
+    # -- range checks whose result is known ----------------------------------------------------
+
+    def guard_of(self, s: Load | Store) -> Value | None:
+        """The guard of an access, or None if it is known to hold."""
+        return None if s.guard is None or self.known.get(s.guard) else s.guard
+
+    def _know(self, value: Value, truth: bool) -> None:
+        self.known[value] = truth
+        self.bind(value, "true" if truth else "false")
+
+    def _fold(self, s: Compute) -> bool:
+        """Bind what known conditions decide: and, or, not of conditions, select by one."""
+        self.known.pop(s.result, None)
+        if not self.known or not any(o in self.known for o in s.operands):
+            return False
+        known = [self.known.get(o) for o in s.operands]
+        if s.opcode is Opcode.SELECT and known[0] is not None:
+            self._same(s.result, s.operands[1 if known[0] else 2])
+            return True
+        if s.opcode is Opcode.NOT and known[0] is not None:
+            self._know(s.result, not known[0])
+            return True
+        if s.opcode in (Opcode.AND, Opcode.OR):
+            decisive = s.opcode is Opcode.OR
+            if decisive in known:
+                self._know(s.result, decisive)
+            elif None not in known:
+                self._know(s.result, not decisive)
+            else:
+                self._same(s.result, s.operands[known.index(None)])
+            return True
+        return False
+
+    def _same(self, value: Value, other: Value) -> None:
+        self.bind(value, self.env[other], self.lanes_of.get(other, 1))
+        if other in self.known:
+            self.known[value] = self.known[other]
+
+    def _decide(self, loop: Loop, first: int, last: int) -> None:
+        """Range checks of the loop variable that come out the same for all of [first, last)."""
+        self.decided = {}
+        for s, low, high in _range_checks(loop):
+            if low <= first and last <= high:
+                self.decided[s] = True
+            elif last <= low or high <= first:
+                self.decided[s] = False
 
     def _operation(self, s: Compute, operands: list[str], lanes: int) -> str:
         w, opcode, source = self.w, s.opcode, s.operands[0].type
@@ -226,7 +286,15 @@ class KernelEmitter:
                 self.emit(loop.body)
                 self.leave_lanes()
             return
-        if whole:
+        segments = _segments(loop, whole) if first == "0" and last == str(extent) else []
+        for start, end in segments:
+            self._decide(loop, start, end)
+            with w.loop(start, end, lanes) as handle:
+                self.enter_lanes(loop, handle.index, None)
+                self.emit(loop.body)
+                self.leave_lanes()
+            self.decided = {}
+        if whole and not segments:
             stop = w.imin(last, whole) if rest else last
             if whole == lanes and first == "0" and last == str(extent):
                 self.enter_lanes(loop, "0", None)
@@ -247,17 +315,20 @@ class KernelEmitter:
 
     def tail(self, loop: Loop, whole: int, rest: int) -> None:
         """The iterations from `whole` on, fewer than the lanes."""
+        self._decide(loop, whole, whole + rest)
         if rest == 1:
-            # One iteration needs no lanes. (And LLVM 22 writes too many bytes when a truncated vector is
-            # stored under a constant mask of one lane.)
+            # One iteration needs no lanes. (And LLVM 22 writes too many bytes when a truncated
+            # vector is stored under a constant mask of one lane.)
             self.vars[loop.var] = str(whole)
             with self.w.scope():
                 self.emit(loop.body)
+            self.decided = {}
             return
         self.enter_lanes(loop, str(whole), self._tail_mask(loop.vector, rest))
         with self.w.scope():
             self.emit(loop.body)
         self.leave_lanes()
+        self.decided = {}
 
     # -- reductions in lanes -----------------------------------------------------------------------
 
@@ -377,6 +448,30 @@ class KernelEmitter:
     def index_text(self, index: Index) -> str:
         """A uniform index as i64."""
         return self.access.uniform(index)
+
+
+def _range_checks(loop: Loop) -> list[tuple[InRange, int, int]]:
+    """Checks of the loop variable itself: (statement, lowest, highest + 1 value that passes)."""
+    return [
+        (s, s.low - s.index.constant, s.high - s.index.constant)
+        for s in loop.body
+        if isinstance(s, InRange) and s.index.terms == {loop.var: 1}
+    ]
+
+
+def _segments(loop: Loop, whole: int) -> list[tuple[int, int]]:
+    """Stretches of whole vectors in which range checks are decided, and those between them; empty
+    if that would be too much code."""
+    lanes = loop.vector
+    cuts = {0, whole}
+    for _, low, high in _range_checks(loop):
+        for edge in (low, high):
+            below, above = edge // lanes * lanes, -(-edge // lanes) * lanes
+            cuts.update(c for c in (below, above) if 0 < c < whole)
+    if len(cuts) == 2 or len(cuts) > _MAX_SEGMENTS + 1 or _heavy(loop):
+        return []
+    ordered = sorted(cuts)
+    return list(pairwise(ordered))
 
 
 def _heavy(loop: Loop) -> bool:

@@ -80,7 +80,7 @@ class _Printer:
 
     def _index(self, index: Index) -> str:
         parts: list[str] = []
-        for atom, c in index.terms.items():
+        for atom, c in sorted(index.terms.items(), key=lambda term: term[0].depth):
             text = self._atom(atom)
             if abs(c) != 1:
                 text = f"{abs(c)}*{text}"

@@ -41,7 +41,9 @@ class _NoOperand:
 _no_operand = _NoOperand()
 
 
-def _check_branches(names: Sequence[str], funs: Sequence[Any], traced: Sequence[TracedFunction]) -> None:
+def _check_branches(
+    names: Sequence[str], funs: Sequence[Any], traced: Sequence[TracedFunction]
+) -> None:
     """All branches must return the structure and types of the first."""
     first = traced[0]
     both = " and/or ".join(names[:2]) if len(names) == 2 else "the branches"
@@ -55,7 +57,8 @@ def _check_branches(names: Sequence[str], funs: Sequence[Any], traced: Sequence[
             fail(
                 TypeError,
                 "cond branch outputs must have the same pytree structure, but they differ:\n\n"
-                f"{where}\n\nThe output of {names[0]} has structure {first.out_tree}, that of {name} "
+                f"{where}\n\nThe output of {names[0]} has structure {first.out_tree}, that of "
+                f"{name} "
                 f"{other.out_tree}: {difference}.",
                 "only one branch runs, and what follows needs to know what it returns.",
                 f"Revise {both} so that they have the same pytree structure.",
@@ -65,7 +68,8 @@ def _check_branches(names: Sequence[str], funs: Sequence[Any], traced: Sequence[
         )[0]
         lines = [
             f"The output of {names[0]}{_component(path)} has type {a.str_short()} but the "
-            f"corresponding output of {name} has type {b.str_short()}, so {difference_of_types(a, b)}."
+            f"corresponding output of {name} has type {b.str_short()}, so "
+            f"{difference_of_types(a, b)}."
             for (path, _), a, b in zip(paths, first.out_avals, other.out_avals)
             if not typecompat(a, b)
         ]
@@ -96,7 +100,9 @@ def _spread_consts(
     return ClosedJaxpr(new, closed.consts)
 
 
-def _with_common_consts(traced: Sequence[TracedFunction]) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
+def _with_common_consts(
+    traced: Sequence[TracedFunction],
+) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
     """Give all branches the same closed-over values as leading inputs, each value once."""
     consts: dict[int, Any] = {}
     for t in traced:
@@ -119,7 +125,9 @@ def choose_branch(
     *,
     last_first: bool = False,
 ) -> Any:
-    """Trace and check the branches, and bind the primitive; `last_first`: index 0 is the last function."""
+    """Trace and check the branches, and bind the primitive; `last_first`: index 0 is the last
+    function.
+    """
     leaves, tree = tree_flatten(operands)
     in_avals = avals_of(leaves)
     traced = [trace_function("cond", f, tree, in_avals) for f in funs]
@@ -143,7 +151,8 @@ def _predicate(pred: Any) -> Any:
             TypeError,
             f"Pred must be a scalar, got {pred} of shape {aval.shape}",
             "cond runs one branch; an array would have to choose for each element.",
-            "use jnp.where (or jax.vmap of cond) to choose elementwise, or reduce with .any() or .all().",
+            "use jnp.where (or jax.vmap of cond) to choose elementwise, or reduce with .any() or "
+            ".all().",
         )
     if aval.dtype == BOOL_DTYPE:
         return pred
@@ -185,8 +194,9 @@ def _cond(
 def cond(*args: Any, **kwargs: Any) -> Any:
     """Run one of two functions, depending on a scalar.
 
-    `cond(pred, true_fun, false_fun, *operands)`: both are traced, one runs. Under vmap with a batched
-    predicate both run and results are selected. The form `cond(pred, true_operand, true_fun,
+    `cond(pred, true_fun, false_fun, *operands)`: both are traced, one runs. Under vmap with a
+    batched predicate both run and results are selected. The form `cond(pred, true_operand,
+    true_fun,
     false_operand, false_fun)` is accepted too.
 
     Args:

@@ -1,6 +1,7 @@
 """The cond primitive: an index chooses one of several jaxprs. Its rules.
 
-Operands: index (int32 scalar), then the operands of every branch. Branches hold no constants that are
+Operands: index (int32 scalar), then the operands of every branch. Branches hold no constants that
+  are
 tracers; all have the same input and output types.
 """
 
@@ -86,7 +87,7 @@ def _cond_jvp(
 def _with_residual_slots(
     known: ClosedJaxpr, num_outs: int, slots: tuple[int, ...], slot_avals: tuple[Any, ...]
 ) -> ClosedJaxpr:
-    """A known branch whose residuals go to the given slots; zeros fill the slots it does not use."""
+    """A known branch whose residuals go to the given slots; zeros fill the unused ones."""
 
     def fun(*args: Any) -> list[Any]:
         outs = known.eval(*args)
@@ -133,7 +134,9 @@ def _assign_slots(
     return assigned, tuple(slot_avals)
 
 
-def _cond_partial_eval(trace: Any, args: Sequence[Any], *, branches: Branches, **params: Any) -> Any:
+def _cond_partial_eval(
+    trace: Any, args: Sequence[Any], *, branches: Branches, **params: Any
+) -> Any:
     unknown = [trace.is_unknown(x) for x in args]
     if unknown[0]:
         avals = cond_p.abstract_eval(*map(aval_of, args), branches=branches, **params)
@@ -143,9 +146,7 @@ def _cond_partial_eval(trace: Any, args: Sequence[Any], *, branches: Branches, *
     unknown_ops = unknown[1:]
     unknown_out = [False] * len(branches[0].out_avals)
     for branch in branches:
-        unknown_out = either(
-            unknown_out, partial_eval_jaxpr(branch, unknown_ops, False)[2]
-        )
+        unknown_out = either(unknown_out, partial_eval_jaxpr(branch, unknown_ops, False)[2])
     split = [partial_eval_jaxpr(b, unknown_ops, unknown_out) for b in branches]
     num_known = sum(not u for u in unknown_out)
     # Weak types of residuals do not matter, but all branches must agree on the types of the slots.
@@ -168,7 +169,9 @@ def _cond_partial_eval(trace: Any, args: Sequence[Any], *, branches: Branches, *
 def _transposed_branch(
     branch: ClosedJaxpr, linear: tuple[bool, ...], nonzero_cts: tuple[bool, ...]
 ) -> ClosedJaxpr:
-    """From non-linear operands and cotangents to cotangents of all linear operands (zeros included)."""
+    """From non-linear operands and cotangents to cotangents of all linear operands (zeros
+    included).
+    """
     values_avals = pick(branch.in_avals, linear, False)
     ct_avals = [a.to_tangent_aval() for a in pick(branch.out_avals, nonzero_cts)]
 
@@ -206,7 +209,8 @@ def _cond_transpose(
 def _guarded(index: Any, branch: int, operand: Any) -> Any:
     """The operand, without a derivative where another branch is chosen.
 
-    A derivative that is nan or infinite where its branch is not chosen must not leak into the gradient.
+    A derivative that is nan or infinite where its branch is not chosen must not leak into the
+    gradient.
     """
     if not dtypes.issubdtype(aval_of(operand).dtype, np.inexact):
         return operand
@@ -235,8 +239,7 @@ def _cond_batching(
         return outs, [0] * len(outs)
     batched_in = [d is not not_mapped for d in op_dims]
     operands = [
-        bdim_at_front(x, d, axis_size) if b else x
-        for x, d, b in zip(operands, op_dims, batched_in)
+        bdim_at_front(x, d, axis_size) if b else x for x, d, b in zip(operands, op_dims, batched_in)
     ]
     batched_out = [False] * len(branches[0].out_avals)
     for branch in branches:

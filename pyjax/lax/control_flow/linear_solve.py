@@ -58,9 +58,7 @@ def _jvp(
     aux_tangents = [ad.Zero(aval_of(a).to_tangent_aval()) for a in outs[len(b) :]]
     matvec: ClosedJaxpr = jaxprs.matvec
     if any(type(t) is not ad.Zero for t in consts_t.matvec):
-        _, moved = ad.jvp(
-            lambda *params: matvec.eval(*params, *x), consts.matvec, consts_t.matvec
-        )
+        _, moved = ad.jvp(lambda *params: matvec.eval(*params, *x), consts.matvec, consts_t.matvec)
         rhs = [_minus(r, m) for r, m in zip(rhs, moved)]
     if all(type(r) is ad.Zero for r in rhs):
         return outs, [ad.Zero(aval_of(o).to_tangent_aval()) for o in outs]
@@ -89,7 +87,9 @@ def _transpose(
     const_lengths: LinearSolveTuple,
     jaxprs: LinearSolveTuple,
 ) -> list[Any]:
-    """The transpose of A^-1 is (A^T)^-1: matvec and vecmat, solve and transpose_solve exchange roles."""
+    """The transpose of A^-1 is (A^T)^-1: matvec and vecmat, solve and transpose_solve exchange
+    roles.
+    """
     if jaxprs.transpose_solve is None:
         fail(
             TypeError,
@@ -183,7 +183,8 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Solve matvec(x) = b with the given solver; derivatives come from the equation, not the solver.
+    """Solve matvec(x) = b with the given solver; derivatives come from the equation, not the
+    solver.
 
     Args:
       matvec: linear function of a pytree like b; may close over differentiated values.

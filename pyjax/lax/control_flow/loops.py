@@ -26,8 +26,8 @@ from pyjax.lax.slicing import slice_in_dim
 
 
 class PerFunction:
-    """Remembers, weakly per function, what a wrapper made of it: the same body function each time means
-    that its trace is found again."""
+    """Remembers, weakly per function, what a wrapper made of it: the same body function each time
+    means that its trace is found again."""
 
     def __init__(self, wrap: Callable[..., Callable[..., Any]]) -> None:
         self._wrap = wrap
@@ -158,8 +158,10 @@ def _as_dtype(x: Any, dtype: Any) -> Any:
 
 
 def _in_python(lower: Any, upper: Any, body_fun: Callable[..., Any], val: Any) -> Any:
-    start, stop = (int(np.asarray(to_concrete_value(b) if isinstance(b, Tracer) else b))
-                   for b in (lower, upper))
+    start, stop = (
+        int(np.asarray(to_concrete_value(b) if isinstance(b, Tracer) else b))
+        for b in (lower, upper)
+    )
     for i in range(start, stop):
         val = body_fun(i, val)
     return val

@@ -1,4 +1,6 @@
-"""custom_root: a root found by a solver of the user's, differentiated by the implicit function theorem."""
+"""custom_root: a root found by a solver of the user's, differentiated by the implicit function
+theorem.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Lowering of scan: a while with a step counter, a dynamic-slice of each x and a dynamic-update-slice of
-each y in place. Short scans, and `unroll` steps of long ones, are written out."""
+"""Lowering of scan: a while with a step counter, a dynamic-slice of each x and a dynamic-update-
+slice of each y in place. Short scans, and `unroll` steps of long ones, are written out."""
 
 from __future__ import annotations
 
@@ -156,6 +156,8 @@ def _written_out(
         elif len(column) == 1:
             stacked.append(column[0])
         else:
-            joined = builder.add(Opcode.CONCATENATE, column, DimensionsAttributes((0,)), shape=shape)
+            joined = builder.add(
+                Opcode.CONCATENATE, column, DimensionsAttributes((0,)), shape=shape
+            )
             stacked.append(joined)
     return [*carry, *stacked]

@@ -1,7 +1,8 @@
-"""Reverse mode of scan: splitting a scan into a known and a recorded one, and transposing the latter.
+"""Reverse mode of scan: splitting a scan into a known and a recorded one, and transposing the
+latter.
 
-Residuals that do not change from step to step are computed once, outside the loop; residuals that are
-slices of xs are not stored again; the others are stacked by the known scan.
+Residuals that do not change from step to step are computed once, outside the loop; residuals that
+are slices of xs are not stored again; the others are stacked by the known scan.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ class _Split:
     Attributes:
       carry_unknown, ys_unknown: which outputs are recorded.
       hoisted: known consts -> values that are the same in every step.
-      loop: body of the known scan: hoisted values, known carry, known xs -> known carry, known ys, residuals.
-      staged: body of the recorded scan: fixed residuals, unknown consts, carry, stacked residuals, unknown xs.
+      loop: body of the known scan: hoisted values, known carry, known xs -> known carry, known ys,
+        residuals.
+      staged: body of the recorded scan: fixed residuals, unknown consts, carry, stacked residuals,
+        unknown xs.
       residuals: for each residual of the body where it comes from: ("fixed", i of hoisted),
         ("xs", i of known xs) or ("stacked", i of loop residuals).
     """
@@ -70,9 +73,7 @@ def _split_body(
     # hoist returns fixed residuals of the staged body, then values the loop needs.
     num_fixed = num_residuals - sum(residual_varies)
     num_loop_consts = len(fixed_avals)
-    xs_vars = {
-        v: i for i, v in enumerate(loop.jaxpr.invars[num_loop_consts + num_known_carry :])
-    }
+    xs_vars = {v: i for i, v in enumerate(loop.jaxpr.invars[num_loop_consts + num_known_carry :])}
     sources: list[tuple[str, int]] = []
     stacked_outs: list[int] = []
     loop_position, fixed_position = num_known_outs, 0
@@ -88,9 +89,7 @@ def _split_body(
             sources.append(("stacked", len(stacked_outs)))
             stacked_outs.append(loop_position)
         loop_position += 1
-    loop = reordered(
-        loop, range(len(loop.in_avals)), [*range(num_known_outs), *stacked_outs]
-    )
+    loop = reordered(loop, range(len(loop.in_avals)), [*range(num_known_outs), *stacked_outs])
     # Recorded body: fixed residuals and unknown consts, carry, other residuals and unknown xs.
     fixed = [i for i, (kind, _) in enumerate(sources) if kind == "fixed"]
     moving = [i for i, (kind, _) in enumerate(sources) if kind != "fixed"]
@@ -213,7 +212,8 @@ def scan_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     num_consts, num_carry = params["num_consts"], params["num_carry"]
     if all(linear[num_consts : num_consts + num_carry]):
         return _transpose_linear(cts, args, **params)
-    # Some carries start from values: either zeros, from which a linear carry develops, or the carry does
+    # Some carries start from values: either zeros, from which a linear carry develops, or the
+    # carry does
     # not depend on linear operands (a counter); those are scanned first.
     split = _split_body(params["jaxpr"], num_consts, num_carry, tuple(linear))
     if all(split.carry_unknown):

@@ -1,6 +1,7 @@
 """The scan primitive: a loop of known length over leading axes. Shapes, jvp, batching, dead code.
 
-Operands: constants, initial carry, xs. The body jaxpr takes (consts, carry, slices of xs) and returns
+Operands: constants, initial carry, xs. The body jaxpr takes (consts, carry, slices of xs) and
+  returns
 (carry, slices of ys). Reverse mode is in scan_reverse.py, lowering in scan_lowering.py.
 """
 
@@ -115,12 +116,9 @@ def scan_batching(
     ]
     # The scanned axis stays first; the batch axis follows, and is first in the slices.
     moved += [
-        x if d is not_mapped else move_bdim(x, d, 1)
-        for x, d in zip(args[first_x:], dims[first_x:])
+        x if d is not_mapped else move_bdim(x, d, 1) for x, d in zip(args[first_x:], dims[first_x:])
     ]
-    outs = scan_p.bind(
-        *moved, jaxpr=new, num_consts=num_consts, num_carry=num_carry, **params
-    )
+    outs = scan_p.bind(*moved, jaxpr=new, num_consts=num_consts, num_carry=num_carry, **params)
     out_dims = [0 if b else not_mapped for b in carry_b]
     return outs, out_dims + [1 if b else not_mapped for b in ys_b]
 

@@ -1,7 +1,8 @@
-"""What the control-flow functions share: tracing a body once, permuting jaxprs, and the checks of carries.
+"""What the control-flow functions share: tracing a body once, permuting jaxprs, and the checks of
+carries.
 
-A traced body is remembered with its function, so that an eager loop over `lax.scan(f, ...)` traces and
-compiles `f` once.
+A traced body is remembered with its function, so that an eager loop over `lax.scan(f, ...)` traces
+and compiles `f` once.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _debug_info(name: str, fun: Callable[..., Any], in_tree: Any) -> DebugInfo:
 def trace_function(
     name: str, fun: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any]
 ) -> TracedFunction:
-    """Trace `fun(*args)`, where the flat arguments have structure `in_tree` (that of the tuple of arguments)."""
+    """Trace `fun(*args)`, where the flat arguments have structure `in_tree` (that of the tuple of
+    arguments).
+    """
     table = _remembered(fun)
     key = (name, in_tree, tuple(in_avals), trace_context(), axis_env.key())
     found = table.get(key)
@@ -168,7 +171,8 @@ def merge(flags: Sequence[bool], if_true: Sequence[Any], if_false: Sequence[Any]
 def promote_weak_carry(
     values: Sequence[Any], in_avals: Sequence[Any], out_avals: Sequence[Any]
 ) -> list[Any] | None:
-    """Initial values with weakly typed ones converted to what the body makes of them; None: no change.
+    """Initial values with weakly typed ones converted to what the body makes of them; None: no
+    change.
 
     `scan(lambda c, x: (c + x, c), 0, floats)` starts from 0.0.
     """
@@ -233,10 +237,12 @@ def check_carry(
         fail(
             TypeError,
             f"{what} carry input and carry output must have the same pytree structure, but they "
-            f"differ:\n\nThe input carry {name} has structure {in_tree}, the carry output {out_tree}: "
+            f"differ:\n\nThe input carry {name} has structure {in_tree}, the carry output "
+            f"{out_tree}: "
             f"{difference}.",
             body,
-            "Revise the function so that the carry output has the same pytree structure as the carry "
+            "Revise the function so that the carry output has the same pytree structure as the "
+            "carry "
             "input.",
         )
     differing = [
@@ -250,12 +256,14 @@ def check_carry(
     for path, have, out in differing:
         kind = "" if path == name else "component "
         lines.append(
-            f"The input carry {kind}{path} has type {have.str_short()} but the corresponding output "
+            f"The input carry {kind}{path} has type {have.str_short()} but the corresponding "
+            "output "
             f"carry component has type {out.str_short()}, so {difference_of_types(have, out)}."
         )
         if have.shape == out.shape:
             fixes.append(
-                f"Convert the initial value of {path} with .astype(jnp.{out.dtype}), or the returned "
+                f"Convert the initial value of {path} with .astype(jnp.{out.dtype}), or the "
+                "returned "
                 f"value with .astype(jnp.{have.dtype})."
             )
     fail(
@@ -263,8 +271,12 @@ def check_carry(
         f"{what} carry input and carry output must have equal types, but they differ:\n\n"
         + "\n".join(lines),
         body,
-        "\n".join([*fixes, "Revise the function so that all output types match the corresponding "
-                   "input types."]),
+        "\n".join(
+            [
+                *fixes,
+                "Revise the function so that all output types match the corresponding input types.",
+            ]
+        ),
     )
 
 

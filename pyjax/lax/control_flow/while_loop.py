@@ -1,7 +1,9 @@
 """while_loop and the while primitive.
 
-Operands: constants of the condition, constants of the body, carry. The condition returns a bool scalar,
-or, after batching, a bool array: then each element of the batch stops by itself (its carry is frozen).
+Operands: constants of the condition, constants of the body, carry. The condition returns a bool
+  scalar,
+or, after batching, a bool array: then each element of the batch stops by itself (its carry is
+  frozen).
 """
 
 from __future__ import annotations
@@ -55,9 +57,7 @@ def _while_effects(
 
 
 @jaxpr_cache
-def _with_extra_inputs(
-    closed: ClosedJaxpr, position: int, avals: tuple[Any, ...]
-) -> ClosedJaxpr:
+def _with_extra_inputs(closed: ClosedJaxpr, position: int, avals: tuple[Any, ...]) -> ClosedJaxpr:
     """The jaxpr with inputs it ignores, from `position` on."""
     jaxpr = closed.jaxpr
     extra = [Var(a) for a in avals]
@@ -126,7 +126,7 @@ def _while_partial_eval(
     body_nconsts: int,
     body_jaxpr: ClosedJaxpr,
 ) -> list[Any]:
-    """The known part of the carry runs as a loop of its own; the recorded loop computes everything."""
+    """The known part of the carry runs as a loop of its own; the recorded loop computes all."""
     params = {
         "cond_nconsts": cond_nconsts,
         "cond_jaxpr": cond_jaxpr,
@@ -148,7 +148,8 @@ def _while_partial_eval(
         cond_consts, body_consts, init = split_list(args, cond_nconsts, body_nconsts)
         known_cond = partial_eval_jaxpr(cond_jaxpr, cond_uk + carry_uk, False)[0]
         num_known = sum(not u for u in carry_uk)
-        # Residuals of the body have no place in a loop of unknown length; the recorded loop recomputes.
+        # Residuals of the body have no place in a loop of unknown length; the recorded
+        # loop recomputes.
         n_in = len(known_body.in_avals)
         known_outs = while_p.bind(
             *pick(cond_consts, cond_uk, False),
@@ -169,10 +170,12 @@ def _while_partial_eval(
 def _while_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     fail(
         ValueError,
-        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic "
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
+        "dynamic "
         "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.",
         "the number of steps, and so the memory for what the backward pass needs, is not known.",
-        "use lax.scan with a fixed number of steps and freeze the carry with jnp.where once done, or "
+        "use lax.scan with a fixed number of steps and freeze the carry with jnp.where once done, "
+        "or "
         "forward mode (jax.jvp, jax.jacfwd), or lax.custom_root for a fixed point.",
     )
 
@@ -192,7 +195,8 @@ def _while_batching(
 ) -> Any:
     batched = [d is not not_mapped for d in dims]
     cond_b, body_b, carry_b = split_list(batched, cond_nconsts, body_nconsts)
-    # A predicate that is batched already must have the new axis in front of its others, as the carry has.
+    # A predicate that is batched already must have the new axis in front of its others, as
+    # the carry has.
     force_pred = bool(cond_jaxpr.out_avals[0].shape)
     while True:
         new_body, out_b = batch_jaxpr(body_jaxpr, axis_size, body_b + carry_b, carry_b)
@@ -345,7 +349,9 @@ def _check_predicate(tree: Any, avals: Sequence[Any]) -> None:
 _LEAF = tree_flatten(0)[1]
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
     """Repeat `val = body_fun(val)` while `cond_fun(val)`.
 
     Args:
@@ -378,9 +384,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         init = promoted
     cond = trace_function("while_loop", cond_fun, in_tree, avals)
     _check_predicate(cond.out_tree, cond.out_avals)
-    check_carry(
-        "while_loop body function", body_fun, 0, tree, avals, body.out_tree, body.out_avals
-    )
+    check_carry("while_loop body function", body_fun, 0, tree, avals, body.out_tree, body.out_avals)
     outs = while_p.bind(
         *cond.consts,
         *body.consts,

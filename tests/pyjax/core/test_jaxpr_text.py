@@ -54,7 +54,10 @@ CASES = {
         { lambda ; a:f32[3]. let
             b:f32[3] = jit[
               name=<lambda>
-              jaxpr={ lambda ; a:f32[3]. let c:f32[3] = sin a; b:f32[3] = cos c in (b,) }
+              jaxpr={ lambda ; a:f32[3]. let
+                  c:f32[3] = sin a
+                  b:f32[3] = cos c
+                in (b,) }
             ] a
           in (b,) }""",
     ),

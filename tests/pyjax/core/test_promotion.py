@@ -38,7 +38,7 @@ def test_result_type(case):
 
 
 def test_error_names_dtypes_and_fix():
-    with pytest.raises(dtypes.TypePromotionError, match=r"float8_e5m2.*astype") as info:
+    with pytest.raises(dtypes.TypePromotionError, match=r"(?s)float8_e5m2.*astype") as info:
         dtypes.promote_types(dtypes.float8_e5m2, np.float16)
     assert "8-bit" in str(info.value)
     with options.numpy_dtype_promotion("strict"):

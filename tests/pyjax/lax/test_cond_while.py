@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import pyjax.numpy  # noqa: F401  (operators of arrays)
+import pyjax.numpy
 from pyjax import grad, jit, jvp, lax, vmap
 
 X = np.random.default_rng(0).normal(size=(4,)).astype(np.float32)
@@ -106,7 +106,9 @@ def test_batched_switch():
 
 
 def test_cond_jaxpr_text():
-    text = str(pyjax.make_jaxpr(lambda p, x: lax.cond(p, lambda x: x + 1, lambda x: x - 1, x))(True, X))
+    text = str(
+        pyjax.make_jaxpr(lambda p, x: lax.cond(p, lambda x: x + 1, lambda x: x - 1, x))(True, X)
+    )
     assert "cond[" in text and text.index("sub") < text.index("add")  # false is branch 0
 
 
@@ -114,7 +116,11 @@ def test_cond_jaxpr_text():
     "call, kind, parts",
     [
         (lambda: lax.cond(X, lambda c: c, lambda c: c, 1.0), TypeError, ["Pred must be a scalar"]),
-        (lambda: lax.cond("a", lambda c: c, lambda c: c, 1.0), TypeError, ["Pred must be a scalar"]),
+        (
+            lambda: lax.cond("a", lambda c: c, lambda c: c, 1.0),
+            TypeError,
+            ["Pred must be a scalar"],
+        ),
         (
             lambda: lax.cond(True, lambda c: c, lambda c: (c,), 1.0),
             TypeError,
@@ -172,9 +178,7 @@ def test_while_value():
 
 def newton_sqrt(a):
     """A Newton iteration with a data-dependent number of steps."""
-    return lax.while_loop(
-        lambda x: lax.abs(x * x - a) > 1e-5 * a, lambda x: 0.5 * (x + a / x), a
-    )
+    return lax.while_loop(lambda x: lax.abs(x * x - a) > 1e-5 * a, lambda x: 0.5 * (x + a / x), a)
 
 
 def test_newton():
@@ -186,9 +190,9 @@ def test_newton():
 
 def test_while_forward_mode():
     def f(x):
-        return lax.while_loop(
-            lambda c: c[0] < 5, lambda c: (c[0] + 1, lax.sin(c[1]) * x), (0, x)
-        )[1]
+        return lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, lax.sin(c[1]) * x), (0, x))[
+            1
+        ]
 
     x = np.float32(1.3)
     value, slope = jvp(f, (x,), (np.float32(1),))
@@ -240,7 +244,7 @@ def test_while_weak_carry_is_promoted():
 
 
 def test_while_disable_jit():
-    with pyjax.disable_jit():
+    with pyjax.disable_jit(True):
         assert int(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0)) == 6
 
 

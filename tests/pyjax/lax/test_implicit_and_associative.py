@@ -18,6 +18,7 @@ def total(x):
 
 
 def differences(f, x, eps=1e-2):
+    f = jit(f)
     g = np.zeros(np.shape(x), np.float64)
     for i in np.ndindex(*np.shape(x)):
         step = np.zeros(np.shape(x), np.float32)

@@ -1,11 +1,13 @@
-"""What the operator tables do not cover: public wrappers, jaxpr text, batching forms and error messages."""
+"""What the operator tables do not cover: public wrappers, jaxpr text, batching forms and error
+messages.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-import pyjax.numpy  # noqa: F401  (operators of arrays)
+import pyjax.numpy
 from pyjax import grad, lax, vmap
 from tests import indexing_oracles as oracle
 
@@ -126,9 +128,7 @@ def test_scatter_apply_and_mul():
     want[[0, 2]] *= 10
     np.testing.assert_array_equal(got, want)
     with pytest.raises(NotImplementedError, match="not differentiable"):
-        grad(
-            lambda x: total(lax.scatter_apply(x, i, lax.sin, PUT_ROWS, update_shape=(2, 5)))
-        )(X)
+        grad(lambda x: total(lax.scatter_apply(x, i, lax.sin, PUT_ROWS, update_shape=(2, 5))))(X)
     with pytest.raises(NotImplementedError, match="unique_indices"):
         grad(lambda u: total(lax.scatter_mul(X, i, u, PUT_ROWS)))(X[:2])
     g = grad(lambda u: total(lax.scatter_mul(X, i, u, PUT_ROWS, unique_indices=True)))(X[:2])
@@ -289,7 +289,11 @@ K4 = np.ones((4, 3, 3, 3), np.float32)
             ["exactly once, got NHWD"],
         ),
         (lambda: lax.reduce_window(X, 0.0, lax.add, (2,)), TypeError, ["window_dimensions (2,)"]),
-        (lambda: lax.reduce_window(X, X, lax.add, (2, 2)), TypeError, ["init_values to be scalars"]),
+        (
+            lambda: lax.reduce_window(X, X, lax.add, (2, 2)),
+            TypeError,
+            ["init_values to be scalars"],
+        ),
         (
             lambda: lax.reduce_window(X, 0.0, lax.add, (2, 2), (1, 0)),
             TypeError,

@@ -63,6 +63,25 @@ SHAPE_PROGRAMS = {
         b = f32[4,5] parameter(1)
         c = f32[7,5] concatenate(a, b), dimensions={0}
         ROOT r = f32[7,5] tanh(c)""",
+    "roll_in_a_stencil": """x = f32[20,200] parameter(0)
+        a = f32[20,1] slice(x), slice={[0:20], [199:200]}
+        b = f32[20,199] slice(x), slice={[0:20], [0:199]}
+        left = f32[20,200] concatenate(a, b), dimensions={1}
+        c = f32[20,150] slice(x), slice={[0:20], [50:200]}
+        d = f32[20,50] slice(x), slice={[0:20], [0:50]}
+        right = f32[20,200] concatenate(c, d), dimensions={1}
+        s = f32[20,200] add(left, right)
+        ROOT r = f32[20,200] multiply(s, x)""",
+    "pad_long": """x = f32[3,333] parameter(0)
+        z = f32[] constant(7)
+        p = f32[3,500] pad(x, z), padding=0_0x67_100
+        q = f32[3,500] pad(x, z), padding=0_0x100_67
+        m = f32[3,500] maximum(p, q)
+        ROOT r = f32[3,500] negate(m)""",
+    "pad_bf16": """x = bf16[3,130] parameter(0)
+        z = bf16[] constant(7)
+        p = bf16[3,161] pad(x, z), padding=0_0x1_30
+        ROOT r = bf16[3,161] negate(p)""",
     "iota": "ROOT r = s32[4,21] iota(), iota_dimension=1",
     "iota_types": """a = f32[21,3] iota(), iota_dimension=0
         b = u8[40] iota(), iota_dimension=0

@@ -10,8 +10,9 @@ reversed window is a negative weight stride with the pointer at the last tap.
   FIELDS / pack_dims(**fields) -> list[int]
 
 Where the output has unit channel stride a tile is [pixel][tap, channel] and multiplies the weights
-from the left; else it is [tap, channel][pixel] and the weights multiply it. A depthwise
-convolution runs vectors of channels (channels last) or columns (first) directly; 1x1 windows go straight to GEMM.
+from the left; else it is [tap, channel][pixel] and the weights multiply it. Depthwise convolutions
+run vectors of channels (channels last) or of columns (channels first) directly; 1x1 windows go
+straight to GEMM.
 """
 
 from __future__ import annotations

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
 from xla_backend.cpu.kernels.thread_pool import pool_library
-from xla_backend.llvm.jit import Library, compile_library
+from xla_backend.llvm import object_cache
+from xla_backend.llvm.jit import Library, compile_object, object_symbols
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
 
@@ -54,15 +58,40 @@ class KernelLibrary(Mapping[str, int]):
         return symbol in self._addresses or symbol in _OWNER
 
     def _build(self, group: str) -> None:
-        module = ModuleWriter(host_target())
-        _, emit = _GROUPS[group]
-        emit(module)
-        needed = {
-            name: self[name]
-            for name in module.declarations
-            if name.startswith("pyjax_") and not module.has_function(name)
-        }
-        library = compile_library(module.to_text(), needed, cache=True)
+        code = _group_object(group)
+        _, undefined = object_symbols(code)
+        needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
+        library = Library(code, needed)
         self._libraries.append(library)
         for name, address in library.addresses().items():
             self._addresses.setdefault(name, address)
+
+
+def _group_object(group: str) -> bytes:
+    """Object code of a group; from disk without generating its text again.
+
+    The text follows from the sources of the generators and the target, so those make the key:
+    generating it only to look it up would take longer than everything else.
+    """
+    target = host_target()
+    key = object_cache.object_key(f"{_source_digest()} {group}", target, 1)
+    kept = object_cache.load(key)
+    if kept is not None:
+        return kept
+    module = ModuleWriter(target)
+    _, emit = _GROUPS[group]
+    emit(module)
+    code = compile_object(module.to_text(), target)
+    object_cache.store(key, code)
+    return code
+
+
+@cache
+def _source_digest() -> str:
+    """Digest of the Python files that kernels are generated from."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for folder in (here, here.parent.parent / "llvm", here.parent.parent / "hlo"):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,201 @@
+"""Indexing and .at against NumPy: random index expressions, modes out of bounds, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax.errors import NonConcreteBooleanIndexError
+
+
+@st.composite
+def shapes_and_indices(draw: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """A shape and a valid index expression for it: ints, slices, None, ..., arrays, masks."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    index: list[Any] = []
+    dim, ellipsis = 0, False
+    array_shape = draw(st.sampled_from([(), (2,), (2, 3), (1,)]))
+    masked = False
+    while dim < len(shape) and draw(st.integers(0, 9)):
+        n = shape[dim]
+        kind = draw(st.sampled_from(["int", "slice", "none", "ellipsis", "array", "mask", "full"]))
+        if kind == "int":
+            index.append(draw(st.integers(-n, n - 1)))
+            dim += 1
+        elif kind in ("slice", "full"):
+            bound = st.none() | st.integers(-n - 1, n + 1)
+            step = draw(st.sampled_from([None, 1, 2, -1, -2, 3]))
+            index.append(slice(draw(bound), draw(bound), step) if kind == "slice" else slice(None))
+            dim += 1
+        elif kind == "none":
+            index.append(None)
+        elif kind == "ellipsis" and not ellipsis:
+            ellipsis = True
+            index.append(Ellipsis)
+            dim += draw(st.integers(0, len(shape) - dim))
+        elif kind == "array" and not masked:
+            size = draw(st.sampled_from([array_shape, array_shape[-1:], ()]))
+            flat = draw(st.lists(st.integers(-n, n - 1), min_size=6, max_size=6))
+            index.append(np.resize(np.array(flat, np.int32), size))
+            dim += 1
+        elif kind == "mask" and not masked and not any(isinstance(i, np.ndarray) for i in index):
+            masked = True
+            index.append(np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n))))
+            dim += 1
+    return shape, tuple(index)
+
+
+def as_jnp(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index arrays as pyjax arrays; masks stay concrete."""
+    return tuple(
+        jnp.asarray(i) if isinstance(i, np.ndarray) and i.dtype != bool else i for i in index
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(shapes_and_indices())
+def test_reads_like_numpy(case: Any) -> None:
+    shape, index = case
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    want = x[index]
+    np.testing.assert_array_equal(np.asarray(jnp.asarray(x)[index]), want)
+    np.testing.assert_array_equal(np.asarray(jnp.asarray(x)[as_jnp(index)]), want)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes_and_indices())
+def test_reads_like_numpy_under_jit(case: Any) -> None:
+    shape, index = case
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(np.asarray(pyjax.jit(lambda a: a[index])(x)), x[index])
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes_and_indices(), st.sampled_from(["set", "add", "multiply", "min", "max"]))
+def test_updates_like_numpy(case: Any, kind: str) -> None:
+    shape, index = case
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    want = x.copy()
+    ufunc = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+    if kind == "set":
+        want[index] = 2.5
+    else:
+        ufunc[kind].at(want, index, np.float32(2.5))
+    got = getattr(jnp.asarray(x).at[as_jnp(index)], kind)(2.5)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes_and_indices())
+def test_adds_arrays_of_values(case: Any) -> None:
+    shape, index = case
+    x = np.ones(shape, np.float32)
+    values = np.arange(x[index].size, dtype=np.float32).reshape(x[index].shape)
+    want = x.copy()
+    np.add.at(want, index, values)
+    np.testing.assert_allclose(np.asarray(jnp.asarray(x).at[as_jnp(index)].add(values)), want)
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+OUT_OF_BOUNDS = [  # index, mode, value read
+    (9, None, X[1]), (-9, None, X[0]), (9, "clip", X[1]), (9, "fill", np.full(3, np.nan)),
+    (np.array([1, 9]), None, X[[1, 1]]), (np.array([1, 9]), "wrap", X[[1, 1]]),
+    (np.array([0, 3]), "wrap", X[[0, 1]]), (np.array([0, -3]), "wrap", X[[0, 1]]),
+    (np.array([1, 9]), "clip", X[[1, 1]]),
+]
+
+
+@pytest.mark.parametrize("index, mode, want", OUT_OF_BOUNDS)
+def test_out_of_bounds_reads(index: Any, mode: Any, want: Any) -> None:
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(np.asarray(x.at[index].get(mode=mode)), want)
+    read = pyjax.jit(lambda a, i: a.at[i].get(mode=mode))
+    np.testing.assert_array_equal(np.asarray(read(x, jnp.asarray(index))), want)
+
+
+def test_out_of_bounds_writes_are_dropped() -> None:
+    x = jnp.asarray(X)
+    for index in (9, jnp.array([9]), jnp.array([-9])):
+        np.testing.assert_array_equal(np.asarray(x.at[index].set(7)), X)
+    np.testing.assert_array_equal(np.asarray(x.at[9].set(7, mode="clip"))[1], [7, 7, 7])
+    ignored = x.at[-1].set(7, wrap_negative_indices=False)
+    np.testing.assert_array_equal(np.asarray(ignored), X)
+
+
+def test_traced_index_does_not_compile_per_value() -> None:
+    read = pyjax.jit(lambda a, i: a[i, 1])
+    assert [float(read(X, i)) for i in (0, 1, -1)] == [1.0, 4.0, 4.0]
+
+
+def test_update_with_traced_mask() -> None:
+    relu = pyjax.jit(lambda a: a.at[a > 2].set(0).at[a < 1].add(10))
+    want = np.where(X > 2, 0, X)
+    np.testing.assert_array_equal(np.asarray(relu(X)), np.where(X < 1, want + 10, want))
+
+
+def test_lossy_update_warns() -> None:
+    with pytest.warns(FutureWarning, match="scatter inputs have incompatible types"):
+        out = jnp.arange(3).at[0].set(1.5)
+    assert out.dtype == jnp.int32
+
+
+def test_gradients_flow_through_reads_and_writes() -> None:
+    index = jnp.array([0, 2, 0])
+    x = jnp.arange(3.0)
+    read = pyjax.grad(lambda v: (v[index] * jnp.array([1.0, 10.0, 100.0])).sum())(x)
+    np.testing.assert_array_equal(np.asarray(read), [101.0, 0.0, 10.0])
+    written = pyjax.grad(lambda v: (x.at[index].add(v) ** 2).sum())(jnp.ones(3))
+    np.testing.assert_array_equal(np.asarray(written), [4.0, 6.0, 4.0])
+    kept = pyjax.grad(lambda v: v.at[1].set(0.0).sum())(x)
+    np.testing.assert_array_equal(np.asarray(kept), [1.0, 0.0, 1.0])
+
+
+def test_vmap_over_index() -> None:
+    picked = pyjax.vmap(lambda row, i: row[i])(jnp.asarray(X), jnp.array([2, 0]))
+    np.testing.assert_array_equal(np.asarray(picked), [2.0, 3.0])
+
+
+ERRORS: list[tuple[Any, type[Exception], str]] = [
+    ([0, 1], TypeError, "non-tuple sequence.*jnp.array"),
+    (1.5, TypeError, "integer or boolean type, got indexer with type float"),
+    ("a", TypeError, "string indexing"),
+    ((0, 0, 0), IndexError, "Too many indices: array is 2-dimensional, but 3 were indexed"),
+    ((Ellipsis, Ellipsis), IndexError, "ellips"),
+    (np.array([True, False, True]), IndexError, "boolean index did not match"),
+    (slice(0, 1.5), TypeError, "slice indices must be integers"),
+    (jnp.arange(2.0), TypeError, "integer or boolean type"),
+]
+
+
+@pytest.mark.parametrize("index, kind, message", ERRORS, ids=lambda v: str(v)[:20])
+def test_index_errors(index: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        jnp.asarray(X)[index]
+
+
+def test_traced_mask_error_says_what_to_do() -> None:
+    with pytest.raises(NonConcreteBooleanIndexError, match=r"jnp\.where"):
+        pyjax.jit(lambda a: a[a > 0])(X)
+
+
+def test_traced_slice_error_says_what_to_do() -> None:
+    with pytest.raises(IndexError, match="dynamic_slice"):
+        pyjax.jit(lambda a, n: a[:n])(X, 1)
+
+
+def test_update_shape_error_names_both_shapes() -> None:
+    with pytest.raises(ValueError, match=r"\(4,\) and requested shape \(3,\)"):
+        jnp.asarray(X).at[0].set(jnp.ones(4))
+
+
+def test_item_assignment_error() -> None:
+    x = jnp.asarray(X)
+    with pytest.raises(TypeError, match=r"x\.at\["):
+        x[0] = 1

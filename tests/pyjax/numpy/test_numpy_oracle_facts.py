@@ -1,0 +1,116 @@
+"""Over two thousand calls against stored facts: dtype, weak type, shape and values, eager and jit."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+
+HERE = Path(__file__).parent
+
+
+def _load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+calls = _load("oracle_calls")
+FACTS = json.loads((HERE / "oracle_facts.json").read_text())
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2}
+
+# expression: why pyjax departs from the reference
+ACCEPTED_HERE = {
+    "jnp.round(bool)": "rounding booleans is the identity, as in NumPy 1",
+    "jnp.around(bool)": "as round",
+    "jnp.kron(bool, bool)": "products of booleans are `and`",
+}
+
+
+@pytest.fixture(scope="module")
+def env() -> dict[str, Any]:
+    return calls.operands(jnp)
+
+
+def evaluate(expression: str, env: dict[str, Any]) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return calls.leaves(eval(expression, dict(env)))
+
+
+def assert_values(got: Any, values: list[Any], dtype: str) -> None:
+    array = np.asarray(got)
+    if array.dtype.kind == "c":
+        want, array = np.array([complex(*v) for v in values]), array.astype(np.complex128)
+    else:
+        want, array = np.array(values), array.astype(np.float64)
+    tolerance = TOLERANCE.get(dtype, 2e-5)
+    np.testing.assert_allclose(array.ravel(), want, rtol=tolerance, atol=tolerance)
+
+
+def groups() -> list[tuple[str, list[str]]]:
+    """Calls by the function they start with, so that one test covers a function."""
+    found: dict[str, list[str]] = {}
+    for expression in calls.expressions():
+        match = re.match(r"jnp\.([\w.]+)", expression)
+        found.setdefault(match.group(1) if match else "operators and methods", []).append(expression)
+    return sorted(found.items())
+
+
+@pytest.mark.parametrize("name, expressions", groups(), ids=[name for name, _ in groups()])
+def test_matches_reference(name: str, expressions: list[str], env: dict[str, Any]) -> None:
+    failures = []
+    for expression in expressions:
+        fact = FACTS[expression]
+        if isinstance(fact, str):
+            if expression not in ACCEPTED_HERE:
+                with pytest.raises((TypeError, ValueError, NotImplementedError, IndexError)):
+                    evaluate(expression, env)
+            continue
+        try:
+            results = evaluate(expression, env)
+            assert len(results) == len(fact)
+            for result, (dtype, weak, shape, values) in zip(results, fact, strict=True):
+                kind = [str(np.asarray(result).dtype), bool(getattr(result, "weak_type", False))]
+                assert [*kind, list(np.shape(result))] == [dtype, weak, shape]
+                assert_values(result, values, dtype)
+        except Exception as error:
+            failures.append(f"{expression}: {type(error).__name__}: {error}")
+    assert not failures, "\n".join(failures)
+
+
+# Results whose shape depends on values cannot be traced.
+VALUE_DEPENDENT = re.compile(
+    r"jnp\.(unique(_\w+)?|union1d|intersect1d|setdiff1d|setxor1d|bincount|flatnonzero|argwhere"
+    r"|extract|mask_indices|trim_zeros|nonzero)\(|jnp\.where\(x > 0\)|x\[t\]|x\.nonzero"
+    r"|jnp\.choose\(v % 2|compress|roots"
+)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_jit_equals_eager(part: int, env: dict[str, Any]) -> None:
+    arrays = {k: v for k, v in env.items() if isinstance(v, pyjax.Array)}
+    rest = {k: v for k, v in env.items() if k not in arrays}
+    for expression in (calls.MIXED + calls.LINALG)[part::8]:
+        if VALUE_DEPENDENT.search(expression):
+            continue
+        used = {k: v for k, v in arrays.items() if re.search(rf"\b{k}\b", expression)}
+        eager = evaluate(expression, env)
+        traced = pyjax.jit(lambda d: evaluate(expression, {**rest, **d}))(used)  # noqa: B023
+        for a, b in zip(eager, traced, strict=True):
+            a, b = np.asarray(a), np.asarray(b)
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), expression
+            tolerance = TOLERANCE.get(a.dtype.name, 1e-5)
+            np.testing.assert_allclose(
+                a.astype(np.complex128), b.astype(np.complex128), rtol=tolerance, atol=tolerance,
+                err_msg=expression)
