@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.lax.arithmetic import add, complex, conj, div, imag, mul, neg, real, square, sub
-from pyjax.lax.common import Array, dtype_of, is_complex, scalar_like
+from pyjax.lax.common import Array, is_complex, scalar_like
 from pyjax.lax.elementwise import (
     acos_p,
     acosh_p,
@@ -32,9 +30,10 @@ from pyjax.lax.elementwise import (
 
 
 def _half_roots(z: Array) -> tuple[Array, Array]:
-    """sqrt(1 - z) and sqrt(1 + z)."""
-    one = np.asarray(1, dtype_of(z))
-    return sqrt(sub(one, z)), sqrt(add(one, z))
+    """sqrt(1 - z) and sqrt(1 + z). By parts: 1 + 0i - z would lose the sign of a zero imaginary part."""
+    x, y = real(z), imag(z)
+    one = scalar_like(1, x)
+    return sqrt(complex(sub(one, x), neg(y))), sqrt(complex(add(one, x), y))
 
 
 def complex_asin(z: Array) -> Array:
@@ -52,8 +51,9 @@ def complex_acos(z: Array) -> Array:
 
 def complex_acosh(z: Array) -> Array:
     """Inverse hyperbolic cosine; cut on the real axis left of 1."""
-    one = np.asarray(1, dtype_of(z))
-    minus, plus = sqrt(sub(z, one)), sqrt(add(z, one))
+    x, y = real(z), imag(z)
+    one = scalar_like(1, x)
+    minus, plus = sqrt(complex(sub(x, one), y)), sqrt(complex(add(x, one), y))
     angle = atan2(imag(minus), real(plus))
     return complex(asinh(real(mul(conj(minus), plus))), add(angle, angle))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
-from pyjax.lax.arithmetic import add, div, mul, reciprocal, sign, sub
+from pyjax.lax.arithmetic import add, div, mul, neg, reciprocal, sign, sub
 from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
 from pyjax.lax.compare import full_value, gt, le, lt, select
 from pyjax.lax.elementwise import rsqrt
@@ -40,9 +40,10 @@ def _i0e(x: Array) -> Array:
 
 def _i1e(x: Array) -> Array:
     y = abs_(x)
-    small = mul(y, horner(_small_argument(y), BESSEL_I1E_SMALL))
-    value = select(le(y, const(y, 8.0)), small, _large(y, BESSEL_I1E_LARGE))
-    return select(lt(x, const(x, 0.0)), sub(full_value(x, 0.0), value), value)
+    small = mul(x, horner(_small_argument(y), BESSEL_I1E_SMALL))
+    large = _large(y, BESSEL_I1E_LARGE)
+    large = select(lt(x, const(x, 0.0)), neg(large), large)
+    return select(le(y, const(y, 8.0)), small, large)
 
 
 def _i1e_jvp(g: Array, ans: Array, x: Array) -> Array:

@@ -17,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import four_parts
 from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.source_info import user_frame
+from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
 
 Array = Any

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xla_backend.llvm.conversions import from_memory, to_memory
-from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
+from xla_backend.llvm.types import const, memory_type, register_type, vector
 from xla_backend.loops.index import FloorDiv, Index, Mod, Var
 from xla_backend.loops.ir import Load, Store, Value
 
@@ -329,8 +329,3 @@ def _reach(index: Index) -> tuple[int, int]:
 
 def _depth_of_term(term: tuple) -> int:
     return term[0].depth
-
-
-def lane_numbers(lanes: int) -> str:
-    """0, 1, 2, ... as i32 lanes."""
-    return vector_const("i32", list(range(lanes)))

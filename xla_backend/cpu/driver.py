@@ -15,8 +15,6 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.loops.from_hlo.lower import can_lower
 from xla_backend.loops.ir import Buffer, BufferRole
@@ -75,7 +73,6 @@ class Driver:
         self.w: FunctionWriter = writer.function(
             "entry", [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], result="i32"
         )
-        self._pointers: dict[BufferSlice, str] = {}
 
     # -- addresses ---------------------------------------------------------------------------------
 
@@ -291,7 +288,3 @@ def _call(driver: Driver, node: Instruction) -> None:
 def aligned(size: int) -> int:
     """Rounded up to the alignment of arena slices."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-def is_pred(shape: Shape) -> bool:
-    return shape.element_type is PrimitiveType.PRED

@@ -19,7 +19,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, register_type, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter
-from xla_backend.loops.index import Index, Var
+from xla_backend.loops.index import Var
 from xla_backend.loops.ir import (
     Buffer,
     Combiner,
@@ -442,12 +442,6 @@ class KernelEmitter:
             self.bind(value, text, lanes)
         self.emit(combiner.body)
         return [self.get(v, lanes) for v in combiner.results]
-
-    # -- addresses (used by access) ----------------------------------------------------------------
-
-    def index_text(self, index: Index) -> str:
-        """A uniform index as i64."""
-        return self.access.uniform(index)
 
 
 def _range_checks(loop: Loop) -> list[tuple[InRange, int, int]]:

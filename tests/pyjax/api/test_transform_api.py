@@ -75,7 +75,7 @@ def test_vjp_crosses_jit():
 
 
 def test_linearize_and_transpose():
-    y, f_jvp = linearize(lambda a, b: (a * b, a.sum()), X, X)
+    _, f_jvp = linearize(lambda a, b: (a * b, a.sum()), X, X)
     out = f_jvp(X, X)
     np.testing.assert_allclose(out[0], 2 * X * X)
     np.testing.assert_allclose(out[1], X.sum())

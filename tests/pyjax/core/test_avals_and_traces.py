@@ -125,7 +125,7 @@ def test_check_tracer_leaks():
     leaked = []
     with pyjax.check_tracer_leaks(True):
         jit(grad(lambda x: lax.scan(lambda c, a: (c * a, c), 1.0, x)[0]))(jnp.ones(3))
-        with pytest.raises(errors.TracerLeakError, match="(?s)Leaked trace.*a list"):
+        with pytest.raises(errors.TracerLeakError, match=r"(?s)Leaked trace.*a list"):
             jit(lambda x: leaked.append(x) or x * 2)(1.0)
 
 

@@ -1,4 +1,5 @@
-"""The promotion lattice against a table of JAX's results (all pairs, x64 on and off, both modes)."""
+"""The promotion lattice against a table of JAX's results (all pairs, x64 on and off, both
+modes)."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-
 from pyjax._config import options
+
 from pyjax.core import dtypes
 
 TABLE = json.loads((Path(__file__).parent / "promotion_table.json").read_text())

@@ -8,7 +8,7 @@ from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser, pattern_for_opts
-from loop_checks import arguments_of, check_interpreter, module_of
+from native_checks import arguments_of, check_interpreter, module_of
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline

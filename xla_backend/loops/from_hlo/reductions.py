@@ -18,7 +18,6 @@ from xla_backend.loops.from_hlo.elemental import (
     Element,
     ElementalEmitter,
     Indices,
-    element_depth,
     handles,
     parts,
 )
@@ -467,8 +466,3 @@ def _product(b: Any, type: P, x: list[Value], y: list[Value]) -> list[Value]:
     ad = b.compute(Opcode.MULTIPLY, type, (x[0], y[1]))
     bc = b.compute(Opcode.MULTIPLY, type, (x[1], y[0]))
     return [b.compute(Opcode.SUBTRACT, type, (ac, bd)), b.compute(Opcode.ADD, type, (ad, bc))]
-
-
-def reduction_depth(index: Indices, elements: Sequence[Element], guard: Value | None) -> int:
-    """Where a nested reduction's loops may be placed."""
-    return max([_depth(index), guard.depth if guard else 0, *map(element_depth, elements)])
