@@ -332,6 +332,8 @@ def _hypot(x: Any, y: Any) -> Any:
 def heaviside(x1: Any, x2: Any, /) -> Any:
     """0 where x1 < 0, 1 where x1 > 0, x2 where x1 is zero; nan stays nan."""
     x1, x2 = util.promote_args_inexact("heaviside", x1, x2)
+    if is_complex(x1):
+        raise TypeError(f"heaviside does not support complex-valued inputs, got {x1.dtype}.")
     return _heaviside(x1, x2)
 
 

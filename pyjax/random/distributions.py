@@ -182,9 +182,9 @@ def _gamma_one(key: Array, alpha: Array, log_space: bool) -> Array:
     key, boost_key = split(key)
 
     def rejected(state: Any) -> Array:
-        _, x, v, u = state
-        squeeze = u >= one - np.array(0.0331, kind) * jnp.square(jnp.square(x))
-        exact = lax.log(u) >= jnp.square(x) / 2 + d * (one - v + lax.log(v))
+        _, x_squared, v, u = state
+        squeeze = u >= one - np.array(0.0331, kind) * jnp.square(x_squared)
+        exact = lax.log(u) >= x_squared / 2 + d * (one - v + lax.log(v))
         return squeeze & exact
 
     def draw(state: Any) -> Any:

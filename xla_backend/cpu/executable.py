@@ -109,7 +109,7 @@ class CpuExecutable:
             held.append(array)
         donated = set(self.aliases.values())
         held = [a.copy() if i in donated else a for i, a in enumerate(held)]
-        outputs = []
+        outputs: list[np.ndarray] = []
         for i, shape in enumerate(self.output_shapes):
             if i in self.aliases:
                 outputs.append(held[self.aliases[i]])

@@ -269,7 +269,8 @@ def _batched(routine: Callable) -> Callable[[list[np.ndarray], list[np.ndarray],
 
 def _part(result: np.ndarray, index: tuple[int, ...]) -> np.ndarray:
     """One problem's part, as an array even if it is one element."""
-    return result[(*index, ...)]
+    at: Any = (*index, ...)
+    return result[at]
 
 
 def _register() -> None:

@@ -70,7 +70,7 @@ def test_vjp_crosses_jit():
     _, pullback = vjp(lambda x: lax.sin(x) * x, X)
     direct = pullback(X)[0]
     assert np.allclose(jit(lambda p, ct: p(ct))(pullback, X)[0], direct)
-    out, pullback, aux = vjp(lambda x: (x, "aux"), X, has_aux=True)
+    _, pullback, aux = vjp(lambda x: (x, "aux"), X, has_aux=True)
     assert aux == "aux" and pullback(X)[0].tolist() == X.tolist()
 
 

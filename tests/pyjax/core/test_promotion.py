@@ -1,4 +1,4 @@
-"""The promotion lattice against a table of JAX's results (all pairs, x64 on and off, both
+"""The promotion lattice against a table of JAX's results: all pairs, both modes, x64 on and off."""
 modes)."""
 
 from __future__ import annotations
