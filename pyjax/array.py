@@ -203,6 +203,12 @@ class Array(Buffer, metaclass=_ArrayMeta):
         view.flags.writeable = False
         return view
 
+    @property
+    def _base_array(self) -> np.ndarray:
+        """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
+        self._alive()
+        return memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         view = self._view()
         if dtype is not None and np.dtype(dtype) != view.dtype:

@@ -76,7 +76,8 @@ class _Residuals:
 
     @classmethod
     def tree_unflatten(cls, data: Any, consts: Any) -> _Residuals:
-        return cls(*data, list(consts))
+        jaxpr, out_tree = data
+        return _Residuals(jaxpr, out_tree, list(consts))
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable, list[Any]]:

@@ -178,7 +178,7 @@ def argument_places(fun: Any, args: Sequence[Any]) -> list[str]:
         ]
     except (ValueError, TypeError):
         parameters = []
-    places = []
+    places: list[str] = []
     for i, arg in enumerate(args):
         base = parameters[i] if i < len(parameters) else f"args[{i}]"
         places.extend(base + keystr(path) for path, _ in tree_flatten_with_path(arg)[0])

@@ -99,8 +99,8 @@ def value_and_grad(
         raise NotImplementedError("reduce_axes argument to grad is deprecated")
     check_callable(fun)
     single = isinstance(argnums, (int, np.integer))
-    positions = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]
-    highest = max((i if i >= 0 else -i - 1 for i in positions), default=-1)  # type: ignore
+    positions: tuple[Any, ...] = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]
+    highest = max((i if i >= 0 else -i - 1 for i in positions), default=-1)
     debug = debug_info("grad", fun)
     doc = f"Value and gradient of {_name(fun)} with respect to positional argument(s) {argnums}."
 

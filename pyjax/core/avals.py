@@ -63,6 +63,7 @@ class ShapedArray(AbstractValue):
     weak_type: bool
     ndim: int
     size: int
+    _tangent: ShapedArray | None
 
     def __new__(
         cls, shape: Any, dtype: Any, weak_type: bool = False, *, sharding: Any = None

@@ -144,7 +144,7 @@ def _params(eqn: JaxprEqn, names: _Names) -> Doc:
     pairs = _said(eqn)
     if not pairs:
         return Text("")
-    docs = []
+    docs: list[Doc] = []
     for key, value in pairs:
         if key == "dimension_numbers" and eqn.primitive.name == "dot_general":
             (lc, rc), (lb, rb) = value

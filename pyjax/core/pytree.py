@@ -52,6 +52,8 @@ class PyTreeDef:
     """
 
     __slots__ = ("_children", "_data", "_hash", "_type", "num_leaves", "num_nodes")
+    num_leaves: int
+    num_nodes: int
 
     def __init__(self, node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> None:
         self._type = node_type

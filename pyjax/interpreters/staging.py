@@ -47,7 +47,7 @@ class JaxprTracer(Tracer):
         self.source = source
 
     def origin(self) -> str:
-        trace = self._trace
+        trace: Any = self._trace
         where = summarize(self.source)
         made = f"\n  created at {where}" if where else ""
         depends = trace.depends_on(self)
@@ -55,7 +55,8 @@ class JaxprTracer(Tracer):
         return f"{trace.origin()}{on}{', '.join(depends)}{made}"
 
     def __repr__(self) -> str:
-        kind = "JitTracer" if self._trace.debug_info.traced_for == "jit" else "JaxprTracer"
+        trace: Any = self._trace
+        kind = "JitTracer" if trace.debug_info.traced_for == "jit" else "JaxprTracer"
         return f"{kind}<{self.aval.str_short()}>"
 
 

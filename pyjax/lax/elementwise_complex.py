@@ -30,7 +30,7 @@ from pyjax.lax.elementwise import (
 
 
 def _half_roots(z: Array) -> tuple[Array, Array]:
-    """sqrt(1 - z) and sqrt(1 + z). By parts: 1 + 0i - z would lose the sign of a zero imaginary part."""
+    """sqrt(1 - z) and sqrt(1 + z), by parts: 1 + 0i - z would lose the sign of a zero."""
     x, y = real(z), imag(z)
     one = scalar_like(1, x)
     return sqrt(complex(sub(one, x), neg(y))), sqrt(complex(add(one, x), y))

@@ -18,7 +18,9 @@ _ROWS_BY_GROUPS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)
 
 
 def _row_groups(group_sizes: Array, rows: int) -> Array:
-    """bool[groups, rows]: which rows belong to which group; rows after the last group belong to none."""
+    """bool[groups, rows]: which rows belong to which group; rows after the last group
+    belong to none.
+    """
     (groups,) = shape_of(group_sizes)
     ends = cumsum(group_sizes)
     starts = sub(ends, group_sizes)
@@ -52,7 +54,8 @@ def ragged_dot_general(
 
     Args:
       lhs, rhs: operands.  group_sizes: int[groups], sizes along the ragged dimension.
-      ragged_dot_dimension_numbers: says which dimension of lhs is ragged, and which of rhs counts groups
+      ragged_dot_dimension_numbers: says which dimension of lhs is ragged, and which of rhs
+        counts groups
         (none: the ragged dimension is contracted, and the result gets a leading group dimension).
     Raises:
       NotImplementedError: a group offset, a ragged batch dimension, or batched group sizes.
@@ -107,7 +110,8 @@ def ragged_dot(
     group_offset: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Multiply groups of rows by a matrix each: rows of lhs [m, k] by rhs [groups, k, n], giving [m, n].
+    """Multiply groups of rows by a matrix each: rows of lhs [m, k] by rhs [groups, k, n], giving
+    [m, n].
 
     Rows beyond the sum of group_sizes give zeros.
     """

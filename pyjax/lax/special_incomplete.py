@@ -133,6 +133,8 @@ def _log_density(a: Array, x: Array) -> Array:
 
 
 def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
+    # Shape 0 puts all mass at 0.
+    point_mass = bitwise_and(eq(a, const(a, 0.0)), gt(x, const(x, 0.0)))
     invalid, at_zero, at_infinity, by_series, by_fraction = _regions(a, x)
     plain = bitwise_or(by_series, by_fraction)
     a, x = _safe(plain, a, 1.0), _safe(plain, x, 1.0)
@@ -149,7 +151,8 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
         ends = (0.0, 1.0)
     value = select(at_zero, full_value(a, ends[0]), value)
     value = select(at_infinity, full_value(a, ends[1]), value)
-    return select(invalid, full_value(a, np.nan), value)
+    value = select(invalid, full_value(a, np.nan), value)
+    return select(point_mass, full_value(a, ends[1]), value)
 
 
 def _parameter_slope(a: Array, x: Array, per_density: bool) -> Array:
@@ -293,7 +296,15 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
     value = select(swap, sub(one, value), value)
     value = max(value, full_value(value, 0.0))
     value = select(edge, x, value)
-    return select(invalid, full_value(x, np.nan), value)
+    value = select(invalid, full_value(x, np.nan), value)
+    # One zero parameter puts all mass at an end: at 0 if it is a, at 1 if it is b.
+    mass_at_0 = bitwise_and(eq(a, zero), gt(b, zero))
+    mass_at_1 = bitwise_and(eq(b, zero), gt(a, zero))
+    legal = bitwise_and(ge(x, zero), le(x, one))
+    above_0 = select(gt(x, zero), full_value(x, 1.0), full_value(x, 0.0))
+    at_1 = select(eq(x, one), full_value(x, 1.0), full_value(x, 0.0))
+    value = select(bitwise_and(mass_at_0, legal), above_0, value)
+    return select(bitwise_and(mass_at_1, legal), at_1, value)
 
 
 def _no_beta_parameters(*args: Any) -> Any:

@@ -187,7 +187,7 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
     expanded: list[Any] = []
     for e in entries if ellipses else [*entries, Ellipsis]:
         if e is Ellipsis:
-            expanded.extend(rest)
+            expanded.extend(rest or [Ellipsis])  # kept when empty: it still separates arrays
         elif isinstance(e, (int, slice)) or e is None or e.dtype != np.bool_ or e.ndim == 0:
             expanded.append(e)
         else:
@@ -204,7 +204,7 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
 
 
 def _axes_used(entry: Any) -> int:
-    if entry is None:
+    if entry is None or entry is Ellipsis:
         return 0
     if isinstance(entry, (int, slice)):
         return 1
@@ -300,10 +300,13 @@ def _analyse(
     operand_shape: list[int] = []
     elements: list[Any] = []
     arrays: list[Any] = []
-    has_array = False
+    has_array = after_ellipsis = separated = False
     source = 0
     for entry in entries:
         dim = len(operand_shape)
+        if entry is Ellipsis:
+            after_ellipsis = bool(arrays)
+            continue
         if entry is None:
             elements.append(NewAxis())
             continue
@@ -325,12 +328,13 @@ def _analyse(
                 value = as_index_array(entry, shape)
                 value = wrap_negative(value, size) if wrap_negative_indices else value
         has_array = has_array or value.ndim > 0
+        separated = separated or after_ellipsis
         elements.append(Indexed(dim, len(arrays)))
         arrays.append(value)
     array_shape = None
     if has_array:
         array_shape = util.broadcast_shapes("indexing", [a.shape for a in arrays])
-    axis = _array_axis(elements) if has_array else 0
+    axis = _array_axis(elements) if has_array and not separated else 0
     return IndexPlan(tuple(operand_shape), tuple(elements), array_shape, axis), tuple(arrays)
 
 

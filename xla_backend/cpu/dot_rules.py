@@ -11,13 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xla_backend.cpu.driver import Driver, aligned, runs
+from xla_backend.cpu.driver import PAIR_RULES, Driver, aligned, runs
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.hlo.attributes import DimensionsAttributes, DotAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.ir import BufferRole
+from xla_backend.passes.buffer_assignment import BufferSlice
 
 _CALL_CYCLES = 200.0
 _MULTIPLIES_PER_CYCLE = 16.0
@@ -68,6 +70,55 @@ def gemm_name(lhs: Shape, rhs: Shape, result: Shape) -> str | None:
 
 @runs(Opcode.DOT)
 def _dot(driver: Driver, node: Instruction) -> None:
+    _emit_dot(driver, node, node, 0)
+
+
+def _accumulate(driver: Driver, dot: Instruction, following: Instruction) -> bool:
+    """x + dot(a, b) in the memory of x: the product is added where x lies.
+
+    Only right after the dot (its operands are still there), and only if x is neither operand.
+    """
+    if following.opcode is not Opcode.FUSION or list(dot.users) != [following] or dot.is_root:
+        return False
+    root = following.called[0].root
+    assert root is not None
+    parameters = following.called[0].parameters
+    if root.opcode is not Opcode.ADD or root.operands not in (parameters, parameters[::-1]):
+        return False
+    if dot.shape.element_type not in (PrimitiveType.F32, PrimitiveType.F64):
+        return False
+    if len(following.operands) != 2 or following.shape != dot.shape:
+        return False
+    other = following.operands[0] if following.operands[1] is dot else following.operands[1]
+    target = driver.place(following)
+    k = math.prod(dot.operands[0].shape.dimensions[d] for d in _attributes(dot).lhs_contracting)
+    shapes = [o.shape for o in dot.operands]
+    if driver.place(other) != target or other is dot or k == 0 or dot.shape.num_elements == 0:
+        return False
+    if gemm_name(*shapes, dot.shape) is None:
+        return False
+    if any(_overlap(driver.place(o), target) for o in dot.operands):
+        return False
+    _emit_dot(driver, dot, following, 1)
+    return True
+
+
+PAIR_RULES[Opcode.DOT] = _accumulate
+
+
+def _attributes(node: Instruction) -> DotAttributes:
+    assert isinstance(node.attributes, DotAttributes)
+    return node.attributes
+
+
+def _overlap(a: BufferSlice, b: BufferSlice) -> bool:
+    if a.kind is not b.kind or a.index != b.index:
+        return False
+    return a.offset < b.offset + b.size and b.offset < a.offset + a.size
+
+
+def _emit_dot(driver: Driver, node: Instruction, result: Instruction, flags: int) -> None:
+    """Write (flags 0) or add (flags 1) the product to the memory of `result`."""
     lhs, rhs = node.operands
     a = node.attributes
     assert isinstance(a, DotAttributes)
@@ -88,18 +139,18 @@ def _dot(driver: Driver, node: Instruction) -> None:
     left = _matrix(driver, lhs, a.lhs_batch, lhs_free, lhs_contracting, 0)
     used = aligned(lhs.shape.byte_size)
     right = _matrix(driver, rhs, a.rhs_batch, rhs_free, rhs_contracting, used)
-    target = driver.address(node)
+    target = driver.address(result)
     if batch == 1:
         arguments: list[str | int] = [
             m, n, k, left.address, left.outer_stride, left.inner_stride,
-            right.address, right.inner_stride, right.outer_stride, target, n, 0,
+            right.address, right.inner_stride, right.outer_stride, target, n, flags,
         ]  # fmt: skip
         function = f"pyjax_gemm_{name}"
     else:
         arguments = [
             batch, m, n, k, left.address, left.batch_stride, left.outer_stride, left.inner_stride,
             right.address, right.batch_stride, right.inner_stride, right.outer_stride,
-            target, m * n, n, 0,
+            target, m * n, n, flags,
         ]  # fmt: skip
         function = f"pyjax_gemm_batched_{name}"
     driver.w.call(

@@ -41,6 +41,8 @@ _COSTED = frozenset({Opcode.DOT, Opcode.CONDITIONAL, Opcode.CALL})
 
 Rule = Callable[["Driver", Instruction], None]
 RULES: dict[Opcode, Rule] = {}
+# Tried first for an instruction and the next one; true if it ran both.
+PAIR_RULES: dict[Opcode, Callable[[Driver, Instruction, Instruction], bool]] = {}
 
 
 def runs(*opcodes: Opcode) -> Callable[[Rule], Rule]:
@@ -145,7 +147,15 @@ class Driver:
         self.w.ret("i32", "0")
 
     def run_computation(self, computation: Computation) -> None:
-        for node in computation:
+        nodes = [n for n in computation if n.opcode not in _NOTHING_TO_DO]
+        done = -1
+        for i, node in enumerate(nodes):
+            if i == done:
+                continue
+            rule = PAIR_RULES.get(node.opcode)
+            if rule is not None and i + 1 < len(nodes) and rule(self, node, nodes[i + 1]):
+                done = i + 1
+                continue
             self.run(node)
 
     def run(self, node: Instruction) -> None:

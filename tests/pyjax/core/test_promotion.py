@@ -1,5 +1,4 @@
 """The promotion lattice against a table of JAX's results: all pairs, both modes, x64 on and off."""
-modes)."""
 
 from __future__ import annotations
 

@@ -48,6 +48,8 @@ def shapes_and_indices(draw: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
             masked = True
             index.append(np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n))))
             dim += 1
+    if ellipsis:  # so that the ellipsis stands for the axes skipped above
+        index.extend([slice(None)] * (len(shape) - dim))
     return shape, tuple(index)
 
 
@@ -103,6 +105,18 @@ def test_adds_arrays_of_values(case: Any) -> None:
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+SEPARATED = [  # an ellipsis that stands for no axis still separates index arrays
+    np.s_[:, np.array([0, 1, 1, 0]), ..., 0], np.s_[:, np.array([0, 1]), ..., :],
+    np.s_[..., np.array([0, 1]), 0], np.s_[0, ..., np.array([0, 1])],
+]
+
+
+@pytest.mark.parametrize("index", SEPARATED, ids=range(len(SEPARATED)))
+def test_ellipsis_between_index_arrays(index: Any) -> None:
+    x = np.arange(30, dtype=np.float32).reshape(5, 2, 3)
+    np.testing.assert_array_equal(np.asarray(jnp.asarray(x)[index]), x[index])
+
 
 OUT_OF_BOUNDS = [  # index, mode, value read
     (9, None, X[1]), (-9, None, X[0]), (9, "clip", X[1]), (9, "fill", np.full(3, np.nan)),

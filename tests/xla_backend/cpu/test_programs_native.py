@@ -281,3 +281,44 @@ def test_random_program(seed):
     got = compile_module(module, CompileOptions()).execute(arguments)
     for g, w in zip(got, want):
         np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-5)
+
+
+ACCUMULATE = """
+cond {
+  s = (s32[], f32[24,40], f32[24,24], f32[24,40]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT lt = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[24,40], f32[24,24], f32[24,40]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[24,40] get-tuple-element(s), index=1
+  a = f32[24,24] get-tuple-element(s), index=2
+  b = f32[24,40] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  d = f32[24,40] dot(a, RIGHT), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[24,40] add(x, d)
+  ROOT t = (s32[], f32[24,40], f32[24,24], f32[24,40]) tuple(j, y, a, b)
+}
+"""
+
+
+@pytest.mark.parametrize("right", ["b", "x"])
+def test_product_added_to_what_a_loop_carries(right):
+    """x += a @ b runs in place; x += a @ x must not overwrite what it still reads."""
+    module = module_of(
+        """x = f32[24,40] parameter(0)
+        a = f32[24,24] parameter(1)
+        b = f32[24,40] parameter(2)
+        zero = s32[] constant(0)
+        init = (s32[], f32[24,40], f32[24,24], f32[24,40]) tuple(zero, x, a, b)
+        w = (s32[], f32[24,40], f32[24,24], f32[24,40]) while(init), condition=cond, body=body
+        ROOT r = f32[24,40] get-tuple-element(w), index=1""",
+        ACCUMULATE.replace("RIGHT", right),
+    )
+    x, a, b = arguments_of(module)
+    executable = check_native(module, [x, a * 0.1, b], scale=100)
+    if right == "b":
+        assert not executable.loop_ir.get("add_fusion_1"), "the sum should be part of the product"

@@ -1,0 +1,358 @@
+"""Calls from compiled programs back into Python: pure_callback, io_callback, debug_callback.
+
+Each becomes an HLO custom call to one target; which Python function runs is told by the call's
+configuration, a string that carries the function and so keeps it alive with the program.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.array import array_from_host
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray
+from pyjax.core.effects import (
+    Effect,
+    debug_effect,
+    io_effect,
+    ordered_debug_effect,
+    ordered_io_effect,
+)
+from pyjax.core.primitive import Primitive
+from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped
+from pyjax.interpreters.hlo import aval_to_shape
+from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.lax.common import aval_of, fail
+from pyjax.lax.control_flow.loops import map as lax_map
+from pyjax.lax.control_flow.tracing import require_callable
+from xla_backend.hlo.attributes import CustomCallAttributes
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.custom_calls import register_custom_call
+
+_TARGET = "pyjax_python_callback"
+_numbers = itertools.count(1)
+
+
+class FlatCallback:
+    """A Python function of flat arrays, as a parameter of a primitive: equal by identity."""
+
+    def __init__(self, name: str, function: Callable[..., Sequence[Any]]) -> None:
+        self.name = name
+        self.function = function
+        self.number = next(_numbers)
+
+    def __repr__(self) -> str:
+        return f"<callback {self.name}>"
+
+
+class _CallbackConfig(str):
+    """The backend configuration of a custom call; holds on to what it calls."""
+
+    callback: FlatCallback
+
+
+def _run(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+    callback: FlatCallback = attributes.backend_config.callback
+    # The memory is the program's: what the function keeps must be copies.
+    arrays = [array_from_host(np.array(x), ShapedArray(x.shape, x.dtype)) for x in operands]
+    outs = callback.function(*arrays)
+    for result, out in zip(results, outs):
+        value = np.asarray(out)
+        if value.shape != result.shape:
+            raise ValueError(
+                f"{callback.name}: the callback returned an array of shape {value.shape}, but "
+                f"{result.shape} was declared.\n  Its results must have the declared shapes; fix "
+                "the function or result_shape_dtypes."
+            )
+        result[...] = value.astype(result.dtype, copy=False)
+
+
+register_custom_call(_TARGET, _run, replace=True)
+
+
+def _lower_callback(ctx: Any, operands: Sequence[Any], callback: FlatCallback, pure: bool) -> Any:
+    config = _CallbackConfig(str(callback.number))
+    config.callback = callback
+    shape = Shape.tuple([aval_to_shape(a) for a in ctx.avals_out])
+    attributes = CustomCallAttributes(_TARGET, config, has_side_effect=not pure)
+    call = ctx.builder.add(Opcode.CUSTOM_CALL, operands, attributes, shape=shape)
+    return [ctx.builder.get_tuple_element(call, i) for i in range(len(shape.tuple_shapes))]
+
+
+def _no_jvp(what: str, advice: str) -> FullJvp:
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        fail(
+            ValueError,
+            f"{what} do not support JVP. {advice}",
+            "nothing is known about the derivative of a Python function.",
+            "wrap the call in jax.custom_jvp or jax.custom_vjp, or apply lax.stop_gradient to its "
+            "arguments.",
+        )
+
+    return FullJvp(jvp)
+
+
+def _sequentially(
+    primitive: Primitive, axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any
+) -> list[Any]:
+    """One call for each example, in a loop; results are batched at 0."""
+    mapped = [move_bdim(x, d, 0) for x, d in zip(args, dims) if d is not not_mapped]
+
+    def one(slices: list[Any]) -> list[Any]:
+        found = iter(slices)
+        return primitive.bind(
+            *[x if d is not_mapped else next(found) for x, d in zip(args, dims)], **params
+        )
+
+    return lax_map(one, mapped)
+
+
+# -- pure_callback ---------------------------------------------------------------------------------
+
+_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+
+
+def _pure_batching(
+    axis_size: int,
+    args: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    callback: FlatCallback,
+    result_avals: tuple[Any, ...],
+    sharding: Any,
+    vmap_method: str | None,
+) -> Any:
+    if vmap_method is None:
+        fail(
+            NotImplementedError,
+            "vmap is only supported for pure_callback when `vmap_method` is specified.",
+            "it is not known whether the function takes batches.",
+            f"pass vmap_method, one of {', '.join(_VMAP_METHODS)}.",
+        )
+    params = {
+        "callback": callback,
+        "result_avals": result_avals,
+        "sharding": sharding,
+        "vmap_method": vmap_method,
+    }
+    if vmap_method.startswith("sequential"):
+        outs = _sequentially(pure_callback_p, axis_size, args, dims, **params)
+        return outs, [0] * len(outs)
+    size = axis_size if vmap_method == "broadcast_all" else 1
+    moved = [
+        broadcast_bdim(x, size, 0) if d is not_mapped else move_bdim(x, d, 0)
+        for x, d in zip(args, dims)
+    ]
+    params["result_avals"] = tuple(a.update(shape=(axis_size, *a.shape)) for a in result_avals)
+    outs = pure_callback_p.bind(*moved, **params)
+    return outs, [0] * len(outs)
+
+
+pure_callback_p = define_primitive(
+    "pure_callback",
+    abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
+    jvp=_no_jvp(
+        "Pure callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
+    ),
+    transpose=Unsupported("a callback is not linear"),
+    batching=_pure_batching,
+    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+        ctx, operands, callback, pure=True
+    ),
+)
+
+
+def _flat(
+    name: str, callback: Callable[..., Any], in_tree: Any, out_tree: Any | None
+) -> FlatCallback:
+    def function(*leaves: Any) -> Sequence[Any]:
+        args, kwargs = tree_unflatten(in_tree, leaves)
+        result = callback(*args, **kwargs)
+        if out_tree is None:
+            return []
+        outs, tree = tree_flatten(result)
+        if tree != out_tree:
+            raise TypeError(
+                f"{name}: the callback returned structure {tree}, but {out_tree} was declared."
+            )
+        return outs
+
+    return FlatCallback(getattr(callback, "__name__", name), function)
+
+
+def _result_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
+    leaves, tree = tree_flatten(declared)
+    avals = tuple(
+        ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype))
+        if hasattr(x, "shape") and hasattr(x, "dtype")
+        else aval_of(x).strip_weak_type()
+        for x in leaves
+    )
+    return avals, tree
+
+
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function without side effects from a compiled program.
+
+    The call may be removed, repeated or reordered.
+
+    Args:
+      callback: gets arrays, returns arrays of the declared shapes.
+      result_shape_dtypes: pytree of anything with `.shape` and `.dtype`.
+      vmap_method: what vmap does: "sequential" (one call per example), "expand_dims" (one call,
+        arguments that are not batched get size 1) or "broadcast_all" (they are repeated).
+    Raises:
+      ValueError: unknown vmap_method, or differentiated.
+    """
+    require_callable("pure_callback: callback", callback)
+    if vmap_method is not None and vmap_method not in (*_VMAP_METHODS, "legacy_vectorized"):
+        fail(
+            ValueError,
+            f"vmap_method must be one of {_VMAP_METHODS}, but got: {vmap_method}",
+        )
+    leaves, in_tree = tree_flatten((args, kwargs))
+    avals, out_tree = _result_avals(result_shape_dtypes)
+    outs = pure_callback_p.bind(
+        *leaves,
+        callback=_flat("pure_callback", callback, in_tree, out_tree),
+        result_avals=avals,
+        sharding=sharding,
+        vmap_method=vmap_method,
+    )
+    return tree_unflatten(out_tree, outs)
+
+
+# -- io_callback -----------------------------------------------------------------------------------
+
+
+def _io_batching(axis_size: int, args: Any, dims: Any, *, ordered: bool, **params: Any) -> Any:
+    if ordered:
+        fail(
+            ValueError,
+            "Cannot `vmap` ordered IO callback.",
+            "the examples of a batch have no order.",
+            "use ordered=False.",
+        )
+    outs = _sequentially(io_callback_p, axis_size, args, dims, ordered=ordered, **params)
+    return outs, [0] * len(outs)
+
+
+io_callback_p = define_primitive(
+    "io_callback",
+    abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
+    jvp=_no_jvp(
+        "IO callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
+    ),
+    transpose=Unsupported("a callback is not linear"),
+    batching=_io_batching,
+    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+        ctx, operands, callback, pure=False
+    ),
+    effects=lambda *avals, ordered, **params: frozenset(
+        [ordered_io_effect if ordered else io_effect]
+    ),
+)
+
+
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function with side effects from a compiled program, exactly once.
+
+    Args are those of pure_callback; `ordered` keeps the order of such calls.
+    Raises:
+      ValueError: differentiated, or vmap of an ordered call.
+    """
+    require_callable("io_callback: callback", callback)
+    leaves, in_tree = tree_flatten((args, kwargs))
+    avals, out_tree = _result_avals(result_shape_dtypes)
+    outs = io_callback_p.bind(
+        *leaves,
+        callback=_flat("io_callback", callback, in_tree, out_tree),
+        result_avals=avals,
+        sharding=sharding,
+        ordered=bool(ordered),
+    )
+    return tree_unflatten(out_tree, outs)
+
+
+# -- debug_callback --------------------------------------------------------------------------------
+
+
+def _debug_batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
+    _sequentially(debug_callback_p, axis_size, args, dims, **params)
+    return [], []
+
+
+def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
+    return debug_callback_p.bind(*primals, **params), []
+
+
+def _debug_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
+    fail(
+        ValueError,
+        "Transpose doesn't support debugging callbacks.",
+        "the value to show belongs to a linear program that only runs backwards.",
+        "print inside the function that is differentiated.",
+    )
+
+
+debug_callback_p = define_primitive(
+    "debug_callback",
+    abstract_eval=lambda *avals, **params: [],
+    jvp=FullJvp(_debug_jvp),
+    transpose=_debug_transpose,
+    batching=_debug_batching,
+    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+        ctx, operands, callback, pure=False
+    ),
+    effects=lambda *avals, effect, **params: frozenset([effect]),
+)
+
+
+def debug_callback(
+    callback: Callable[..., None], *args: Any, ordered: bool = False, **kwargs: Any
+) -> None:
+    """Call a Python function for its side effect, for debugging.
+
+    Under grad it sees the primals; under vmap it is called for each example.
+    """
+    require_callable("debug_callback: callback", callback)
+    leaves, in_tree = tree_flatten((args, kwargs))
+    effect: Effect = ordered_debug_effect if ordered else debug_effect
+    debug_callback_p.bind(
+        *leaves, callback=_flat("debug_callback", callback, in_tree, None), effect=effect
+    )
+
+
+def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Print `fmt.format(*args, **kwargs)` with the values of traced arguments at run time."""
+    fmt.format(*args, **kwargs)  # a bad format string fails here, at the user's line
+
+    def show(*values: Any, **named: Any) -> None:
+        print(fmt.format(*map(_shown, values), **{k: _shown(v) for k, v in named.items()}))
+
+    debug_callback(show, *args, ordered=ordered, **kwargs)
+
+
+def _shown(value: Any) -> Any:
+    leaves, tree = tree_flatten(value)
+    return tree_unflatten(tree, [np.asarray(x) for x in leaves])

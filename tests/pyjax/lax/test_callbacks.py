@@ -1,0 +1,94 @@
+"""Callbacks into Python from compiled programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pyjax.numpy
+from pyjax import grad, jit, lax, vmap
+from pyjax.lax.callbacks import debug_callback, debug_print, io_callback, pure_callback
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def sine(x):
+    return np.sin(np.asarray(x))
+
+
+def call(x, **options):
+    return pure_callback(sine, pyjax.ShapeDtypeStruct(x.shape, x.dtype), x, **options)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
+def test_pure_callback(wrap):
+    np.testing.assert_allclose(wrap(lambda x: call(x) * 2)(X), 2 * np.sin(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_pure_callback_vmap(method):
+    np.testing.assert_allclose(
+        jit(vmap(lambda x: call(x, vmap_method=method)))(X), np.sin(X), rtol=1e-6
+    )
+
+
+def test_callback_inside_scan_and_cond():
+    def step(c, x):
+        return lax.cond(c > 0, lambda c: c + call(x)[0], lambda c: c + 1, c), c
+
+    carry, _ = jit(lambda xs: lax.scan(step, np.float32(0), xs))(X)
+    np.testing.assert_allclose(carry, 1 + np.sin(3), rtol=1e-6)
+
+
+def test_debug_callback_sees_values_in_loops_and_under_grad():
+    seen = []
+
+    def f(x):
+        def body(i, c):
+            debug_callback(lambda i, c: seen.append((int(i), float(c))), i, c)
+            return c * x
+
+        return lax.fori_loop(0, 3, body, x)
+
+    assert float(jit(grad(f))(np.float32(2))) == 4 * 2**3
+    assert seen == [(0, 2.0), (1, 4.0), (2, 8.0)]
+
+
+def test_debug_print(capsys):
+    jit(lambda x: debug_print("x = {x}, {}", 3, x=x[0, 1]))(X)
+    assert capsys.readouterr().out == "x = 1.0, 3\n"
+
+
+def test_debug_callback_under_vmap():
+    seen = []
+    vmap(lambda x: debug_callback(lambda v: seen.append(float(v)), x))(X[0])
+    assert sorted(seen) == [0, 1, 2]
+
+
+def test_io_callback_runs_though_its_result_is_unused():
+    log = []
+
+    def f(x):
+        io_callback(lambda v: log.append(float(v)), None, x[0, 1])
+        return x
+
+    jit(f)(X)
+    assert log == [1.0]
+
+
+def test_exception_reaches_the_caller():
+    def bad(x):
+        raise KeyError("from the callback")
+
+    with pytest.raises(KeyError, match="from the callback"):
+        np.asarray(jit(lambda x: pure_callback(bad, x, x))(X))
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="do not support JVP"):
+        grad(lambda x: lax.reduce_sum(call(x), (0, 1)))(X)
+    with pytest.raises(NotImplementedError, match="vmap_method"):
+        vmap(call)(X)
+    with pytest.raises(ValueError, match="shape"):
+        declared = pyjax.ShapeDtypeStruct((2,), np.float32)
+        np.asarray(pure_callback(lambda x: np.zeros(9), declared, X))

@@ -1,0 +1,146 @@
+"""Edge values that differ between plausible implementations: nan, signed zero, overflow,
+empty arrays, weak types.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import lax
+
+NAN, INF = np.nan, np.inf
+F = np.array([3.0, NAN, -0.0, 0.0, -INF, INF, -1.0, NAN, 2.0], np.float32)
+MIN, MAX = -(2**31), 2**31 - 1
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+def i32(*values):
+    return np.array(values, np.int32)
+
+
+CASES = [
+    ("sort-nan-last", lambda: lax.sort(F), f32(-INF, -1, -0.0, 0, 2, 3, INF, NAN, NAN)),
+    ("argmax-first-nan", lambda: lax.argmax(F, 0, np.int32), np.int32(1)),
+    ("argmin-first-nan", lambda: lax.argmin(F, 0, np.int32), np.int32(1)),
+    ("argmax-ties", lambda: lax.argmax(f32(1, 5, 5), 0, np.int32), np.int32(1)),
+    ("argmax-all-lowest", lambda: lax.argmax(f32(-INF, -INF), 0, np.int32), np.int32(0)),
+    ("top_k-nan-first", lambda: lax.top_k(F, 3)[0], f32(NAN, NAN, INF)),
+    ("max-nan", lambda: lax.max(f32(NAN, 1), f32(1, NAN)), f32(NAN, NAN)),
+    ("reduce_max-nan", lambda: lax.reduce_max(F, (0,)), np.float32(NAN)),
+    ("reduce_max-empty", lambda: lax.reduce_max(f32(), (0,)), np.float32(-INF)),
+    ("reduce_sum-empty", lambda: lax.reduce_sum(f32(), (0,)), np.float32(0)),
+    ("cumsum-empty", lambda: lax.cumsum(f32()), f32()),
+    ("div-zero", lambda: lax.div(i32(5, -7, 0), i32(0, 0, 0)), i32(-1, -1, -1)),
+    ("div-overflow", lambda: lax.div(i32(MIN), i32(-1)), i32(MIN)),
+    ("rem-zero", lambda: lax.rem(i32(5, -7), i32(0, 0)), i32(5, -7)),
+    ("rem-overflow", lambda: lax.rem(i32(MIN), i32(-1)), i32(0)),
+    (
+        "to-int",
+        lambda: lax.convert_element_type(f32(NAN, INF, -INF, -1.7), np.int32),
+        i32(0, MAX, MIN, -1),
+    ),
+    (
+        "to-bool",
+        lambda: lax.convert_element_type(f32(NAN, 0, -0.0, 2), np.bool_),
+        np.array([1, 0, 0, 1], bool),
+    ),
+    ("shift", lambda: lax.shift_left(i32(1), i32(33)), i32(0)),
+    ("pow-zero", lambda: lax.pow(f32(0, NAN, INF), np.float32(0)), f32(1, 1, 1)),
+    ("sign-zero", lambda: lax.sign(f32(-0.0, 0.0, NAN)), f32(-0.0, 0.0, NAN)),
+    ("clamp-nan", lambda: lax.clamp(np.float32(0), f32(NAN), np.float32(1)), f32(NAN)),
+    ("nextafter-zero", lambda: lax.nextafter(f32(0), f32(-1)), f32(-1e-45)),
+    ("exp-subnormal", lambda: lax.exp(f32(-90)), np.exp(np.float64(f32(-90))).astype(np.float32)),
+    ("igamma-ends", lambda: lax.igamma(f32(0, 1, 2, -1), f32(1, 0, INF, 1)), f32(1, 0, 1, NAN)),
+    (
+        "betainc-ends",
+        lambda: lax.betainc(f32(0, 1, 2), f32(1, 0, 3), f32(0.5, 0.5, 1)),
+        f32(1, 0, 1),
+    ),
+    ("erf_inv-ends", lambda: lax.erf_inv(f32(-1, 1, 2)), f32(-INF, INF, NAN)),
+    ("lgamma-poles", lambda: lax.lgamma(f32(0, -1, 1, 2, -INF)), f32(INF, INF, 0, 0, INF)),
+    ("asin-cut", lambda: lax.asin(np.array([2 + 0j], np.complex64)), np.arcsin(np.array([2 + 0j]))),
+    ("acos-cut", lambda: lax.acos(np.array([2 + 0j], np.complex64)), np.arccos(np.array([2 + 0j]))),
+    (
+        "ragged",
+        lambda: lax.ragged_dot(np.ones((3, 1), np.float32), f32(2, 3).reshape(2, 1, 1), i32(1, 1)),
+        f32(2, 3, 0).reshape(3, 1),
+    ),
+]
+
+
+@pytest.mark.parametrize("call, want", [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_value(call, want):
+    got = np.asarray(call())
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    if got.dtype.kind == "f":
+        finite = ~np.isnan(got)
+        np.testing.assert_array_equal(np.signbit(got)[finite], np.signbit(want)[finite])
+
+
+GRADIENTS = [
+    ("abs", lax.abs, (-2.0, 0.0, 1.0), (-1, 1, 1)),
+    ("sign", lax.sign, (-2.0, 0.0, 1.0), (0, 0, 0)),
+    ("max-tie", lambda x: lax.max(x, np.zeros(3, np.float32)), (-1.0, 0.0, 1.0), (0, 0.5, 1)),
+    (
+        "clamp-edge",
+        lambda x: lax.clamp(np.float32(0), x, np.float32(1)),
+        (0.0, 0.5, 1.0),
+        (0, 1, 0),
+    ),
+    ("stop", lambda x: lax.mul(lax.stop_gradient(x), x), (1.0, 2.0, 3.0), (1, 2, 3)),
+    ("reduce_max-tie", lambda x: lax.reduce_max(x, (0,)), (2.0, 1.0, 2.0), (0.5, 0, 0.5)),
+    ("reduce_prod-zero", lambda x: lax.reduce_prod(x, (0,)), (2.0, 0.0, 3.0), (0, 6, 0)),
+    ("cumprod-zero", lambda x: lax.cumprod(x), (2.0, 0.0, 3.0), (1, 8, 0)),
+    ("pow-zero", lambda x: lax.pow(x, np.int32(0)), (0.0, 1.0, 2.0), (0, 0, 0)),
+]
+
+
+@pytest.mark.parametrize("fn, x, want", [g[1:] for g in GRADIENTS], ids=[g[0] for g in GRADIENTS])
+def test_gradient_convention(fn, x, want):
+    def total(x):
+        y = fn(x)
+        return lax.reduce_sum(y, tuple(range(y.ndim)))
+
+    np.testing.assert_allclose(np.asarray(pyjax.grad(total)(f32(*x))), want)
+
+
+WEAK = [
+    ("python-scalars", lambda x: lax.add(1.0, 2.0), True, np.float32),
+    ("array-and-scalar", lambda x: lax.add(x, 1.0), False, np.float32),
+    ("bfloat16-and-scalar", lambda x: lax.mul(x.astype(jnp.bfloat16), 2.0), False, jnp.bfloat16),
+    ("full", lambda x: lax.full((2,), 1.0), True, np.float32),
+    ("full-dtype", lambda x: lax.full((2,), 1.0, np.int32), False, np.int32),
+    ("convert", lambda x: lax.convert_element_type(1.0, np.float32), False, np.float32),
+    ("max", lambda x: lax.max(x, 0.0), False, np.float32),
+]
+
+
+@pytest.mark.parametrize("fn, weak, dtype", [w[1:] for w in WEAK], ids=[w[0] for w in WEAK])
+def test_weak_types(fn, weak, dtype):
+    out = fn(jnp.ones(3, np.float32))
+    assert out.dtype == dtype and out.weak_type == weak
+    out = pyjax.eval_shape(fn, jnp.ones(3, np.float32))
+    assert out.dtype == dtype and out.weak_type == weak
+
+
+def test_reduce_with_batched_initial_value():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    init = f32(10, 20)
+
+    def one(x, start):
+        return lax.reduce(x, start, lambda a, b: lax.add(a, b), (0,))
+
+    np.testing.assert_allclose(np.asarray(pyjax.vmap(one)(x, init)), x.sum(1) + init)
+
+
+def test_low_precision_special_functions():
+    x = jnp.asarray([0.5, 1.5], jnp.bfloat16)
+    for fn in (lax.lgamma, lax.erfc, lax.erf_inv, lax.bessel_i0e):
+        assert fn(x).dtype == jnp.bfloat16

@@ -1,0 +1,126 @@
+"""The main job: it learns, it writes its figure, and it runs through generated machine code only."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyjax
+from pyjax import demo
+from xla_backend.hlo import evaluator
+from xla_backend.hlo.evaluator import interpreter
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_demo(tmp_path: Path, *flags: str, **environment: str) -> str:
+    figure = tmp_path / "figure.png"
+    result = subprocess.run(
+        [sys.executable, "-m", "pyjax.demo", f"--figure={figure}", *flags],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    return result.stdout
+
+
+def test_demo_reaches_its_accuracy_and_shows_every_stage(tmp_path: Path) -> None:
+    out = run_demo(tmp_path)
+    accuracy = re.search(r"^test accuracy: (\d\.\d\d)$", out, re.MULTILINE)
+    assert accuracy is not None and float(accuracy[1]) >= 0.96
+    for expected in (
+        "{ lambda ; ",
+        "HloModule jit_loss, is_scheduled=true",
+        "fusion(",
+        "for i",
+        "first step (trace, compile, run):",
+        "time per step:",
+        "the same step in NumPy:",
+    ):
+        assert expected in out
+
+
+@pytest.mark.parametrize(
+    "flags, environment",
+    [(["--jax_enable_x64=true"], {}), ([], {"PYJAX_ENABLE_X64": "1"})],
+    ids=["flag", "environment"],
+)
+def test_options_work_on_the_demo(
+    tmp_path: Path, flags: list[str], environment: dict[str, str]
+) -> None:
+    out = run_demo(tmp_path, "--epochs=2", *flags, **environment)
+    assert "parameters: float64" in out
+
+
+def test_bad_flags_are_clear(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "pyjax.demo", "--jax_numpy_rank_promotion=sometimes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode != 0
+    assert (
+        "jax_numpy_rank_promotion" in result.stderr and "'allow', 'warn', 'raise'" in result.stderr
+    )
+
+
+@pytest.fixture
+def batch() -> tuple[demo.Params, np.ndarray, np.ndarray]:
+    x, y, _, _ = demo.load_digits()
+    return demo.init_params(pyjax.random.key(0), 32), x[:64], y[:64]
+
+
+def test_dump_of_the_step_shows_generated_code(tmp_path: Path, batch) -> None:
+    params, x, y = batch
+    lowered = demo.train_step.lower(params, x, y, 0.1)
+    compiled = lowered.compile({"xla_dump_to": str(tmp_path)})
+    files = {re.sub(r"^module_\d+\.jit_train_step\.", "", p.name): p for p in tmp_path.iterdir()}
+    before = files["before_optimizations.txt"].read_text()
+    after = files["cpu_after_optimizations.txt"].read_text()
+    assert "fusion(" not in before and after.count(" fusion(") >= 5
+    assert "demo.py" in after  # every operation knows the user's line
+    llvm = files["ir-no-opt.ll"].read_text()
+    assert len(re.findall(r"^define [^\n]*@entry\(", llvm, re.MULTILINE)) == 1
+    assert re.search(r"<\d+ x float>", llvm)
+    assert files["obj-file.o"].stat().st_size > 1000
+    assert "for i" in files["loop-ir.txt"].read_text()
+    new, value = compiled(params, x, y, 0.1)
+    expected, expected_value = demo.train_step(params, x, y, 0.1)
+    assert float(value) == float(expected_value)
+    np.testing.assert_array_equal(new["w1"], expected["w1"])
+
+
+def test_the_evaluator_is_not_called(monkeypatch: pytest.MonkeyPatch, batch) -> None:
+    params, x, y = batch
+
+    def forbidden(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the evaluator ran behind jit")
+
+    pyjax.block_until_ready(demo.train_step(params, x, y, 0.1))  # compiled: folding is over
+    for module in (evaluator, interpreter):
+        for name in ("evaluate", "evaluate_computation"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, forbidden)
+    new, value = demo.train_step(params, x, y, 0.1)
+    assert np.isfinite(float(value)) and not np.array_equal(new["w1"], params["w1"])
+
+
+def test_step_agrees_with_numpy(batch) -> None:
+    params, x, y = batch
+    ours, value = demo.train_step(params, x, y, 0.1)
+    theirs, expected = demo.numpy_step({k: np.asarray(v) for k, v in params.items()}, x, y, 0.1)
+    assert abs(float(value) - expected) < 1e-5
+    for name, array in theirs.items():
+        np.testing.assert_allclose(ours[name], array, rtol=1e-4, atol=1e-6)
