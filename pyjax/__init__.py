@@ -1,12 +1,14 @@
 """pyjax: NumPy programs that compile.
 
-The public names are those of JAX. Submodules load on first use: `pyjax.numpy`, `pyjax.lax`, `pyjax.nn`,
+The public names are those of JAX. Submodules load on first use: `pyjax.numpy`, `pyjax.lax`,
+  `pyjax.nn`,
 `pyjax.random`, `pyjax.tree`, `pyjax.errors` ...
 """
 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from pyjax import logging_setup as _logging_setup
 from pyjax._config import config as config
 from pyjax._config import options as _options
 from pyjax.api.checkpoint import checkpoint as checkpoint

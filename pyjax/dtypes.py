@@ -36,6 +36,7 @@ def scalar_type_of(x: Any) -> type:
             return python_type
     raise TypeError(f"no Python scalar type corresponds to dtype {kind}")
 
+
 __all__ = [
     "TypePromotionError",
     "bfloat16",

@@ -33,6 +33,8 @@ LAYERS = {
     "pyjax.core": 10,
     "pyjax.interpreters": 11,
     "pyjax.devices": 12,
+    "pyjax.mesh": 12,
+    "pyjax.partition_spec": 12,
     "pyjax.sharding": 12,
     "pyjax.array": 13,
     "pyjax.dispatch": 14,

@@ -23,6 +23,7 @@ from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, trace_state
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path
 from pyjax.devices import get_backend
 from pyjax.dispatch import SCALAR_KINDS, as_array, compile_jaxpr, placement
@@ -101,6 +102,7 @@ class Jit:
                 return tree_unflatten(compiled.out_tree, results)
         return self._call(args, kwargs)
 
+    @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if options.disable_jit.value:
             return self._fun(*args, **kwargs)

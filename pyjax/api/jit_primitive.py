@@ -215,7 +215,7 @@ jit_p = define_primitive(
 jit_p.multiple_results = True
 
 
-def _stage_inline(args: Any, params: dict[str, Any]) -> list[Any] | None:
+def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:
     if not params.get("inline", False):
         return None
     return eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)

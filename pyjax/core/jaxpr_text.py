@@ -114,7 +114,7 @@ def _value(value: Any, names: _Names) -> Doc:
         return Text("float0" if value == dtypes.float0 else value.name)
     if isinstance(value, np.generic):
         return Text(str(value))
-    if callable(value) and hasattr(value, "__name__"):
+    if hasattr(value, "__name__"):
         return Text(value.__name__)
     return Text(str(value))
 

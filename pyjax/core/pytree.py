@@ -114,6 +114,8 @@ class PyTreeDef:
             )
         if self is LEAF:
             return leaves[0]
+        if len(self._children) == len(leaves) == self.num_nodes - 1:  # only leaves below the root
+            return make_node(self, list(leaves))
         return _unflatten(self, iter(leaves))
 
     def children(self) -> list[PyTreeDef]:
@@ -187,22 +189,15 @@ LEAF = PyTreeDef(_Leaf, None, ())
 NONE = PyTreeDef(_NoneNode, None, ())
 _registry: dict[type, NodeType | None] = {}
 _NoneType = type(None)
+# Types found to be leaves: neither registered nor named tuples.
+_leaf_types: set[type] = set()
 # Structures of containers whose children are all leaves: most arguments. (type, keys, size) -> def
 _flat_defs: dict[Any, PyTreeDef] = {}
 
 
 def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
-    for child in children:
-        if child is not LEAF:
-            return PyTreeDef(cls, data, children)
-    if cls in (tuple, list, dict):
-        key = (cls, tuple(data) if cls is dict else len(children))
-        found = _flat_defs.get(key)
-        if found is None or found._data != data:
-            found = PyTreeDef(cls, data, children)
-            if len(_flat_defs) < 10_000:
-                _flat_defs[key] = found
-        return found
+    if (cls is dict or cls is tuple or cls is list) and all(c is LEAF for c in children):
+        return _flat_node(cls, data, len(children))
     return PyTreeDef(cls, data, children)
 
 
@@ -217,13 +212,28 @@ def _sorted_keys(d: dict) -> list[Any]:
         ) from None
 
 
+def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
+    """Structure of a tuple, list or dict of `size` leaves; remembered."""
+    key = (cls, size if data is None else tuple(data))
+    found = _flat_defs.get(key)
+    # Keys may be equal and yet not the same (1 and True): compare with what is remembered.
+    if found is None or found._data != data:
+        found = PyTreeDef(cls, data, (LEAF,) * size)
+        if len(_flat_defs) < 10_000:
+            _flat_defs[key] = found
+    return found
+
+
 def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
     cls = type(tree)
+    if cls in _leaf_types:
+        leaves.append(tree)
+        return LEAF
+    data: Any = None
     if cls is dict:
-        data: Any = _sorted_keys(tree)
-        children: Iterable[Any] = [tree[k] for k in data]
+        data = _sorted_keys(tree)
+        children: Any = [tree[k] for k in data]
     elif cls is tuple or cls is list:
-        data = None
         children = tree
     elif tree is None:
         return NONE
@@ -231,28 +241,18 @@ def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
         node = _registry.get(cls)
         if node is None:
             if not (isinstance(tree, tuple) and hasattr(cls, "_fields")):
+                _leaf_types.add(cls)
                 leaves.append(tree)
                 return LEAF
             data = cls
             children = tree
         else:
             children, data = node.flatten(tree)
-    defs = []
-    registry = _registry
-    flat = True
-    for child in children:
-        # The common case inline: the child is a leaf.
-        kind = type(child)
-        if kind in registry or child is None or isinstance(child, tuple):
-            child_def = _flatten(child, leaves)
-            flat = flat and child_def is LEAF
-            defs.append(child_def)
-        else:
-            leaves.append(child)
-            defs.append(LEAF)
-    if flat and (cls is dict or cls is tuple or cls is list):
-        return _node(cls, data, tuple(defs))
-    return PyTreeDef(cls, data, tuple(defs))
+        return PyTreeDef(cls, data, tuple([_flatten(c, leaves) for c in children]))
+    if _leaf_types.issuperset(map(type, children)):
+        leaves.extend(children)
+        return _flat_node(cls, data, len(children))
+    return _node(cls, data, tuple([_flatten(c, leaves) for c in children]))
 
 
 def _flatten_is_leaf(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> PyTreeDef:
@@ -405,6 +405,7 @@ def register_node(
     if cls in _registry:
         raise ValueError(f"Duplicate custom PyTreeDef type registration for {cls}.")
     _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
+    _leaf_types.discard(cls)
 
 
 def node_type_of(cls: type) -> NodeType | None:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import jaxpr_text  # noqa: F401  (installs the printer)
-from pyjax.core.avals import abstractify
+from pyjax.core import dtypes, jaxpr_text  # noqa: F401  (installs the printer)
+from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, no_effects
@@ -23,16 +23,16 @@ from pyjax.core.errors import TracerLeakError
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
+from pyjax.core.structural import convert_element_type_p
 from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_trace
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
 
 
-# Primitives that may expand while they are traced (jit with inline=True): `rule(args, params)`
-# returns
-# outputs, or None to record the equation.
-staging_rules: dict[Primitive, Callable[[Any, dict[str, Any]], list[Any] | None]] = {}
+# Primitives that may expand while they are traced (jit with inline=True, conversion of a literal):
+# `rule(trace, args, params)` returns outputs, or None to record the equation.
+staging_rules: dict[Primitive, Callable[[Any, Any, dict[str, Any]], list[Any] | None]] = {}
 
 
 class JaxprTracer(Tracer):
@@ -110,7 +110,7 @@ class StagingTrace(Trace):
     ) -> list[Any]:
         rule = staging_rules.get(primitive)
         if rule is not None:
-            outs = rule(args, params)
+            outs = rule(self, args, params)
             if outs is not None:
                 return outs
         atoms = []
@@ -194,6 +194,36 @@ class StagingTrace(Trace):
             if atom in producers:
                 stack.extend(producers[atom].invars)
         return tuple(n for n, v in zip(names, self.invars) if v in seen)
+
+
+def _fold_literal_conversion(
+    trace: StagingTrace, args: Any, params: dict[str, Any]
+) -> list[Any] | None:
+    """A Python or NumPy scalar is converted here when no rounding rule of integers is involved."""
+    (x,) = args
+    if not (isinstance(x, _SCALARS) or isinstance(x, np.generic)):
+        return None
+    source, target = abstractify(x), params["new_dtype"]
+    if not isinstance(target, np.dtype) or source.dtype == dtypes.float0:
+        return None
+    if target == np.bool_ or dtypes.issubdtype(target, np.integer):
+        if source.dtype.kind not in "iub" or not _in_range(x, target):
+            return None
+    if source.dtype.kind == "c" and target.kind != "c":
+        return None
+    value = np.asarray(x, source.dtype).astype(target)[()]
+    aval = ShapedArray((), target, params["weak_type"])
+    return [trace._tracer(aval, Literal(value, aval), current_frame())]
+
+
+def _in_range(x: Any, target: np.dtype) -> bool:
+    if target.kind == "b":
+        return isinstance(x, (bool, np.bool_))
+    info = dtypes.iinfo(target)
+    return bool(info.min <= int(x) <= info.max)
+
+
+staging_rules[convert_element_type_p] = _fold_literal_conversion
 
 
 def literal_value(x: Any) -> Any:

@@ -158,7 +158,7 @@ def ndim_of(x: ArrayLike) -> int:
     return len(aval_of(x).shape)
 
 
-_PYTHON_SCALARS = (bool, int, float, complex)
+_PYTHON_SCALARS = frozenset({bool, int, float, complex})
 
 
 def scalar_like(value: complex | np.generic, x: ArrayLike) -> Any:
@@ -175,13 +175,20 @@ def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
     Raises:
       TypeError: dtypes differ (lax does not promote; jnp does).
     """
-    avals = [aval_of(x) for x in args]
-    first = avals[0].dtype
-    for aval in avals:
-        if aval.dtype is not first and aval.dtype != first:
+    first = None
+    for x in args:
+        kind = type(x)
+        if kind in _PYTHON_SCALARS:
+            dtype = canonical_dtype(dtypes.PYTHON_SCALARS[kind])
+        else:
+            dtype = aval_of(x).dtype
+        if first is None:
+            first = dtype
+        elif dtype is not first and dtype != first:
             break
     else:
         return args
+    avals = [aval_of(x) for x in args]
     strong = [a for x, a in zip(args, avals) if type(x) not in _PYTHON_SCALARS]
     if strong and len({a.dtype for a in strong}) == 1:
         target = strong[0].dtype
@@ -282,13 +289,16 @@ def elementwise_aval(
     """Unary: shape in, shape out; dtype checked, and mapped by `result` if given."""
 
     members = accepts.members
+    known: dict[ShapedArray, ShapedArray] = {}  # avals are interned: hashing one is cheap
 
     def rule(x: ShapedArray, **params: Any) -> list[ShapedArray]:
-        if x.dtype not in members:
-            check_dtype(name, x, accepts)
-        if result is None:
-            return [x]
-        return [ShapedArray(x.shape, result(x.dtype), x.weak_type)]
+        out = known.get(x)
+        if out is None:
+            if x.dtype not in members:
+                check_dtype(name, x, accepts)
+            out = x if result is None else ShapedArray(x.shape, result(x.dtype), x.weak_type)
+            known[x] = out
+        return [out]
 
     return rule
 
@@ -335,7 +345,15 @@ def nary_aval(
 ) -> Callable[..., list[ShapedArray]]:
     """N-ary elementwise: dtypes checked per position, and equal; shapes broadcast."""
 
+    known: dict[tuple[ShapedArray, ...], ShapedArray] = {}
+
     def rule(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
+        out = known.get(avals)
+        if out is None:
+            out = known[avals] = infer(avals)
+        return [out]
+
+    def infer(avals: tuple[ShapedArray, ...]) -> ShapedArray:
         first = avals[0]
         weak = True
         for i, (aval, accepted) in enumerate(zip(avals, accepts)):
@@ -356,7 +374,7 @@ def nary_aval(
             dtype = first.dtype
         else:
             dtype = result(*[a.dtype for a in avals])
-        return [ShapedArray(shape, dtype, weak)]
+        return ShapedArray(shape, dtype, weak)
 
     return rule
 

@@ -146,7 +146,7 @@ def _sum_transpose(
     return [result]
 
 
-reduce_window_sum_p = define_primitive(
+reduce_window_sum_p: Primitive = define_primitive(
     "reduce_window_sum",
     abstract_eval=_monoid_aval("reduce_window_sum", NUMBER),
     jvp=LINEAR,
@@ -167,7 +167,7 @@ def _winner_lowering(ctx: Any, x: Any, *, select_prim: Primitive, **params: Any)
 
 
 # Row-major position of the element each window selects; -1 for a window of nothing but padding.
-window_winner_p = define_primitive(
+window_winner_p: Primitive = define_primitive(
     "reduce_window_winner",
     abstract_eval=lambda x, **params: [
         ShapedArray(_output_shape(x.shape, params), np.dtype(np.int32))
@@ -228,7 +228,7 @@ def _chooser_jvp(select_prim: Primitive, primitive: Callable[[], Primitive]) -> 
     return FullJvp(jvp)
 
 
-reduce_window_max_p = define_primitive(
+reduce_window_max_p: Primitive = define_primitive(
     "reduce_window_max",
     abstract_eval=_monoid_aval("reduce_window_max", ANY),
     jvp=_chooser_jvp(ge_p, lambda: reduce_window_max_p),
@@ -236,7 +236,7 @@ reduce_window_max_p = define_primitive(
     batching=_monoid_batching(lambda: reduce_window_max_p),
     lowering=_monoid_lowering(Opcode.MAXIMUM),
 )
-reduce_window_min_p = define_primitive(
+reduce_window_min_p: Primitive = define_primitive(
     "reduce_window_min",
     abstract_eval=_monoid_aval("reduce_window_min", ANY),
     jvp=_chooser_jvp(le_p, lambda: reduce_window_min_p),

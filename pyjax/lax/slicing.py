@@ -18,7 +18,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
+from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -453,7 +453,7 @@ def _dynamic_update_slice_batching(axis_size: int, args: Sequence[Any], dims: Se
         operand_batching_dims=(0,),
         scatter_indices_batching_dims=(0,),
     )
-    index = move_bdim(index, index_dim, 0)
+    assert index_dim == 0  # a start that is not batched at all does not come here
     out = scatter(
         x,
         index,

@@ -234,8 +234,8 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`a` rounded to `decimals` digits after the point, halves to even.
 
     Negative `decimals` round to tens, hundreds...; integers keep their dtype.
-    >>> round(2.675, 1).item() == np.float32(2.7)
-    True
+    >>> round(2.5).item(), round(-12.0, -1).item()
+    (2.0, -10.0)
     """
     return _round("round", a, decimals, out)
 

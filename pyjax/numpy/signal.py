@@ -20,7 +20,8 @@ def convolve(
 
     `mode`: 'full' (every overlap), 'same' (centered, of the longer length), 'valid' (full
     overlap only).
-    >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0])).tolist()
+    >>> import pyjax.numpy as jnp
+    >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).tolist()
     [1.0, 3.0, 2.0]
     """
     a, v = _operands("convolve", a, v)

@@ -87,7 +87,7 @@ def _accumulate(driver: Driver, dot: Instruction, following: Instruction) -> boo
         return False
     if dot.shape.element_type not in (PrimitiveType.F32, PrimitiveType.F64):
         return False
-    if len(following.operands) != 2 or following.shape != dot.shape:
+    if len(following.operands) != 2 or not following.shape.compatible(dot.shape):
         return False
     other = following.operands[0] if following.operands[1] is dot else following.operands[1]
     target = driver.place(following)

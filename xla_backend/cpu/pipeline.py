@@ -20,7 +20,10 @@ from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
+from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
+from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
 
 # A round that changes something enables at most a few more; programs settle in two or three.
@@ -43,10 +46,13 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         OptBarrierElimination(),
         TupleSimplifier(),
         DeadCodeElimination(),
+        # Before fusion, which hides the comparison a count is read from.
+        WhileTripCountAnnotator(),
         LoopFusion(),
         DeadCodeElimination(),
         # From here on, instruction order means execution order.
         Scheduler(),
+        WhileDoubleBuffering(),
         CopyInsertion(),
     ]
     return Pipeline("cpu", passes, options)
@@ -79,6 +85,7 @@ def simplification(options: CompileOptions) -> Pipeline:
             ConstantFolding(),
             ConditionalSimplifier(),
             WhileLoopSimplifier(),
+            WhileLoopInvariantCodeMotion(),
             TupleSimplifier(),
             CommonSubexpressionElimination(),
             DeadCodeElimination(),

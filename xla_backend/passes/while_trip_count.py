@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.cost_analysis import known_trip_count
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import HloPass
 from xla_backend.passes.patterns import splat_value
 
 _FLIPPED = {
@@ -100,3 +104,35 @@ def _count(start: int, limit: int, step: int, direction: ComparisonDirection) ->
             return 0
         return -(-(start - limit) // -step) if step < 0 else None
     return None
+
+
+class WhileTripCountAnnotator(HloPass):
+    """backend_config={"known_trip_count":{"n":"100"}} on each while whose count can be seen.
+
+    Why: fusion hides the comparison that tells the count; unrolling, the cost analysis and code
+    generation want it afterwards.
+    Needs: constants folded.  Leaves: no while of the form `while i < n: i += step` without a count.
+    """
+
+    name = "while-trip-count-annotator"
+    opcodes = frozenset({Opcode.WHILE})
+
+    def run_on_computation(self, computation: Computation) -> bool:
+        changed = False
+        for node in computation.instructions:
+            if node.opcode is Opcode.WHILE and known_trip_count(node) is None:
+                trips = trip_count(node)
+                if trips is not None:
+                    set_trip_count(node, trips)
+                    changed = True
+        return changed
+
+
+def set_trip_count(loop: Instruction, trips: int) -> None:
+    """Write the count where `known_trip_count` reads it, other entries of the config kept."""
+    annotations = dict(loop.annotations or {})
+    text = annotations.get("backend_config") or "{}"
+    config = json.loads(text) if text.startswith("{") else {}
+    config["known_trip_count"] = {"n": str(trips)}
+    annotations["backend_config"] = json.dumps(config, separators=(",", ":"))
+    loop.annotations = annotations

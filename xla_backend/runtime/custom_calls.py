@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def register_custom_call(target: str, function: HostFunction, *, replace: bool =
 def find_custom_call(target: str) -> HostFunction | None:
     """The function of a target, or None."""
     return _targets.get(target)
+
+
+def registered_custom_calls() -> Mapping[str, HostFunction]:
+    """All targets with their functions (a live view)."""
+    return MappingProxyType(_targets)
 
 
 def bind_call(

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu import lapack_calls as lapack_calls  # registers LAPACK's custom calls
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.runtime.buffer import memory_view
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.custom_calls import evaluator_custom_calls
+from xla_backend.runtime.custom_calls import registered_custom_calls
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 
@@ -33,7 +34,7 @@ class InterpreterExecutable(LoadedExecutable):
             memory_view(ptr, shape.dimensions, shape.element_type.numpy_dtype, None)
             for ptr, shape in zip(arguments, self.parameter_shapes)
         ]
-        results = evaluate(self.module, values, custom_calls=evaluator_custom_calls())
+        results = evaluate(self.module, values, custom_calls=registered_custom_calls())
         for ptr, shape, value in zip(outputs, self.output_shapes, results):
             if value.nbytes:
                 target = memory_view(ptr, shape.dimensions, shape.element_type.numpy_dtype, None)

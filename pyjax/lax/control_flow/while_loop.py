@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core.jaxpr import ClosedJaxpr, Var
+from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
 from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.hlo import LoweringContext, lower_into
-from pyjax.interpreters.partial_eval import jaxpr_cache, partial_eval_jaxpr
+from pyjax.interpreters.partial_eval import dce_jaxpr, jaxpr_cache, partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.common import BOOL_DTYPE, aval_of, fail
 from pyjax.lax.control_flow.tracing import (
@@ -217,6 +217,52 @@ def _while_batching(
     return outs, [0 if b else not_mapped for b in carry_b]
 
 
+# -- dead code -------------------------------------------------------------------------------------
+
+
+@jaxpr_cache
+def _dce_jaxpr(
+    closed: ClosedJaxpr, used_out: tuple[bool, ...], keep_in: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    jaxpr, used_in = dce_jaxpr(closed.jaxpr, used_out, keep_in)
+    return ClosedJaxpr(jaxpr, closed.consts), used_in
+
+
+def _while_dce(used: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    """Carries that neither the condition, nor a used carry, nor the outside needs go away."""
+    params = eqn.params
+    cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
+    none = (False,) * len(cond_jaxpr.in_avals)
+    _, cond_used = _dce_jaxpr(cond_jaxpr, (True,), none)
+    carry = either(list(map(bool, used)), cond_used[cond_nconsts:])
+    while True:
+        keep = (*[False] * body_nconsts, *carry)
+        body, body_used = _dce_jaxpr(body_jaxpr, tuple(carry), keep)
+        if body_used[body_nconsts:] == carry:
+            break
+        carry = either(carry, body_used[body_nconsts:])
+    cond, cond_used = _dce_jaxpr(cond_jaxpr, (True,), (*none[:cond_nconsts], *carry))
+    used_in = cond_used[:cond_nconsts] + body_used
+    outvars = [
+        v if wanted else DropVar(v.aval)
+        for v, wanted, kept in zip(eqn.outvars, used, carry)
+        if kept
+    ]
+    changed = dict(
+        params,
+        cond_jaxpr=cond,
+        cond_nconsts=sum(cond_used[:cond_nconsts]),
+        body_jaxpr=body,
+        body_nconsts=sum(body_used[:body_nconsts]),
+    )
+    effects = cond.effects | body.effects
+    new = eqn.replace(
+        invars=pick(eqn.invars, used_in), outvars=outvars, params=changed, effects=effects
+    )
+    return used_in, new
+
+
 # -- lowering --------------------------------------------------------------------------------------
 
 
@@ -229,14 +275,18 @@ def emit_while(
     """An HLO while over a tuple of values; `condition` and `body` fill builders of their own."""
     builder = ctx.builder
     shape = Shape.tuple([x.shape for x in state])
-    computations = []
-    for name, emit in (("cond", condition), ("body", body)):
+
+    def unpacked(name: str) -> tuple[HloBuilder, list[Instruction]]:
         sub = HloBuilder(name)
         sub.metadata = builder.metadata
         packed = sub.parameter(0, shape, "arg_tuple")
-        values = [sub.get_tuple_element(packed, i) for i in range(len(state))]
-        result = emit(sub, values)
-        computations.append(sub.build(sub.tuple(result) if emit is body else result))
+        return sub, [sub.get_tuple_element(packed, i) for i in range(len(state))]
+
+    sub, values = unpacked("cond")
+    cond_computation = sub.build(condition(sub, values))
+    sub, values = unpacked("body")
+    body_computation = sub.build(sub.tuple(body(sub, values)))
+    computations = [cond_computation, body_computation]
     loop = builder.add(Opcode.WHILE, (builder.tuple(state),), called=computations, shape=shape)
     return [builder.get_tuple_element(loop, i) for i in range(len(state))]
 
@@ -323,6 +373,7 @@ while_p = define_primitive(
     batching=_while_batching,
     lowering=_while_lowering,
     partial_eval=_while_partial_eval,
+    dce=_while_dce,
     effects=_while_effects,
 )
 

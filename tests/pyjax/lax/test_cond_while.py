@@ -7,6 +7,9 @@ import pytest
 
 import pyjax.numpy
 from pyjax import grad, jit, jvp, lax, vmap
+from pyjax.core.check_jaxpr import check_jaxpr
+from pyjax.core.jaxpr import eval_jaxpr
+from pyjax.interpreters.partial_eval import dce_jaxpr
 
 X = np.random.default_rng(0).normal(size=(4,)).astype(np.float32)
 
@@ -246,6 +249,20 @@ def test_while_weak_carry_is_promoted():
 def test_while_disable_jit():
     with pyjax.disable_jit(True):
         assert int(lax.while_loop(lambda c: c < 5, lambda c: c + 2, 0)) == 6
+
+
+def test_dead_carries_are_removed():
+    def f(x):
+        return lax.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, lax.exp(c[1]), c[2] * x), (0, x, x)
+        )[2]
+
+    small, used = dce_jaxpr(pyjax.make_jaxpr(f)(X).jaxpr, [True])
+    (loop,) = small.eqns
+    assert used == [True] and len(loop.outvars) == 2
+    assert "exp" not in str(loop.params["body_jaxpr"])
+    check_jaxpr(small)
+    np.testing.assert_allclose(eval_jaxpr(small, (), X)[0], X**4, rtol=1e-5)
 
 
 def test_platform_dependent():

@@ -73,7 +73,7 @@ def test_gradient() -> None:
 
 
 def test_size_mismatch_is_an_error() -> None:
-    with pytest.raises((ValueError, TypeError), match="label 'j'|'j'"):
+    with pytest.raises((ValueError, TypeError), match="label 'j'"):
         jnp.einsum("ij,jk->ik", np.ones((2, 3)), np.ones((4, 5)))
 
 

@@ -1,4 +1,4 @@
-"""Over two thousand calls against stored facts: dtype, weak type, shape and values, eager and jit."""
+"""Two thousand calls against stored facts: dtype, weak type, shape, values, eager and jit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def groups() -> list[tuple[str, list[str]]]:
     found: dict[str, list[str]] = {}
     for expression in calls.expressions():
         match = re.match(r"jnp\.([\w.]+)", expression)
-        found.setdefault(match.group(1) if match else "operators and methods", []).append(expression)
+        group = match.group(1) if match else "operators and methods"
+        found.setdefault(group, []).append(expression)
     return sorted(found.items())
 
 
@@ -86,8 +87,9 @@ def test_matches_reference(name: str, expressions: list[str], env: dict[str, Any
             results = evaluate(expression, env)
             assert len(results) == len(fact)
             for result, (dtype, weak, shape, values) in zip(results, fact, strict=True):
-                kind = [str(np.asarray(result).dtype), bool(getattr(result, "weak_type", False))]
-                assert [*kind, list(np.shape(result))] == [dtype, weak, shape]
+                kind = str(np.asarray(result).dtype)
+                is_weak = bool(getattr(result, "weak_type", False))
+                assert [kind, is_weak, list(np.shape(result))] == [dtype, weak, shape]
                 assert_values(result, values, dtype)
         except Exception as error:
             failures.append(f"{expression}: {type(error).__name__}: {error}")
@@ -119,3 +121,38 @@ def test_jit_equals_eager(part: int, env: dict[str, Any]) -> None:
             np.testing.assert_allclose(
                 a.astype(np.complex128), b.astype(np.complex128), rtol=tolerance, atol=tolerance,
                 err_msg=expression)
+
+
+@pytest.mark.parametrize("name, text", calls.GRADIENTS, ids=[t for _, t in calls.GRADIENTS])
+def test_gradient_matches_reference(name: str, text: str, env: dict[str, Any]) -> None:
+    got = np.asarray(calls.gradient(pyjax, name, text, env)).ravel()
+    want = np.array(FACTS[f"gradient of {text} at {name}"])
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
+
+
+# Functions of one array, under vmap against one call per row.
+VMAPPED = [
+    "q[1]", "q[::-1]", "q[k]", "q[v[:2]]", "q.at[0].set(9)", "q.at[v[:2]].add(1)", "q.at[k].get()",
+    "jnp.sort(q)", "jnp.argsort(q)", "jnp.median(q)", "jnp.quantile(q, 0.3)", "jnp.cumsum(q)",
+    "jnp.argmax(q)", "jnp.roll(q, k)", "jnp.where(q > 0, q, 1)", "jnp.searchsorted(s, q)",
+    "jnp.interp(q, s, s)", "jnp.pad(q, 1)", "jnp.einsum('i,j->ij', q, s)", "q @ q", "jnp.outer(q, s)",
+    "jnp.nonzero(q, size=2)", "jnp.unique(q, size=3)", "jnp.histogram(q, bins=3)[0]",
+    "jnp.repeat(q, v[:3] % 3, total_repeat_length=5)", "jnp.take(q, v, mode='clip')",
+    "jnp.diff(q)", "jnp.convolve(q, s)", "jnp.polyval(q, 2.0)", "jnp.var(q)", "jnp.linspace(q, 1, 3)",
+    "jnp.linalg.norm(q)", "jnp.fft.rfft(q)", "jnp.diag(q)", "jnp.bincount(v, weights=s[k] * q[k] * v, "
+    "length=4)", "jnp.take_along_axis(q, jnp.argsort(q), 0)", "jnp.nanmean(q)", "jnp.clip(q, 0, 1)",
+]
+
+
+@pytest.mark.parametrize("text", VMAPPED)
+def test_vmap_equals_rows(text: str, env: dict[str, Any]) -> None:
+    rows = env["x"]
+
+    def function(q: Any) -> Any:
+        return eval(text, {**env, "q": q})
+
+    batched = calls.leaves(pyjax.vmap(function)(rows))
+    single = [calls.leaves(function(rows[i])) for i in range(rows.shape[0])]
+    for position, got in enumerate(batched):
+        want = np.stack([np.asarray(r[position]) for r in single])
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,327 @@
+"""Meshes: devices in a grid whose axes have names, and the mesh in context."""
+
+from __future__ import annotations
+
+import enum
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from xla_backend.runtime.client import Device
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays are split over a mesh axis: the compiler (Auto), the types of the
+    arrays (Explicit), or the program itself (Manual)."""
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _types(
+    axis_types: Any, names: tuple[Any, ...], default: AxisType = AxisType.Auto
+) -> tuple[AxisType, ...]:
+    if axis_types is None:
+        return (default,) * len(names)
+    if isinstance(axis_types, AxisType):
+        return (axis_types,) * len(names)
+    axis_types = tuple(axis_types)
+    if not all(isinstance(t, AxisType) for t in axis_types):
+        raise TypeError(f"axis_types must hold AxisType values, got {axis_types}")
+    if len(axis_types) != len(names):
+        raise ValueError(
+            f"Number of axis names must match the number of axis_types. Got axis_names={names} "
+            f"and axis_types={axis_types}"
+        )
+    return axis_types
+
+
+class _NamedAxes:
+    """What meshes with and without devices share."""
+
+    axis_names: tuple[Any, ...]
+    axis_types: tuple[AxisType, ...]
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        return tuple(zip(self.axis_names, self.axis_sizes))
+
+    @property
+    def shape(self) -> OrderedDict[Any, int]:
+        """Size of each axis, by name."""
+        return OrderedDict(self.shape_tuple)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.axis_sizes) if self.axis_names else 0
+
+    @property
+    def empty(self) -> bool:
+        return self.size == 0
+
+    def _axes_of(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types) if t is kind)
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        return self._axes_of(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        return self._axes_of(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[Any, ...]:
+        return self._axes_of(AxisType.Manual)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        return bool(self.axis_types) and set(self.axis_types) == {AxisType.Auto}
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        return bool(self.axis_types) and set(self.axis_types) == {AxisType.Explicit}
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        return bool(self.axis_types) and set(self.axis_types) == {AxisType.Manual}
+
+    def _text(self) -> str:
+        axes = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
+        return f"{axes}, axis_types={self.axis_types}" if axes else ""
+
+
+class AbstractMesh(_NamedAxes):
+    """Axis names, sizes and types, without devices."""
+
+    def __init__(
+        self,
+        axis_sizes: tuple[int, ...],
+        axis_names: tuple[str, ...],
+        axis_types: AxisType | tuple[AxisType, ...] | None = None,
+        *,
+        abstract_device: Any = None,
+    ) -> None:
+        if len(axis_sizes) != len(axis_names):
+            raise ValueError(
+                f"AbstractMesh: {len(axis_sizes)} sizes for {len(axis_names)} axis names"
+            )
+        self._sizes = tuple(int(s) for s in axis_sizes)
+        self.axis_names = tuple(axis_names)
+        self.axis_types = _types(axis_types, self.axis_names)
+        self.abstract_device = abstract_device
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        return self._sizes
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return self
+
+    def update(
+        self,
+        axis_sizes: Any = None,
+        axis_names: Any = None,
+        axis_types: Any = None,
+        **kwargs: Any,
+    ) -> AbstractMesh:
+        """A copy with some fields replaced."""
+        kwargs.setdefault("abstract_device", self.abstract_device)
+        return AbstractMesh(
+            self._sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+            **kwargs,
+        )
+
+    def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
+        """A copy in which the named axes have other types."""
+        pairs = zip(self.axis_names, self.axis_types)
+        return self.update(axis_types=tuple(name_to_type.get(n, t) for n, t in pairs))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._sizes, self.axis_names, self.axis_types
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, AbstractMesh) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"AbstractMesh({self._text() or '(), axis_types=()'})"
+
+
+class Mesh(_NamedAxes):
+    """An array of devices and a name for each of its axes.
+
+    Args:
+      devices: array (or nested lists) of devices.
+      axis_names: as many names as `devices` has dimensions.
+      axis_types: default Auto for all.
+    Raises:
+      ValueError: numbers of names and dimensions differ, or a name is used twice.
+
+    >>> import pyjax
+    >>> Mesh(pyjax.devices()[:1], ("x",)).shape
+    OrderedDict({'x': 1})
+    """
+
+    def __init__(
+        self,
+        devices: np.ndarray | Sequence[Device],
+        axis_names: str | Sequence[Any],
+        axis_types: tuple[AxisType, ...] | None = None,
+    ) -> None:
+        grid = np.array(devices, dtype=object)
+        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        if grid.ndim != len(names):
+            raise ValueError(
+                "Mesh requires the ndim of its first argument (`devices`) to equal the length of "
+                f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
+                f"len(axis_names) == {len(names)}."
+            )
+        if None in names or len(set(names)) != len(names):
+            raise ValueError(f"Mesh: axis names must be distinct and not None, got {names}")
+        grid.flags.writeable = False
+        self.devices = grid
+        self.axis_names = names
+        self.axis_types = _types(axis_types, names)
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        return self.devices.shape
+
+    @property
+    def size(self) -> int:
+        return self.devices.size if self.axis_names else 0
+
+    @property
+    def device_ids(self) -> np.ndarray:
+        ids = [d.id for d in self.devices.flat]
+        return np.array(ids, dtype=np.int64).reshape(self.devices.shape)
+
+    @property
+    def local_devices(self) -> list[Device]:
+        return list(self.devices.flat)
+
+    @property
+    def local_mesh(self) -> Mesh:
+        return self
+
+    @property
+    def is_multi_process(self) -> bool:
+        return len({d.process_index for d in self.devices.flat}) > 1
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """A copy with some fields replaced."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def _key(self) -> tuple[Any, ...]:
+        devices = tuple(id(d) for d in self.devices.flat)
+        return devices, self.devices.shape, self.axis_names, self.axis_types
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Mesh) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __enter__(self) -> Mesh:
+        _context.stack.append(self)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        _context.stack.pop()
+
+    def __str__(self) -> str:
+        return f"Mesh({self._text()})"
+
+    def __repr__(self) -> str:
+        if not self.axis_names:
+            return "Mesh(axis_sizes=(), axis_names=())"
+        return (
+            f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+            f"axis_types={self.axis_types})"
+        )
+
+
+# -- the mesh in context ---------------------------------------------------------------------------
+
+_EMPTY = Mesh(np.empty((), dtype=object), ())
+
+
+class _Context(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Mesh | AbstractMesh] = []
+
+
+_context = _Context()
+
+
+def context_mesh() -> Mesh | AbstractMesh | None:
+    """The innermost mesh set by `set_mesh`, `use_abstract_mesh` or `with mesh:`."""
+    return _context.stack[-1] if _context.stack else None
+
+
+def get_mesh() -> Mesh:
+    """The devices' mesh in context; an empty mesh outside."""
+    found = next((m for m in reversed(_context.stack) if isinstance(m, Mesh)), None)
+    return _EMPTY if found is None else found
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The mesh in context without its devices; an empty one outside."""
+    found = context_mesh()
+    return AbstractMesh((), ()) if found is None else found.abstract_mesh
+
+
+class set_mesh:
+    """Make `mesh` the mesh in context: until changed (a statement), or for a block (`with`)."""
+
+    def __init__(self, mesh: Mesh | None) -> None:
+        if mesh is not None and not isinstance(mesh, Mesh):
+            raise ValueError(f"set_mesh takes a Mesh, got {type(mesh).__name__}")
+        self._before = list(_context.stack)
+        _context.stack[:] = [] if mesh is None else [*self._before, mesh]
+        self._mesh = mesh
+
+    def __enter__(self) -> Mesh | None:
+        return self._mesh
+
+    def __exit__(self, *exc: Any) -> None:
+        _context.stack[:] = self._before
+
+
+@contextmanager
+def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
+    """Make an abstract mesh the one in context for a block."""
+    if not isinstance(mesh, AbstractMesh):
+        raise ValueError(f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}")
+    _context.stack.append(mesh)
+    try:
+        yield
+    finally:
+        _context.stack.pop()

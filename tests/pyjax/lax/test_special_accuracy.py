@@ -1,0 +1,54 @@
+"""Special functions against SciPy over wide ranges: float32 to an ulp or two, float64 to
+the tolerance stated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import pyjax
+from pyjax import lax
+
+_rng = np.random.default_rng(0)
+_a = _rng.uniform(0.1, 50, 800)
+_near = _a * _rng.uniform(0.5, 2, 800)
+
+# name, function, oracle, operands, float32 tolerance in ulp (None: the value itself may underflow),
+# float64 relative
+CASES = [
+    ("erfc", lax.erfc, sp.erfc, (np.linspace(-6, 9, 3001),), 5, 1e-13),
+    ("erf_inv", lax.erf_inv, sp.erfinv, (np.linspace(-0.99999, 0.99999, 3001) + 1e-9,), 3, 1e-13),
+    ("lgamma", lax.lgamma, sp.gammaln, (np.linspace(-8.93, 60.1, 3001),), 1, 1e-12),
+    ("digamma", lax.digamma, sp.digamma, (np.linspace(-8.93, 60.1, 3001),), 1, 1e-12),
+    ("bessel_i0e", lax.bessel_i0e, sp.i0e, (np.linspace(-40, 40, 3001),), 1, 1e-13),
+    ("bessel_i1e", lax.bessel_i1e, sp.i1e, (np.linspace(-40, 40.1, 3000),), 1, 1e-12),
+    ("zeta", lax.zeta, sp.zeta, (_rng.uniform(1.1, 20, 800), _a), 1, 1e-14),
+    ("igamma", lax.igamma, sp.gammainc, (_a, _near), 1, 1e-12),
+    ("igammac", lax.igammac, sp.gammaincc, (_a, _near), 1, 1e-12),
+    ("betainc", lax.betainc, sp.betainc, (_a, _near, _rng.uniform(0.2, 0.8, 800)), 1, 1e-12),
+]
+
+
+@pytest.mark.parametrize(
+    "fn, oracle, operands, ulps", [c[1:5] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_float32(fn, oracle, operands, ulps):
+    operands = [x.astype(np.float32) for x in operands]
+    want = oracle(*[x.astype(np.float64) for x in operands])
+    got = np.asarray(fn(*operands)).astype(np.float64)
+    normal = np.abs(want) > 1e-37
+    error = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert error[normal].max() <= ulps
+
+
+@pytest.mark.parametrize(
+    "fn, oracle, operands, tol", [(*c[1:4], c[5]) for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_float64(fn, oracle, operands, tol):
+    with pyjax.enable_x64(True):
+        got = np.asarray(fn(*operands))
+    want = oracle(*operands)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, want, rtol=tol, atol=1e-14)
