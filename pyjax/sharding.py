@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pyjax.core.tree_util import tree_leaves
 from pyjax.mesh import AbstractMesh as AbstractMesh
 from pyjax.mesh import AxisType as AxisType
 from pyjax.mesh import Mesh as Mesh
@@ -280,3 +281,36 @@ def resolve_device(target: Any) -> Device | None:
     raise TypeError(
         f"expected a Device or a sharding over one device, got {type(target).__name__}."
     )
+
+
+def context_sharding(target: Any) -> Any:
+    """A PartitionSpec as a NamedSharding over the mesh in context; anything else as it is.
+
+    Raises:
+      RuntimeError: a PartitionSpec, and no mesh in context.
+    """
+    if not isinstance(target, PartitionSpec):
+        return target
+    mesh = get_mesh()
+    if mesh.empty:
+        raise RuntimeError(
+            f"{target} names mesh axes, but no mesh is in context.\n  Set one, `with set_mesh(mesh):`, "
+            "or pass NamedSharding(mesh, spec)."
+        )
+    return NamedSharding(mesh, target)
+
+
+def common_device(targets: Any) -> Device | None:
+    """The one device that a pytree of devices and shardings names, or None if it names none.
+
+    Raises:
+      ValueError: the leaves name different devices.
+    """
+    found = {resolve_device(context_sharding(leaf)) for leaf in tree_leaves(targets)}
+    found.discard(None)
+    if len(found) > 1:
+        raise ValueError(
+            "in_shardings and out_shardings name several devices: "
+            f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one."
+        )
+    return found.pop() if found else None

@@ -29,7 +29,7 @@ from pyjax.devices import get_backend
 from pyjax.dispatch import SCALAR_KINDS, as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
 from pyjax.placement import device_put
-from pyjax.sharding import resolve_device
+from pyjax.sharding import common_device
 from xla_backend.runtime.client import Device
 
 logger = logging.getLogger(__name__)
@@ -378,9 +378,7 @@ def jit(
         )
     if not callable(fun):
         raise TypeError(f"jit expects a function, got {type(fun).__name__}: {fun!r}")
-    target = device if device is not None else resolve_device(in_shardings)
-    if target is None:
-        target = resolve_device(out_shardings)
+    target = device if device is not None else common_device((in_shardings, out_shardings))
     if target is None and backend is not None:
         target = get_backend(backend).devices()[0]
     signature = CallSignature(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
 from pyjax.core.structural import convert_element_type_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching, move_bdim
@@ -160,7 +161,7 @@ def _bitcast_batching(
     return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), [0]
 
 
-bitcast_convert_type_p = define_primitive(
+bitcast_convert_type_p: Primitive = define_primitive(
     "bitcast_convert_type",
     abstract_eval=_bitcast_aval,
     jvp=ZERO_TANGENT,
@@ -201,7 +202,7 @@ def _reduce_precision_transpose(cts: Sequence[Any], x: Any, **params: Any) -> li
     return [ct if type(ct) is ad.Zero else reduce_precision_p.bind1(ct, **params)]
 
 
-reduce_precision_p = define_primitive(
+reduce_precision_p: Primitive = define_primitive(
     "reduce_precision",
     abstract_eval=elementwise_aval("reduce_precision", FLOATING),
     jvp=(lambda g, ans, x, **params: reduce_precision_p.bind1(g, **params),),

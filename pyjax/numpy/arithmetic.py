@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import util
@@ -386,10 +387,17 @@ def i0(x: Any) -> Any:
     return _i0(x)
 
 
-@jit
+@custom_jvp
 def _i0(x: Any) -> Any:
     x = lax.abs(x)
     return lax.exp(x) * lax.bessel_i0e(x)
+
+
+@_i0.defjvp
+def _i0_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    # The derivative of I0 is I1; differentiating through |x| would be wrong at zero.
+    return _i0(x), t * lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
 
 
 def spacing(x: Any, /) -> Any:

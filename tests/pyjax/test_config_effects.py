@@ -53,7 +53,7 @@ def test_numpy_rank_promotion() -> None:
         with pytest.raises(ValueError, match=r"(?s)\(2, 3\), \(3,\).*rank_promotion"):
             jnp.add(x, y)
     with pyjax.numpy_rank_promotion("warn"):
-        with pytest.warns(UserWarning, match="rank promotion"):
+        with pytest.warns(UserWarning, match="rank_promotion"):
             jnp.add(x, y)
 
 

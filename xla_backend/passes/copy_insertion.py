@@ -17,6 +17,7 @@ from xla_backend.passes.buffer_values import (
     flat_leaf,
     leaf_count,
 )
+from xla_backend.passes.fusion_rules import memory_origin
 
 _MAX_ROUNDS = 24
 
@@ -132,6 +133,7 @@ class _Editor:
                 Instruction(Opcode.COPY, shape, (value,), metadata=value.metadata),
                 before,
             )
+        copied: dict[int, set[int]] = {}
         elements: list[Instruction] = []
         first = 0
         for i, member in enumerate(shape.tuple_shapes):
@@ -149,18 +151,28 @@ class _Editor:
                     ),
                     before,
                 )
+            elements.append(element)
             count = leaf_count(member)
             inside = {leaf - first for leaf in leaves if first <= leaf < first + count}
             if inside:
-                element = self._with_copies(computation, element, inside, before)
-            elements.append(element)
+                copied[i] = inside
             first += count
+        # Old carries first: each copy of one frees the place that a new value is copied to.
+        for i in sorted(copied, key=lambda i: (not _is_old_carry(elements[i]), i)):
+            elements[i] = self._with_copies(computation, elements[i], copied[i], before)
         new_shape = Shape.tuple([e.shape for e in elements])
         return self._add(
             computation,
             Instruction(Opcode.TUPLE, new_shape, elements, metadata=value.metadata),
             before,
         )
+
+
+def _is_old_carry(node: Instruction) -> bool:
+    node = memory_origin(node)
+    return node.opcode is Opcode.GET_TUPLE_ELEMENT and (
+        node.operands[0].opcode is Opcode.PARAMETER
+    )
 
 
 def _reorder(

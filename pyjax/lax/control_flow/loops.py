@@ -17,7 +17,7 @@ from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, dtype_of, fail, is_integer, shape_of
 from pyjax.lax.compare import lt
 from pyjax.lax.control_flow.scan import scan
-from pyjax.lax.control_flow.tracing import require_callable
+from pyjax.lax.control_flow.tracing import avals_of, check_carry, require_callable
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.shape import reshape
@@ -45,10 +45,23 @@ class PerFunction:
             return self._wrap(lambda: fun)
 
 
+def _checked_step(fun: Callable[[Any, Any], Any], i: Any, x: Any) -> Any:
+    """One step of a fori_loop; a wrong result is reported in terms of the user's function."""
+    out = fun(i, x)
+    ins, in_tree = tree_flatten(x)
+    outs, out_tree = tree_flatten(out)
+    in_avals = avals_of(ins)
+    # Weakly typed values may still be promoted to the type of the result.
+    if in_tree != out_tree or not any(getattr(a, "weak_type", False) for a in in_avals):
+        what = "fori_loop body function"
+        check_carry(what, fun, 1, in_tree, in_avals, out_tree, avals_of(outs))
+    return out
+
+
 def _counting_scan_body(held: Callable[[], Any]) -> Callable[..., Any]:
     def body(carry: tuple[Any, Any], _: Any) -> tuple[Any, None]:
         i, x = carry
-        return (add(i, np.ones((), dtype_of(i))), held()(i, x)), None
+        return (add(i, np.ones((), dtype_of(i))), _checked_step(held(), i, x)), None
 
     return body
 
@@ -56,7 +69,7 @@ def _counting_scan_body(held: Callable[[], Any]) -> Callable[..., Any]:
 def _counting_while_body(held: Callable[[], Any]) -> Callable[..., Any]:
     def body(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         i, upper, x = carry
-        return add(i, np.ones((), dtype_of(i))), upper, held()(i, x)
+        return add(i, np.ones((), dtype_of(i))), upper, _checked_step(held(), i, x)
 
     return body
 

@@ -157,3 +157,11 @@ def test_check_jaxpr():
         check_jaxpr(Jaxpr([], [a], [c], [_eqn([a], [c])]))
     with pytest.raises(JaxprTypeError, match="equation 0"):
         check_jaxpr(Jaxpr([], [c], [b], [_eqn([c], [b])]))
+
+
+def test_conversions_of_literals_are_folded():
+    assert str(make_jaxpr(lambda x: x * 2)(1.0)) == (
+        "{ lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }"
+    )
+    closed = make_jaxpr(lambda: lax.convert_element_type(300, np.uint8))()
+    assert [e.primitive.name for e in closed.eqns] == ["convert_element_type"]  # the device decides

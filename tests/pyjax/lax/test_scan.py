@@ -314,6 +314,11 @@ def test_disable_jit_runs_python():
         (lambda: lax.fori_loop(X, X, lambda i, c: c, 1.0), TypeError, ["integer scalars"]),
         (lambda: lax.fori_loop(0, 3, 1, 1.0), TypeError, ["callable"]),
         (
+            lambda: lax.fori_loop(0, 3, lambda i, c: c[:2], X),
+            TypeError,
+            ["fori_loop body function", "input carry c has type float32[5,3]", "float32[2,3]"],
+        ),
+        (
             lambda: jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 1.0, unroll=2))(3),
             ValueError,
             ["statically known"],

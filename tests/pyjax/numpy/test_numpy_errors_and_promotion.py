@@ -204,6 +204,8 @@ GRADIENTS: list[tuple[str, Any, list[float]]] = [  # value, function, gradient w
      [2.0, 2.0]),
     ("clip", lambda x: jnp.clip(x, 0.5, 2.0).sum(), [0.0, 1.0]),
     ("power", lambda x: (x**3).sum(), [0.0, 3.0]),
+    ("ldexp", lambda x: jnp.ldexp(x, 3).sum(), [8.0, 8.0]),
+    ("vander", lambda x: jnp.vander(x, 3).sum(), [1.0, 3.0]),
     ("matmul", lambda x: x @ jnp.array([[1.0, 2.0], [3.0, 4.0]]) @ x, [5.0, 8.0]),
 ]
 
