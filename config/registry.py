@@ -187,7 +187,7 @@ class Option:
                 listener(self._value)
 
     @contextmanager
-    def __call__(self, value: Any) -> Iterator[None]:
+    def __call__(self, value: Any = True) -> Iterator[None]:
         """Context manager: `value` is in force in this thread until the block ends."""
         if self.scope is not Scope.THREAD:
             raise TypeError(

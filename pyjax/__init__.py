@@ -8,7 +8,9 @@ The public names are those of JAX. Submodules load on first use: `pyjax.numpy`, 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from pyjax import lax as lax
 from pyjax import logging_setup as _logging_setup
+from pyjax import numpy as numpy  # also gives arrays their operators
 from pyjax._config import config as config
 from pyjax._config import options as _options
 from pyjax.api.checkpoint import checkpoint as checkpoint
@@ -45,11 +47,26 @@ from pyjax.devices import local_devices as local_devices
 from pyjax.devices import process_count as process_count
 from pyjax.devices import process_index as process_index
 from pyjax.devices import process_indices as process_indices
+from pyjax.global_arrays import make_array_from_callback as make_array_from_callback
+from pyjax.global_arrays import (
+    make_array_from_process_local_data as make_array_from_process_local_data,
+)
+from pyjax.global_arrays import (
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+)
+from pyjax.global_arrays import make_mesh as make_mesh
+from pyjax.global_arrays import reshard as reshard
+from pyjax.mesh import set_mesh as set_mesh
+from pyjax.partition_spec import PartitionSpec as P
 from pyjax.placement import block_until_ready as block_until_ready
 from pyjax.placement import copy_to_host_async as copy_to_host_async
 from pyjax.placement import device_get as device_get
 from pyjax.placement import device_put as device_put
 from pyjax.placement import typeof as typeof
+from pyjax.sharding import NamedSharding as NamedSharding
+from pyjax.sharding import Shard as Shard
+from pyjax.spmd import pmap as pmap
+from pyjax.spmd import shard_map as shard_map
 from pyjax.version import __version__ as __version__
 from pyjax.version import __version_info__ as __version_info__
 from xla_backend.runtime.client import Device as Device
@@ -87,15 +104,20 @@ _SUBMODULES = frozenset(
         "custom_derivatives",
         "dlpack",
         "dtypes",
+        "core",
+        "debug",
         "errors",
+        "extend",
         "flatten_util",
-        "lax",
+        "image",
+        "monitoring",
         "nn",
-        "numpy",
         "ops",
         "random",
         "scipy",
+        "sharding",
         "stages",
+        "test_util",
         "tree",
         "tree_util",
         "typing",

@@ -294,7 +294,7 @@ def context_sharding(target: Any) -> Any:
     mesh = get_mesh()
     if mesh.empty:
         raise RuntimeError(
-            f"{target} names mesh axes, but no mesh is in context.\n  Set one, `with set_mesh(mesh):`, "
+            f"{target} names mesh axes, but no mesh is in context.\n  Set one with set_mesh(mesh), "
             "or pass NamedSharding(mesh, spec)."
         )
     return NamedSharding(mesh, target)

@@ -17,6 +17,7 @@ from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.errors import InvalidInputException
 from pyjax.core.source_info import function_name, user_frame
 from pyjax.core.trace import Tracer
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -90,7 +91,8 @@ def wraps(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Like functools.wraps, for any callable, with a prefix for the name ("grad" -> grad_f)."""
 
-    def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        wrapper = api_boundary(function)
         name = function_name(fun)
         wrapper.__name__ = f"{prefix}_{name}" if prefix else name
         wrapper.__qualname__ = wrapper.__name__

@@ -316,6 +316,8 @@ from pyjax.lax.shape_join import concatenate as concatenate
 from pyjax.lax.shape_join import concatenate_p as concatenate_p
 from pyjax.lax.shape_join import pad as pad
 from pyjax.lax.shape_join import pad_p as pad_p
+from pyjax.lax.sharding_constraint import sharding_constraint_p as sharding_constraint_p
+from pyjax.lax.sharding_constraint import with_sharding_constraint as with_sharding_constraint
 from pyjax.lax.slicing import dynamic_index_in_dim as dynamic_index_in_dim
 from pyjax.lax.slicing import dynamic_slice as dynamic_slice
 from pyjax.lax.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim

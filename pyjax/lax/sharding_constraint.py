@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pyjax.core.tree_util import tree_broadcast, tree_map
-from pyjax.interpreters.batching import elementwise_batching
 from pyjax.interpreters.rules import LINEAR
-from pyjax.lax.common import define, fail, identity_lowering, unary_transpose
+from pyjax.lax.common import fail, identity_lowering
+from pyjax.lax.nary import define, unary_transpose
 from pyjax.sharding import NamedSharding, PartitionSpec, Sharding, context_sharding, resolve_device
 
 

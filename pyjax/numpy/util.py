@@ -161,8 +161,23 @@ def scalar_literal(x: Any, dtype: np.dtype) -> Any:
     return np.asarray(x, dtype=dtypes.canonicalize_dtype(np.int64)).astype(dtype)[()]
 
 
+def _same_strong_dtype(args: tuple[Any, ...]) -> bool:
+    """Whether all arguments are arrays of one dtype, none of them weak."""
+    dtype = None
+    for x in args:
+        if not (type(x) is Array or isinstance(x, Tracer)):
+            return False
+        aval = x.aval
+        if aval.weak_type or (dtype is not None and aval.dtype != dtype):
+            return False
+        dtype = aval.dtype
+    return True
+
+
 def promote_dtypes(*args: Any) -> tuple[Any, ...]:
     """Arguments converted to their common dtype by the promotion lattice."""
+    if _same_strong_dtype(args):
+        return args
     if len(args) < 2:
         return tuple(as_array(a) for a in args)
     args = tuple(to_jax(a) for a in args)

@@ -62,6 +62,13 @@ class Computation:
         for start in self._instructions:
             if start in seen:
                 continue
+            for operand in start.operands:
+                if operand not in seen:
+                    break
+            else:  # the usual case: operands came before
+                seen.add(start)
+                order.append(start)
+                continue
             stack: list[tuple[Instruction, int]] = [(start, 0)]
             seen.add(start)
             while stack:  # explicit stack: chains can be far longer than Python's recursion limit

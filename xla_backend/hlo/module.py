@@ -61,6 +61,22 @@ class HloModule:
             self.entry = computation
         return computation
 
+    def add_computations(self, computations: list[Computation]) -> None:
+        """`add_computation` for many new ones whose callees are here already; linear time."""
+        names = {c.name for c in self.computations}
+        following: dict[str, int] = {}
+        for computation in computations:
+            base = name = computation.name
+            n = following.get(base, 1)
+            while name in names:
+                name = f"{base}.{n}"
+                n += 1
+            following[base] = n
+            names.add(name)
+            computation.name = name
+            computation.module = self
+            self.computations.append(computation)
+
     def post_order(self) -> list[Computation]:
         """Computations reachable from the entry, callees before callers."""
         assert self.entry is not None

@@ -6,6 +6,7 @@ pass, so pipelines nest; a fixed point is a pipeline that repeats until nothing 
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -134,7 +135,14 @@ class Pipeline(HloPass):
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
             verify(module, after=f"input of {self.name}")
-        return self._run(module, self)
+        # Passes make many small objects and drop few cycles: the collector would only get in the way.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run(module, self)
+        finally:
+            if collecting:
+                gc.enable()
 
     def _run(self, module: HloModule, outermost: Pipeline) -> bool:
         changed = False

@@ -59,8 +59,8 @@ class LoopFusion(HloPass):
                 graph.place(node)
         graph.merge_siblings()
         groups = graph.live_groups()
-        for group in groups:
-            materialize(module, computation, group, graph.position)
+        fusions = [materialize(computation, group, graph.position) for group in groups]
+        module.add_computations([fusion.called[0] for fusion in fusions])
         if groups:
             for node in reversed(graph.order):
                 if not node.users and node is not computation.root and node.parent is computation:
@@ -86,7 +86,7 @@ def control_flow_computations(module: HloModule) -> list[Computation]:
 
 
 def materialize(
-    module: HloModule, computation: Computation, group: Group, position: dict[Instruction, int]
+    computation: Computation, group: Group, position: dict[Instruction, int]
 ) -> Instruction:
     """Build the fused computation of a group, and let users of its roots read the fusion."""
     members = sorted(group.members, key=position.__getitem__)
@@ -123,7 +123,6 @@ def materialize(
     else:
         shape = Shape.tuple([r.shape for r in roots])
         fused.root = fused.add(Instruction(Opcode.TUPLE, shape, [mapping[r] for r in roots]))
-    module.add_computation(fused)
     kind = FusionKind.INPUT if group.is_reduce else FusionKind.LOOP
     fusion = computation.add(
         Instruction(

@@ -330,12 +330,15 @@ class GroupGraph:
 
         Nodes that are computed only inside `ignore` do not count as a way out of it.
         """
-        stack = list(starts)
+        position = self.position
+        limit = self._last_position(target)
         seen: set[Instruction] = set()
         entered: set[Group] = {ignore}
+        stack = [node for node in starts if position[node] <= limit]
         while stack:
             node = stack.pop()
-            if node in seen:
+            # Users come later in the order, so what lies behind the target cannot lead to it.
+            if node in seen or position[node] > limit:
                 continue
             seen.add(node)
             if len(seen) > _MAX_SEARCH:
@@ -354,6 +357,27 @@ class GroupGraph:
                     for root in group.roots:
                         stack.extend(root.users)
         return False
+
+    def _last_position(self, target: Group) -> int:
+        """The position after which no path leads into `target`. A group with several roots may
+        lead back from a late member to users of an early root: its span is included."""
+        position = self.position
+        limit = max(position[root] for root in target.roots)
+        spans = [
+            (min(places), max(places))
+            for group in self.groups
+            if len(group.roots) > 1
+            for places in [[position[root] for root in group.roots]]
+        ]
+        # Latest first: a span that starts before the limit moves it to its end.
+        changed = True
+        while changed:
+            changed = False
+            for first, last in spans:
+                if first <= limit < last:
+                    limit = last
+                    changed = True
+        return limit
 
     def merge(self, a: Group, b: Group) -> Group:
         """Move b's members and roots into a."""

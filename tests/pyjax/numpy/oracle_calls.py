@@ -683,28 +683,66 @@ LINALG = [
 
 # (argument, function of it): gradients of the weighted sum of the results.
 GRADIENTS = [
-    *(("x", f"jnp.{f}(q)") for f in (
-        "sin cos tan arctan sinh cosh tanh arcsinh exp exp2 expm1 cbrt square abs sinc i0 sum prod "
-        "max min mean var std cumsum cumprod ptp median nansum nanmean nanmax sort ravel transpose "
-        "flip diff trapezoid nan_to_num average floor sign").split()),
-    *(("s", f"jnp.{f}(q + 0.5)") for f in
-      "log log1p log2 log10 sqrt reciprocal arccosh unwrap gradient cov".split()),
-    *(("x", f"jnp.{f}(q, y)") for f in (
-        "add subtract multiply divide remainder fmod power maximum minimum fmax arctan2 hypot "
-        "logaddexp logaddexp2 copysign heaviside matmul_t inner outer kron cross").split()),
-    ("x", "jnp.where(t, q, q * q)"), ("x", "q[1]"), ("x", "q[:, ::-2]"), ("x", "q[j % 2, i % 3]"),
-    ("x", "q.at[0, j % 3].add(q[1, 0])"), ("x", "q.at[:, 1].multiply(q[:, 0])"), ("x", "q.at[0].min(0.2)"),
-    ("x", "jnp.take_along_axis(q, jnp.argsort(q), 1)"), ("x", "jnp.roll(q, 1, 0)"), ("x", "jnp.tile(q, 2)"),
-    ("x", "jnp.repeat(q, 3, 1)"), ("x", "jnp.pad(q, 1, mode='reflect')"), ("x", "jnp.concatenate([q, q * 2])"),
-    ("x", "jnp.quantile(q, 0.3, axis=1)"), ("x", "jnp.clip(q, -1, 1)"), ("x", "q ** 2.5"), ("x", "q ** 3"),
-    ("x", "jnp.einsum('ij,kj,il->kl', q, y, q)"), ("x", "jnp.tensordot(q, y, ((0,), (0,)))"),
-    ("x", "jnp.convolve(q[0], q[1])"), ("x", "jnp.interp(q, s, s * s)"), ("x", "jnp.linalg.norm(q)"),
-    ("sq", "jnp.linalg.inv(q)"), ("sq", "jnp.linalg.det(q)"), ("sq", "jnp.linalg.slogdet(q)[1]"),
-    ("sq", "jnp.linalg.solve(q, s[:3])"), ("sq", "jnp.linalg.cholesky(q)"), ("sq", "jnp.linalg.eigvalsh(q)"),
-    ("sq", "jnp.linalg.svdvals(q)"), ("sq", "jnp.trace(q)"), ("sq", "jnp.tril(q)"), ("sq", "jnp.diag(q)"),
-    ("s", "jnp.diag(q, 1)"), ("s", "jnp.polyval(q, 2.0)"), ("s", "jnp.outer(q, q)"),
-    ("x", "jnp.abs(jnp.fft.fft(q))"), ("x", "jnp.frexp(q)[0]"), ("x", "jnp.modf(q)[0]"),
-    ("x", "jnp.corrcoef(q)"), ("x", "jnp.histogram(s, weights=q.ravel()[:4])[0]"), ("x", "jnp.mod(q, 0.7)"),
+    *(
+        ("x", f"jnp.{f}(q)")
+        for f in (
+            "sin cos tan arctan sinh cosh tanh arcsinh exp exp2 expm1 cbrt square abs sinc i0 sum "
+            "prod max min mean var std cumsum cumprod ptp median nansum nanmean nanmax sort ravel "
+            "transpose flip diff trapezoid nan_to_num average floor sign"
+        ).split()
+    ),
+    *(
+        ("s", f"jnp.{f}(q + 0.5)")
+        for f in "log log1p log2 log10 sqrt reciprocal arccosh unwrap gradient cov".split()
+    ),
+    *(
+        ("x", f"jnp.{f}(q, y)")
+        for f in (
+            "add subtract multiply divide remainder fmod power maximum minimum fmax arctan2 hypot "
+            "logaddexp logaddexp2 copysign heaviside matmul_t inner outer kron cross"
+        ).split()
+    ),
+    ("x", "jnp.where(t, q, q * q)"),
+    ("x", "q[1]"),
+    ("x", "q[:, ::-2]"),
+    ("x", "q[j % 2, i % 3]"),
+    ("x", "q.at[0, j % 3].add(q[1, 0])"),
+    ("x", "q.at[:, 1].multiply(q[:, 0])"),
+    ("x", "q.at[0].min(0.2)"),
+    ("x", "jnp.take_along_axis(q, jnp.argsort(q), 1)"),
+    ("x", "jnp.roll(q, 1, 0)"),
+    ("x", "jnp.tile(q, 2)"),
+    ("x", "jnp.repeat(q, 3, 1)"),
+    ("x", "jnp.pad(q, 1, mode='reflect')"),
+    ("x", "jnp.concatenate([q, q * 2])"),
+    ("x", "jnp.quantile(q, 0.3, axis=1)"),
+    ("x", "jnp.clip(q, -1, 1)"),
+    ("x", "q ** 2.5"),
+    ("x", "q ** 3"),
+    ("x", "jnp.einsum('ij,kj,il->kl', q, y, q)"),
+    ("x", "jnp.tensordot(q, y, ((0,), (0,)))"),
+    ("x", "jnp.convolve(q[0], q[1])"),
+    ("x", "jnp.interp(q, s, s * s)"),
+    ("x", "jnp.linalg.norm(q)"),
+    ("sq", "jnp.linalg.inv(q)"),
+    ("sq", "jnp.linalg.det(q)"),
+    ("sq", "jnp.linalg.slogdet(q)[1]"),
+    ("sq", "jnp.linalg.solve(q, s[:3])"),
+    ("sq", "jnp.linalg.cholesky(q)"),
+    ("sq", "jnp.linalg.eigvalsh(q)"),
+    ("sq", "jnp.linalg.svdvals(q)"),
+    ("sq", "jnp.trace(q)"),
+    ("sq", "jnp.tril(q)"),
+    ("sq", "jnp.diag(q)"),
+    ("s", "jnp.diag(q, 1)"),
+    ("s", "jnp.polyval(q, 2.0)"),
+    ("s", "jnp.outer(q, q)"),
+    ("x", "jnp.abs(jnp.fft.fft(q))"),
+    ("x", "jnp.frexp(q)[0]"),
+    ("x", "jnp.modf(q)[0]"),
+    ("x", "jnp.corrcoef(q)"),
+    ("x", "jnp.histogram(s, weights=q.ravel()[:4])[0]"),
+    ("x", "jnp.mod(q, 0.7)"),
 ]
 
 

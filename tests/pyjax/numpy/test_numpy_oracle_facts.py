@@ -119,8 +119,12 @@ def test_jit_equals_eager(part: int, env: dict[str, Any]) -> None:
             assert (a.dtype, a.shape) == (b.dtype, b.shape), expression
             tolerance = TOLERANCE.get(a.dtype.name, 1e-5)
             np.testing.assert_allclose(
-                a.astype(np.complex128), b.astype(np.complex128), rtol=tolerance, atol=tolerance,
-                err_msg=expression)
+                a.astype(np.complex128),
+                b.astype(np.complex128),
+                rtol=tolerance,
+                atol=tolerance,
+                err_msg=expression,
+            )
 
 
 @pytest.mark.parametrize("name, text", calls.GRADIENTS, ids=[t for _, t in calls.GRADIENTS])
@@ -132,15 +136,44 @@ def test_gradient_matches_reference(name: str, text: str, env: dict[str, Any]) -
 
 # Functions of one array, under vmap against one call per row.
 VMAPPED = [
-    "q[1]", "q[::-1]", "q[k]", "q[v[:2]]", "q.at[0].set(9)", "q.at[v[:2]].add(1)", "q.at[k].get()",
-    "jnp.sort(q)", "jnp.argsort(q)", "jnp.median(q)", "jnp.quantile(q, 0.3)", "jnp.cumsum(q)",
-    "jnp.argmax(q)", "jnp.roll(q, k)", "jnp.where(q > 0, q, 1)", "jnp.searchsorted(s, q)",
-    "jnp.interp(q, s, s)", "jnp.pad(q, 1)", "jnp.einsum('i,j->ij', q, s)", "q @ q", "jnp.outer(q, s)",
-    "jnp.nonzero(q, size=2)", "jnp.unique(q, size=3)", "jnp.histogram(q, bins=3)[0]",
-    "jnp.repeat(q, v[:3] % 3, total_repeat_length=5)", "jnp.take(q, v, mode='clip')",
-    "jnp.diff(q)", "jnp.convolve(q, s)", "jnp.polyval(q, 2.0)", "jnp.var(q)", "jnp.linspace(q, 1, 3)",
-    "jnp.linalg.norm(q)", "jnp.fft.rfft(q)", "jnp.diag(q)", "jnp.bincount(v, weights=s[k] * q[k] * v, "
-    "length=4)", "jnp.take_along_axis(q, jnp.argsort(q), 0)", "jnp.nanmean(q)", "jnp.clip(q, 0, 1)",
+    "q[1]",
+    "q[::-1]",
+    "q[k]",
+    "q[v[:2]]",
+    "q.at[0].set(9)",
+    "q.at[v[:2]].add(1)",
+    "q.at[k].get()",
+    "jnp.sort(q)",
+    "jnp.argsort(q)",
+    "jnp.median(q)",
+    "jnp.quantile(q, 0.3)",
+    "jnp.cumsum(q)",
+    "jnp.argmax(q)",
+    "jnp.roll(q, k)",
+    "jnp.where(q > 0, q, 1)",
+    "jnp.searchsorted(s, q)",
+    "jnp.interp(q, s, s)",
+    "jnp.pad(q, 1)",
+    "jnp.einsum('i,j->ij', q, s)",
+    "q @ q",
+    "jnp.outer(q, s)",
+    "jnp.nonzero(q, size=2)",
+    "jnp.unique(q, size=3)",
+    "jnp.histogram(q, bins=3)[0]",
+    "jnp.repeat(q, v[:3] % 3, total_repeat_length=5)",
+    "jnp.take(q, v, mode='clip')",
+    "jnp.diff(q)",
+    "jnp.convolve(q, s)",
+    "jnp.polyval(q, 2.0)",
+    "jnp.var(q)",
+    "jnp.linspace(q, 1, 3)",
+    "jnp.linalg.norm(q)",
+    "jnp.fft.rfft(q)",
+    "jnp.diag(q)",
+    "jnp.bincount(v, weights=s[k] * q[k] * v, length=4)",
+    "jnp.take_along_axis(q, jnp.argsort(q), 0)",
+    "jnp.nanmean(q)",
+    "jnp.clip(q, 0, 1)",
 ]
 
 

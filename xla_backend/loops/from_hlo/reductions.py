@@ -3,7 +3,7 @@ reduce on the way (reduce, reduce-window, dot and convolution inside a nest)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,14 +181,25 @@ def reduce_over(
     element: Any,
     depth: int,
     may_vectorize: bool = True,
+    present: Callable[[Indices], Value | None] | None = None,
 ) -> list[Value]:
     """Loops over `extents` at `depth`, reducing `element(indices) -> list[Value]` (parts, widened).
 
-    Returns the carried results; the caller narrows them.
+    `present(indices)`, if given, says which elements count; it may return None for all. Returns the
+    carried results; the caller narrows them.
     """
     b = e.builder
+
+    def combined(state: list[Value], position: Indices) -> list[Value]:
+        values = element(position)
+        result = reduction.combine(state, values)
+        inside = present(position) if present is not None else None
+        if inside is None:
+            return result
+        return [e.select(inside, new, old) for new, old in zip(result, state)]
+
     if not extents:
-        return reduction.combine(list(inits), element(()))
+        return combined(list(inits), ())
     indices: list[Index] = []
     carried = list(inits)
     for n, extent in enumerate(extents):
@@ -200,7 +211,7 @@ def reduce_over(
             may_vectorize=last and may_vectorize,
         )
         indices.append(index)
-    result = reduction.combine(carried, element(tuple(indices)))
+    result = combined(list(carried), tuple(indices))
     lanes = may_vectorize and reduction.lanes_allowed
     combiner = reduction.combiner() if lanes else None
     identities = reduction.identities()
@@ -250,7 +261,8 @@ def _reduce_window(e: ElementalEmitter, node: Instruction, index: Indices) -> El
     windows = attrs(node).window
     loops = [d for d, w in enumerate(windows) if w.size > 1]
 
-    def element(position: Indices) -> list[Value]:
+    def place(position: Indices) -> tuple[Indices, Value | bool | None]:
+        """Where a window element lies in the operand, and whether it is an element at all."""
         along = dict(zip(loops, position))
         inside: Value | bool | None = None
         source = []
@@ -258,20 +270,33 @@ def _reduce_window(e: ElementalEmitter, node: Instruction, index: Indices) -> El
             at, fits = window_position(e, i, along.get(d, constant(0)), w, size)
             inside = b.conjunction(inside, fits)
             source.append(at)
+        return tuple(source), inside
+
+    def element(position: Indices) -> list[Value]:
+        source, inside = place(position)
         if inside is False:
             return list(inits)
         with e.guarded(inside):
-            values = [e.value(o, tuple(source)) for o in operands]
+            values = [e.value(o, source) for o in operands]
         if inside is not None and inside is not True:
             values = [e.select(inside, v, i) for v, i in zip(values, init_elements)]
         return reduction.widen(values)
+
+    def present(position: Indices) -> Value | None:
+        # Padding takes no part, even where the initial value is not neutral.
+        _, inside = place(position)
+        if inside is None or inside is True:
+            return None
+        return b.constant(P.PRED, False) if inside is False else inside
 
     if any(w.size == 0 for w in windows):
         results = list(inits)
     else:
         depth = max([_depth(index), e.guard.depth if e.guard else 0, *(v.depth for v in inits)])
         extents = [windows[d].size for d in loops]
-        results = reduce_over(e, reduction, inits, extents, element, depth, may_vectorize=False)
+        results = reduce_over(
+            e, reduction, inits, extents, element, depth, may_vectorize=False, present=present
+        )
     elements = reduction.narrow(results)
     return elements if node.shape.is_tuple else elements[0]
 
