@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,6 +76,45 @@ class Array(Buffer, metaclass=_ArrayMeta):
     __slots__ = ()
     spec: ArraySpec
     __array_priority__ = 100  # NumPy's operators leave mixed expressions to ours
+
+    if TYPE_CHECKING:
+        # Installed by pyjax.numpy.array_methods from its tables; declared here for type checkers.
+        _Operator = Callable[[Any, Any], Any]
+        __add__: _Operator
+        __radd__: _Operator
+        __sub__: _Operator
+        __rsub__: _Operator
+        __mul__: _Operator
+        __rmul__: _Operator
+        __truediv__: _Operator
+        __rtruediv__: _Operator
+        __floordiv__: _Operator
+        __rfloordiv__: _Operator
+        __mod__: _Operator
+        __rmod__: _Operator
+        __pow__: _Operator
+        __rpow__: _Operator
+        __matmul__: _Operator
+        __rmatmul__: _Operator
+        __and__: _Operator
+        __rand__: _Operator
+        __or__: _Operator
+        __ror__: _Operator
+        __xor__: _Operator
+        __rxor__: _Operator
+        __lshift__: _Operator
+        __rshift__: _Operator
+        __lt__: _Operator
+        __le__: _Operator
+        __gt__: _Operator
+        __ge__: _Operator
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __pos__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
 
     def __init__(self) -> None:
         raise TypeError("pyjax.Array is not called directly; write pyjax.numpy.array(...) instead")
@@ -256,7 +295,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
     def tolist(self) -> Any:
         return self._view().tolist()
 
-    def tobytes(self, order: str = "C") -> bytes:
+    def tobytes(self, order: Any = "C") -> bytes:
         return self._view().tobytes(order)
 
     def __bool__(self) -> bool:

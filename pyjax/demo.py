@@ -180,7 +180,8 @@ def write_figure(
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(11, 4.5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.1))
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.1))
+    left, right = halves
     axes = left.subplots()
     axes.semilogy(np.arange(1, len(history) + 1), history, color="tab:blue")
     axes.set(xlabel="epoch", ylabel="mean cross entropy", title="training loss")

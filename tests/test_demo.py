@@ -1,4 +1,4 @@
-"""The main job: it learns, it writes its figure, and it runs through generated machine code only."""
+"""The main job: it learns, writes its figure, and runs through generated machine code only."""
 
 from __future__ import annotations
 

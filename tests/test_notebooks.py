@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.mark.filterwarnings("ignore")  # of the notebook machinery itself
 def test_notebook_runs(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
+    ).execute()
 
 
 def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,7 +223,7 @@ class Jit:
         if not self._signature.has_donated:
             return (False,) * in_tree.num_leaves
         numbers = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
-        args, kwargs = self._signature.merge(*numbers, static)
+        args, kwargs = self._signature.merge(numbers[0], numbers[1], static)
         chosen = [args[i] for i in self._signature.donate_argnums if i < len(args)]
         chosen += [v for k, v in kwargs.items() if k in self._signature.donate_argnames]
         leaves = set(tree_flatten(chosen)[0])

@@ -12,7 +12,6 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import reductions, util
 from pyjax.numpy.arithmetic import remainder
-from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import searchsorted
@@ -232,8 +231,3 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     first = lax.slice_in_dim(p, 0, 1, axis=axis)
     rest = lax.slice_in_dim(p, 1, p.shape[axis], axis=axis) + lax.cumsum(correction, axis)
     return lax.concatenate([first, rest], axis)
-
-
-def as_samples(x: Any) -> Any:
-    """An array from an array or sequence."""
-    return asarray(x)

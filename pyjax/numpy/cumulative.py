@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.core import dtypes
 from pyjax.numpy import util
 from pyjax.numpy.reductions import promote_integer_dtype
 from pyjax.numpy.selection import select_where
@@ -101,8 +100,3 @@ def _array_api(
         return out
     first = [1 if i == axis else n for i, n in enumerate(out.shape)]
     return lax.concatenate([lax.full(tuple(first), initial, out.dtype), out], axis)
-
-
-def canonical_int() -> np.dtype:
-    """The default integer dtype: int32, or int64 with x64 on."""
-    return dtypes.canonicalize_dtype(np.int64)

@@ -16,7 +16,7 @@ from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
 from pyjax.numpy.index_update import update
-from pyjax.numpy.indexing import getitem, static_fill
+from pyjax.numpy.indexing import static_fill
 from pyjax.numpy.indexing_basic import gather_along, normalized, parse_mode, take_rows
 from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.searching import nonzero
@@ -476,8 +476,3 @@ class CClass(_Concatenator):
 
 r_ = RClass()
 c_ = CClass()
-
-
-def index_array(x: Any, index: Any) -> Any:
-    """x[index] for an array-like `x`."""
-    return getitem(util.as_array(x), index)

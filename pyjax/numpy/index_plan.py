@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.array import Array
 from pyjax.core import dtypes, source_info
 from pyjax.core.errors import NonConcreteBooleanIndexError
 from pyjax.core.trace import Tracer
@@ -452,8 +451,3 @@ def _columns(columns: list[tuple[int, Any]], batch: tuple[int, ...], dtype: Any)
         value = util.broadcast_array(util.convert(util.as_array(value), dtype), batch)
         parts.append(lax.expand_dims(value, (len(batch),)))
     return lax.concatenate(parts, len(batch)) if len(parts) > 1 else parts[0]
-
-
-def is_concrete_array(x: Any) -> bool:
-    """Whether `x` is an Array with a value (not a Tracer)."""
-    return type(x) is Array

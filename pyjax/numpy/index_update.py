@@ -18,8 +18,8 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
-from pyjax.numpy.index_plan import Indexed, IndexPlan, analyse, layout
-from pyjax.numpy.indexing import _in_bounds, read, wrapped
+from pyjax.numpy.index_plan import IndexPlan, analyse, layout
+from pyjax.numpy.indexing import read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
 
 Combine = Callable[[Any, Any], Any]
@@ -290,10 +290,3 @@ def _apply(
         mode=parsed or lax.GatherScatterMode.FILL_OR_DROP,
     )
     return lax.reshape(out, x.shape)
-
-
-def static_indices_in_bounds(plan: IndexPlan, arrays: tuple[Any, ...]) -> bool:
-    """Whether all integer indices are static and inside the array."""
-    has_index = [e for e in plan.elements if isinstance(e, Indexed)]
-    known = all(isinstance(arrays[e.position], np.ndarray) for e in has_index)
-    return known and _in_bounds(plan, arrays)

@@ -14,7 +14,6 @@ from pyjax.numpy import linalg, linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.diagonals import vander
 from pyjax.numpy.manipulation import atleast_1d, trim_zeros
-from pyjax.numpy.selection import select_where
 from pyjax.numpy.signal import convolve
 from pyjax.numpy.ufuncs import is_complex
 
@@ -262,8 +261,3 @@ def polyfit(
 def coefficients(p: Any) -> Any:
     """A coefficient array from a sequence or array, without leading zeros made concrete."""
     return array(p)
-
-
-def nonzero_or_one(x: Any) -> Any:
-    """`x` with zeros replaced by ones, for safe division."""
-    return select_where(x == 0, np.ones((), x.dtype), x)

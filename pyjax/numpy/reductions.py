@@ -18,7 +18,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
-from pyjax.numpy.ufuncs import is_complex, is_inexact
+from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
     "all", "amax", "amin", "any", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp",
@@ -409,9 +409,3 @@ def _align_weights(weights: Any, a: Any, axis: Any) -> Any:
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     weights = lax.transpose(weights, order)
     return lax.broadcast_in_dim(weights, a.shape, tuple(sorted(axes)))
-
-
-def check_inexact(name: str, x: Any) -> None:
-    """Raise TypeError unless `x` is floating or complex."""
-    if not is_inexact(x):
-        raise TypeError(f"jnp.{name} requires a floating dtype, got {x.dtype}.")

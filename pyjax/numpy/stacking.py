@@ -12,7 +12,6 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
-from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 
@@ -370,8 +369,3 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     before = lax.cumsum(marks, 0)
     source = lax.select(marks > 0, n + before - 1, lax.iota(np.int32, total) - before)
     return take_rows(lax.concatenate([x, values], axis), source, axis)
-
-
-def as_array_or_sequence(x: Any) -> Any:
-    """An array from an array or a nested sequence."""
-    return array(x) if isinstance(x, (list, tuple)) else util.as_array(x)

@@ -16,7 +16,7 @@ from pyjax.numpy.diagonals import diag
 from pyjax.numpy.index_functions import take_along_axis
 from pyjax.numpy.selection import clip, select_where
 from pyjax.numpy.stacking import concatenate
-from pyjax.numpy.ufuncs import is_complex, is_inexact
+from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
     "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile",
@@ -336,9 +336,3 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     if is_complex(out):
         return lax.complex(clip(lax.real(out), -1, 1), clip(lax.imag(out), -1, 1))
     return clip(out, -1, 1)
-
-
-def check_real(name: str, x: Any) -> None:
-    """Raise TypeError unless `x` is a real floating array."""
-    if is_complex(x) or not is_inexact(x):
-        raise TypeError(f"jnp.{name} requires a real floating array, got {x.dtype}.")

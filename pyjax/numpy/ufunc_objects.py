@@ -349,13 +349,6 @@ def _logaddexp(x: Any, y: Any) -> Any:
     return lax.select(lax.ne(distance, distance), x + y, finite)
 
 
-@_logaddexp.defjvp
-def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    x, y = primals
-    out = _logaddexp(x, y)
-    return out, tangents[0] * _share(x, out) + tangents[1] * _share(y, out)
-
-
 def _share(x: Any, total: Any) -> Any:
     """exp(x - total), with equal infinities counted as distance zero."""
     both = lax.eq(x, total)
@@ -422,4 +415,3 @@ logical_or = ufunc(ufuncs.logical_or_arrays, 2, 1, name="logical_or", identity=F
 logical_xor = ufunc(ufuncs.logical_xor_arrays, 2, 1, name="logical_xor", identity=False)
 logaddexp = ufunc(logaddexp_arrays, 2, 1, name="logaddexp", identity=-np.inf)
 logaddexp2 = ufunc(logaddexp2_arrays, 2, 1, name="logaddexp2", identity=-np.inf)
-

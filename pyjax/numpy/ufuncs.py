@@ -78,10 +78,6 @@ def _zero(x: Any) -> np.ndarray:
     return np.zeros((), x.dtype)
 
 
-def _one(x: Any) -> np.ndarray:
-    return np.ones((), x.dtype)
-
-
 def _like(x: Any, value: Any) -> np.ndarray:
     return np.asarray(value).astype(x.dtype)
 

@@ -13,7 +13,7 @@ from pyjax import lax
 from pyjax.api.vmap import vmap
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
-from pyjax.numpy.manipulation import expand_dims, moveaxis
+from pyjax.numpy.manipulation import expand_dims
 
 __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 
@@ -223,8 +223,3 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]
             raise ValueError("function is not returning an array of the correct shape")
         a = asarray(out)
     return a
-
-
-def to_front(x: Any, axis: int) -> Any:
-    """`x` with `axis` first."""
-    return moveaxis(x, axis, 0)

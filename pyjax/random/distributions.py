@@ -31,7 +31,7 @@ Array = Any
 
 def _prepared(
     name: str, key: Any, shape: Shape | None, dtype: Any, *params: Any
-) -> tuple[Array, Shape, np.dtype, list[Array]]:
+) -> tuple[Array, tuple[int, ...], np.dtype, list[Array]]:
     """Checked key, shape and dtype, and the parameters converted and broadcast to the shape."""
     kind = float_dtype(name, dtype)
     target = result_shape(name, shape, *params)

@@ -7,6 +7,7 @@ functions take both; raw keys belong to the default implementation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,6 @@ def bits(
     return random_bits(scalar_key("bits", key), kind.itemsize * 8, shape).astype(kind)
 
 
-def random_bits(scalar: Array, width: int, shape: tuple[int, ...]) -> Array:
+def random_bits(scalar: Array, width: int, shape: Sequence[int]) -> Array:
     """`width` random bits per element, from a single typed key."""
     return random_keys.random_bits(scalar, bit_width=width, shape=tuple(shape))

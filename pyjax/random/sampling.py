@@ -5,6 +5,7 @@ way.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import random_bits, scalar_key, split
 
 Array = Any
-Shape = tuple[int, ...]
+Shape = Sequence[int]
 
 
 def float_dtype(name: str, dtype: Any) -> np.dtype:
@@ -33,7 +34,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     return kind
 
 
-def as_shape(name: str, shape: Any) -> Shape:
+def as_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A shape argument as a tuple of ints.
 
     Raises:
@@ -49,7 +50,7 @@ def as_shape(name: str, shape: Any) -> Shape:
         ) from None
 
 
-def result_shape(name: str, shape: Shape | None, *params: Any) -> Shape:
+def result_shape(name: str, shape: Shape | None, *params: Any) -> tuple[int, ...]:
     """`shape`, or the parameters' broadcast shape; the parameters must fit into it."""
     joint = np.broadcast_shapes(*(np.shape(p) for p in params))
     if shape is None:

@@ -143,7 +143,10 @@ print(config.jax_random_seed_offset)
     ],
 )
 def test_boolean_flag_spellings(flag: str, expected: str) -> None:
-    code = "from pyjax._config import config; config.parse_flags_with_absl(); print(config.disable_jit)"
+    code = (
+        "from pyjax._config import config; config.parse_flags_with_absl(); "
+        "print(config.disable_jit)"
+    )
     result = run_python(code, flag, PYJAX_DISABLE_JIT="0")
     assert result.stdout.strip() == expected, result.stderr
 

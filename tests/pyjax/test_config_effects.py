@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from pyjax._config.registry import Source, all_options
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax._config.registry import Source, all_options
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,10 @@ def test_default_matmul_precision_is_carried() -> None:
 
 @pytest.mark.parametrize("variable", ["PYJAX_PLATFORMS", "JAX_PLATFORMS", "JAX_PLATFORM_NAME"])
 def test_platforms(variable: str) -> None:
-    code = "import pyjax, pyjax.numpy as jnp; print(pyjax.default_backend(), (jnp.arange(3) * 2).tolist())"
+    code = (
+        "import pyjax, pyjax.numpy as jnp; "
+        "print(pyjax.default_backend(), (jnp.arange(3) * 2).tolist())"
+    )
     assert run_python(code, **{variable: "interpreter"}).stdout.split()[0] == "interpreter"
     assert run_python(code, **{variable: "cpu"}).stdout.strip() == "cpu [0, 2, 4]"
     failed = run_python(code, **{variable: "abacus"})
@@ -161,7 +164,7 @@ def test_check_tracer_leaks() -> None:
         return x
 
     with pyjax.check_tracer_leaks(True):
-        with pytest.raises(Exception, match="(?i)leaked trace"):
+        with pytest.raises(Exception, match=r"(?i)leaked trace"):
             pyjax.jit(f)(1.0)
     assert pyjax.jit(lambda x: x)(1.0) == 1.0
 

@@ -1,4 +1,4 @@
-"""jit: caching, static and donated arguments, nesting, stages, options that act on it, and its errors."""
+"""jit: caching, static and donated arguments, nesting, stages, its options and its errors."""
 
 from __future__ import annotations
 

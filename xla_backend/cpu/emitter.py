@@ -279,7 +279,7 @@ class KernelEmitter:
         w, lanes, extent = self.w, loop.vector, loop.var.extent
         whole = extent // lanes * lanes
         rest = extent - whole
-        if rest and whole and _heavy(loop):
+        if rest and whole and is_heavy(loop):
             with w.loop(first, last, lanes, guard=first != "0") as handle:
                 mask = w.active_mask(lanes, handle.index, extent)
                 self.enter_lanes(loop, handle.index, mask)
@@ -368,7 +368,7 @@ class KernelEmitter:
             self.leave_lanes()
             return nexts
 
-        if rest and whole and _heavy(loop):
+        if rest and whole and is_heavy(loop):
             with w.loop(0, extent, lanes, list(zip(types, values))) as handle:
                 mask = w.active_mask(lanes, handle.index, extent)
                 handle.next = body(handle.index, mask, handle.carried)
@@ -462,13 +462,14 @@ def _segments(loop: Loop, whole: int) -> list[tuple[int, int]]:
         for edge in (low, high):
             below, above = edge // lanes * lanes, -(-edge // lanes) * lanes
             cuts.update(c for c in (below, above) if 0 < c < whole)
-    if len(cuts) == 2 or len(cuts) > _MAX_SEGMENTS + 1 or _heavy(loop):
+    if len(cuts) == 2 or len(cuts) > _MAX_SEGMENTS + 1 or is_heavy(loop):
         return []
     ordered = sorted(cuts)
     return list(pairwise(ordered))
 
 
-def _heavy(loop: Loop) -> bool:
+def is_heavy(loop: Loop) -> bool:
+    """Whether the body is too much code to be emitted twice."""
     total = 0.0
     for s in walk(loop.body):
         if isinstance(s, Compute):

@@ -10,6 +10,7 @@ import scipy.fft
 
 from xla_backend.cpu import lapack_calls
 from xla_backend.cpu.driver import Driver, runs
+from xla_backend.hlo.attributes import ALLOCATE_BUFFER
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -50,6 +51,8 @@ def call_host(driver: Driver, node: Instruction, function: HostFunction) -> None
 @runs(Opcode.CUSTOM_CALL)
 def _custom_call(driver: Driver, node: Instruction) -> None:
     target = node.attributes.target  # type: ignore[attr-defined]
+    if target == ALLOCATE_BUFFER:
+        return  # memory as it is
     function = find_custom_call(target)
     if function is None:
         raise UnimplementedError(

@@ -20,6 +20,7 @@ from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
@@ -47,6 +48,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         TupleSimplifier(),
         DeadCodeElimination(),
         # Before fusion, which hides the comparison a count is read from.
+        WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
         LoopFusion(),
         DeadCodeElimination(),

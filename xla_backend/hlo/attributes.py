@@ -230,6 +230,10 @@ class CallAttributes(Attributes):
     is_composite: bool = False
 
 
+# Custom-call target of memory whose content does not matter, because all of it is written later.
+ALLOCATE_BUFFER = "AllocateBuffer"
+
+
 class CustomCallAttributes(Attributes):
     target: str
     backend_config: str = ""

@@ -96,7 +96,7 @@ def wrap_host(buffer: Buffer, spec: BufferSpec, array: np.ndarray) -> None:
     buffer._owner = array
 
 
-_view_types: dict[int, type] = {}
+_view_types: dict[int, Any] = {}
 
 
 def memory_view(ptr: int, shape: tuple[int, ...], dtype: np.dtype, keep_alive: Any) -> np.ndarray:

@@ -27,8 +27,10 @@ def expressions(draw: Any) -> str:
 @given(expressions(), st.sampled_from(["auto", False, True, "greedy"]))
 def test_random_expressions(text: str, optimize: Any) -> None:
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal([SIZES[c] for c in term]).astype(np.float32)
-              for term in text.split("->")[0].split(",")]
+    arrays = [
+        rng.standard_normal([SIZES[c] for c in term]).astype(np.float32)
+        for term in text.split("->")[0].split(",")
+    ]
     got = jnp.einsum(text, *arrays, optimize=optimize)
     np.testing.assert_allclose(np.asarray(got), np.einsum(text, *arrays), rtol=2e-4, atol=2e-4)
 
@@ -43,8 +45,11 @@ def test_implicit_output_and_ellipsis(text: str) -> None:
     for term in text.split("->")[0].split(","):
         shape = [2] if "..." in term else []
         letters = term.replace("...", "")
-        shape = ([3] if term.startswith("...") else []) + [2] * len(letters) + (
-            [3] if term.endswith("...") else [])
+        shape = (
+            ([3] if term.startswith("...") else [])
+            + [2] * len(letters)
+            + ([3] if term.endswith("...") else [])
+        )
         arrays.append(rng.standard_normal(shape).astype(np.float32))
     want = np.einsum(text, *arrays)
     np.testing.assert_allclose(np.asarray(jnp.einsum(text, *arrays)), want, rtol=1e-4, atol=1e-5)
@@ -78,9 +83,17 @@ def test_size_mismatch_is_an_error() -> None:
 
 
 MATMUL = [
-    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)),
-    ((1, 2, 3), (5, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((3,), (6, 5, 3, 4)),
-    ((1, 5, 2, 3), (6, 1, 3, 4)), ((7, 1, 2, 3), (3,)), ((1, 1, 2, 3), (1, 3, 2)),
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((6, 1, 2, 3), (5, 3, 4)),
+    ((3,), (6, 5, 3, 4)),
+    ((1, 5, 2, 3), (6, 1, 3, 4)),
+    ((7, 1, 2, 3), (3,)),
+    ((1, 1, 2, 3), (1, 3, 2)),
 ]
 
 

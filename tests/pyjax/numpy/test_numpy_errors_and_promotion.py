@@ -200,8 +200,11 @@ GRADIENTS: list[tuple[str, Any, list[float]]] = [  # value, function, gradient w
     ("take", lambda x: jnp.take(x, jnp.array([1, 1])).sum(), [0.0, 2.0]),
     ("pad", lambda x: (jnp.pad(x, 1, mode="edge") ** 2).sum(), [0.0, 4.0]),
     ("roll", lambda x: (jnp.roll(x, 1) * jnp.array([5.0, 7.0])).sum(), [7.0, 5.0]),
-    ("interp", lambda x: jnp.interp(x, jnp.array([-1.0, 2.0]), jnp.array([0.0, 6.0])).sum(),
-     [2.0, 2.0]),
+    (
+        "interp",
+        lambda x: jnp.interp(x, jnp.array([-1.0, 2.0]), jnp.array([0.0, 6.0])).sum(),
+        [2.0, 2.0],
+    ),
     ("clip", lambda x: jnp.clip(x, 0.5, 2.0).sum(), [0.0, 1.0]),
     ("power", lambda x: (x**3).sum(), [0.0, 3.0]),
     ("ldexp", lambda x: jnp.ldexp(x, 3).sum(), [8.0, 8.0]),
@@ -210,8 +213,9 @@ GRADIENTS: list[tuple[str, Any, list[float]]] = [  # value, function, gradient w
 ]
 
 
-@pytest.mark.parametrize("function, want", [g[1:] for g in GRADIENTS],
-                         ids=[g[0] for g in GRADIENTS])
+@pytest.mark.parametrize(
+    "function, want", [g[1:] for g in GRADIENTS], ids=[g[0] for g in GRADIENTS]
+)
 def test_gradients(function: Any, want: list[float]) -> None:
     got = pyjax.grad(function)(jnp.array([0.0, 1.0]))
     np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-5)

@@ -107,8 +107,10 @@ def test_adds_arrays_of_values(case: Any) -> None:
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 SEPARATED = [  # an ellipsis that stands for no axis still separates index arrays
-    np.s_[:, np.array([0, 1, 1, 0]), ..., 0], np.s_[:, np.array([0, 1]), ..., :],
-    np.s_[..., np.array([0, 1]), 0], np.s_[0, ..., np.array([0, 1])],
+    np.s_[:, np.array([0, 1, 1, 0]), ..., 0],
+    np.s_[:, np.array([0, 1]), ..., :],
+    np.s_[..., np.array([0, 1]), 0],
+    np.s_[0, ..., np.array([0, 1])],
 ]
 
 
@@ -119,9 +121,14 @@ def test_ellipsis_between_index_arrays(index: Any) -> None:
 
 
 OUT_OF_BOUNDS = [  # index, mode, value read
-    (9, None, X[1]), (-9, None, X[0]), (9, "clip", X[1]), (9, "fill", np.full(3, np.nan)),
-    (np.array([1, 9]), None, X[[1, 1]]), (np.array([1, 9]), "wrap", X[[1, 1]]),
-    (np.array([0, 3]), "wrap", X[[0, 1]]), (np.array([0, -3]), "wrap", X[[0, 1]]),
+    (9, None, X[1]),
+    (-9, None, X[0]),
+    (9, "clip", X[1]),
+    (9, "fill", np.full(3, np.nan)),
+    (np.array([1, 9]), None, X[[1, 1]]),
+    (np.array([1, 9]), "wrap", X[[1, 1]]),
+    (np.array([0, 3]), "wrap", X[[0, 1]]),
+    (np.array([0, -3]), "wrap", X[[0, 1]]),
     (np.array([1, 9]), "clip", X[[1, 1]]),
 ]
 

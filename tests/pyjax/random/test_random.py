@@ -14,7 +14,6 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import random
 
-
 REFERENCE = {
     "key(42)": [0, 42],
     "key(-1)": [0, 4294967295],

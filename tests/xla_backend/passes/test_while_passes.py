@@ -12,6 +12,7 @@ from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 
@@ -74,8 +75,7 @@ INVARIANT = {
         "dot(%w, %w)",
     ),
     "cheap, but read by a library call": (
-        f"  e = f32[64,64] negate(w)\n  d = f32[8,64] dot(u, e), {DOT}\n"
-        "  s = f32[8,64] tanh(d)\n",
+        f"  e = f32[64,64] negate(w)\n  d = f32[8,64] dot(u, e), {DOT}\n  s = f32[8,64] tanh(d)\n",
         "s, v",
         "negate",
     ),
@@ -200,3 +200,73 @@ body {"""
 def test_an_unknown_count_takes_two_copies_for_a_rotation():
     text = loop(STENCIL, "s, u").replace("direction=LT", "direction=NE")
     assert copies(compile_and_compare(text)) == 2
+
+
+# A scan that stacks an output, and reads rows of xs; %ROW% is written.
+STACK = """
+HloModule m
+
+cond {
+  t = (s32[], f32[10,40], f32[10,40], f32[40,50]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(%LIMIT%)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+body {
+  t = (s32[], f32[10,40], f32[10,40], f32[40,50]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  nine = s32[] constant(9)
+  next = s32[] add(i, one)
+  back = s32[] subtract(nine, i)
+  ys = f32[10,40] get-tuple-element(t), index=1
+  xs = f32[10,40] get-tuple-element(t), index=2
+  acc = f32[40,50] get-tuple-element(t), index=3
+  x = f32[1,40] dynamic-slice(xs, back, zero), dynamic_slice_sizes={1,40}
+  y = f32[1,40] sine(x)
+  new = f32[10,40] dynamic-update-slice(ys, y, %ROW%, zero)
+  g = f32[1,50] slice(x), slice={[0:1], [0:40]}
+  ROOT r = (s32[], f32[10,40], f32[10,40], f32[40,50]) tuple(next, new, xs, acc)
+}
+
+ENTRY main {
+  xs = f32[10,40] parameter(0)
+  start = s32[] constant(%START%)
+  z = f32[] constant(0)
+  ys = f32[10,40] broadcast(z), dimensions={}
+  acc = f32[40,50] parameter(1)
+  t = (s32[], f32[10,40], f32[10,40], f32[40,50]) tuple(start, ys, xs, acc)
+  l = (s32[], f32[10,40], f32[10,40], f32[40,50]) while(t), condition=cond, body=body
+  ROOT r = f32[10,40] get-tuple-element(l), index=1
+}
+"""
+
+
+def stack(row: str, start: int = 0, limit: int = 10) -> str:
+    text = STACK.replace("%ROW%", row).replace("%START%", str(start))
+    text = text.replace("  g = f32[1,50] slice(x), slice={[0:1], [0:40]}\n", "")
+    return text.replace("%LIMIT%", str(limit))
+
+
+@pytest.mark.parametrize("row", ["i", "back"])
+def test_zeros_that_a_loop_overwrites_are_not_written(row):
+    text = stack(row) + "// CHECK: AllocateBuffer\n"
+    check_pass(WhileDeadInitialValue(), text)
+    module = compile_and_compare(text)
+    assert "AllocateBuffer" in str(module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        stack("i", limit=9),  # the last row stays
+        stack("i", start=1),  # the first row stays
+        stack("zero"),
+        stack("next"),  # clamped: row 0 is never written
+        stack("i").replace("sine(x)", "dynamic-slice(ys, i, zero), dynamic_slice_sizes={1,40}"),
+    ],
+)
+def test_zeros_that_show_are_written(text):
+    check_pass(WhileDeadInitialValue(), text, expect_change=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.hlo.attributes import (
+    ALLOCATE_BUFFER,
     ConditionalAttributes,
     CustomCallAttributes,
 )
@@ -153,6 +154,16 @@ def _map(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Va
 def _custom_call(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
     a = node.attributes
     assert isinstance(a, CustomCallAttributes)
+    if a.target == ALLOCATE_BUFFER:
+        # Not zeros: a program that reads them must not look right.
+        memory = [np.full(s.byte_size, 0xA5, np.uint8) for s in node.shape.flatten()]
+        return unflatten_value(
+            node.shape,
+            [
+                m.view(s.element_type.numpy_dtype).reshape(s.dimensions)
+                for m, s in zip(memory, node.shape.flatten())
+            ],
+        )
     function = interpreter.custom_calls.get(a.target)
     if function is None:
         known = ", ".join(sorted(interpreter.custom_calls)) or "none"
