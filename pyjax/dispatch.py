@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax import shape_generic
 from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.array import (
@@ -35,7 +36,7 @@ from pyjax.core.source_info import user_frame
 from pyjax.devices import default_device
 from pyjax.interpreters import hlo, partial_eval
 from xla_backend.compile_options import CompileOptions
-from xla_backend.debug_options import DebugOptions, with_overrides
+from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.buffer import allocate
@@ -278,6 +279,11 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    if not any(donated) and not overrides and not _watched():
+        options_now = compile_options(current_debug_options(), None)
+        generic = shape_generic.find(closed, name, device.client, options_now)
+        if generic is not None:
+            return make_program(generic, (), closed.out_avals, device, committed, name)
     hoisted, constants = hoist_constants(closed)
     start = time.perf_counter()
     module = lower(hoisted, name, donated if any(donated) else ())
@@ -287,6 +293,15 @@ def compile_jaxpr(
         _dump_ir(closed, module, device)
     executable = compile_lowered(module, device, overrides)
     return make_program(executable, constants, closed.out_avals, device, committed, name)
+
+
+def _watched() -> bool:
+    """Whether somebody wants to see each compilation: then nothing takes a short cut."""
+    return bool(
+        options.dump_ir_to.value
+        or options.log_compiles.value
+        or current_debug_options().xla_dump_to
+    )
 
 
 def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
@@ -419,6 +434,7 @@ def check_nans(what: str, results: Sequence[Array]) -> None:
 def clear_caches() -> None:
     """Forget all compiled programs of eager primitives."""
     _programs.clear()
+    shape_generic.clear()
 
 
 core_trace.set_eval_handler(apply_primitive)

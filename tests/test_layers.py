@@ -36,6 +36,7 @@ LAYERS = {
     "pyjax.mesh": 12,
     "pyjax.partition_spec": 12,
     "pyjax.sharding": 12,
+    "pyjax.shape_generic": 12,
     "pyjax.array": 13,
     "pyjax.dispatch": 14,
     "pyjax.placement": 15,

@@ -18,7 +18,12 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
 from pyjax.core.trace import Trace, Tracer, set_current_trace, state
 from pyjax.interpreters.partial_eval import jaxpr_cache, trace_to_jaxpr
-from pyjax.interpreters.rules import PerPrimitive, batching_rules, collective_batching_rules
+from pyjax.interpreters.rules import (
+    PerPrimitive,
+    batching_rules,
+    collective_batching_rules,
+    elementwise_primitives,
+)
 
 not_mapped = None
 FlatFun = Callable[..., Sequence[Any]]
@@ -259,6 +264,8 @@ def bdim_at_front(x: Any, dim: Dim, size: int) -> Any:
 
 
 def _elementwise_rule(primitive: Primitive) -> Callable[..., tuple[list[Any], list[Dim]]]:
+    elementwise_primitives.add(primitive)
+
     def rule(
         axis_size: int, args: Sequence[Any], dims: Sequence[Dim], **params: Any
     ) -> tuple[list[Any], list[Dim]]:

@@ -10,7 +10,12 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
-from pyjax.interpreters.rules import ZERO_TANGENT, FullJvp, Unsupported
+from pyjax.interpreters.rules import (
+    ZERO_TANGENT,
+    FullJvp,
+    Unsupported,
+    elementwise_primitives,
+)
 from pyjax.lax.common import (
     ANY,
     BOOL_DTYPE,
@@ -328,3 +333,6 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """
     min, x, max = nary_operands("clamp", min, x, max)
     return clamp_p.bind1(min, x, max)
+
+
+elementwise_primitives.update((select_n_p, clamp_p))

@@ -19,7 +19,13 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching, move_bdim, not_mapped
-from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported, define_rules
+from pyjax.interpreters.rules import (
+    LINEAR,
+    ZERO_TANGENT,
+    Unsupported,
+    define_rules,
+    elementwise_primitives,
+)
 from pyjax.lax.common import (
     DtypeClass,
     aval_of,
@@ -151,6 +157,7 @@ def define_nary(
         batching=batching,
         lowering=lowering or hlo_nary(_given(opcode)),
     )
+    elementwise_primitives.add(primitive)
     return primitive
 
 

@@ -393,6 +393,13 @@ def _i0(x: Any) -> Any:
     return lax.exp(x) * lax.bessel_i0e(x)
 
 
+@_i0.defjvp
+def _i0_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    # The derivative of I0 is I1, which is odd; going through |x| would be wrong at zero.
+    return _i0(x), t * lax.sign(x) * lax.exp(lax.abs(x)) * lax.bessel_i1e(lax.abs(x))
+
+
 def spacing(x: Any, /) -> Any:
     """Distance from `x` to the next float away from zero, with the sign of `x`."""
     (x,) = util.promote_args_inexact("spacing", x)

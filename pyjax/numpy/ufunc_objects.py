@@ -349,6 +349,13 @@ def _logaddexp(x: Any, y: Any) -> Any:
     return lax.select(lax.ne(distance, distance), x + y, finite)
 
 
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    x, y = primals
+    out = _logaddexp(x, y)
+    return out, tangents[0] * _share(x, out) + tangents[1] * _share(y, out)
+
+
 def _share(x: Any, total: Any) -> Any:
     """exp(x - total), with equal infinities counted as distance zero."""
     both = lax.eq(x, total)

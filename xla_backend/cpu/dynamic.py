@@ -153,7 +153,7 @@ def _checked_roots(module: HloModule) -> list[Instruction]:
     if module.aliases:
         raise NotElementwise(f"module {module.name!r} donates arguments")
     root = entry.root
-    lengths = set()
+    lengths: set[int] = set()
     for node in entry:
         if node is root and node.opcode is Opcode.TUPLE:
             continue

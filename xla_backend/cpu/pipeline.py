@@ -21,6 +21,7 @@ from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
+from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
@@ -88,6 +89,7 @@ def simplification(options: CompileOptions) -> Pipeline:
             ConditionalSimplifier(),
             WhileLoopSimplifier(),
             WhileLoopInvariantCodeMotion(),
+            WhileDotAccumulation(),
             TupleSimplifier(),
             CommonSubexpressionElimination(),
             DeadCodeElimination(),

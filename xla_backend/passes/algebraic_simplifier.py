@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifier
 from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
+from xla_backend.passes.algebraic_reduction import AlgebraicReductionSimplifier
 from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
 from xla_backend.passes.base import RuleTablePass
 
@@ -11,6 +12,7 @@ _TABLES = (
     AlgebraicArithmeticSimplifier.rules,
     AlgebraicShapeSimplifier.rules,
     AlgebraicContractionSimplifier.rules,
+    AlgebraicReductionSimplifier.rules,
 )
 
 

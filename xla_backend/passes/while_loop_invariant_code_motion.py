@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.attributes import GetTupleElementAttributes
 from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.fusion_rules import EXPENSIVE, cost_of, is_fusible
+from xla_backend.passes.while_carries import add_carries, is_plain
 
 # Never hoisted for its own sake: names of memory, or cheaper computed again than loaded.
 _FREE = frozenset(
@@ -55,25 +54,12 @@ class WhileLoopInvariantCodeMotion(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
         for loop in computation.instructions:
-            if loop.opcode is Opcode.WHILE and _is_plain(loop):
+            if loop.opcode is Opcode.WHILE and is_plain(loop):
                 worth = _worth_hoisting(loop)
                 if worth:
                     _hoist(computation, loop, worth)
                     changed = True
         return changed
-
-
-def _is_plain(loop: Instruction) -> bool:
-    condition, body = loop.called
-    root = body.root
-    if root is None or root.opcode is not Opcode.TUPLE or loop.is_root:
-        return False
-    if loop.operands[0].opcode is not Opcode.TUPLE:
-        return False
-    if any(s.is_tuple for s in loop.shape.tuple_shapes):
-        return False
-    users = (*loop.users, *condition.parameters[0].users, *body.parameters[0].users)
-    return all(u.opcode is Opcode.GET_TUPLE_ELEMENT for u in users)
 
 
 def _worth_hoisting(loop: Instruction) -> list[Instruction]:
@@ -128,9 +114,8 @@ def _is_read_as_array(node: Instruction, invariant: set[Instruction]) -> bool:
 
 
 def _hoist(computation: Computation, loop: Instruction, worth: list[Instruction]) -> None:
-    condition, body = loop.called
-    parameter, root, initial = body.parameters[0], body.root, loop.operands[0]
-    assert root is not None
+    body = loop.called[1]
+    parameter, initial = body.parameters[0], loop.operands[0]
     outside: dict[Instruction, Instruction] = {}
     for node in topological_order(body):
         if node.opcode is Opcode.GET_TUPLE_ELEMENT and node.operands[0] is parameter:
@@ -139,22 +124,9 @@ def _hoist(computation: Computation, loop: Instruction, worth: list[Instruction]
         outside[node] = computation.add(
             clone_instruction(node, [outside[o] for o in node.operands])
         )
-    values = [*initial.operands, *(outside[node] for node in worth)]
-    shape = Shape.tuple([v.shape for v in values])
-    start = Instruction(Opcode.TUPLE, shape, values, metadata=initial.metadata)
-    computation.replace_operand(loop, 0, computation.add(start))
-    loop.shape = condition.parameters[0].shape = parameter.shape = shape
-    elements: list[Instruction] = []
-    for number, node in enumerate(worth, len(initial.operands)):
-        element = Instruction(
-            Opcode.GET_TUPLE_ELEMENT, node.shape, (parameter,), GetTupleElementAttributes(number)
-        )
+    elements = add_carries(loop, [outside[node] for node in worth])
+    for node, element in zip(worth, elements):
         body.replace(node, element)
-        elements.append(element)
-    values = [*root.operands, *elements]
-    body.set_root(body.add(Instruction(Opcode.TUPLE, shape, values, metadata=root.metadata)))
-    body.remove(root)
-    computation.remove_if_dead(initial)
 
 
 def _closure(

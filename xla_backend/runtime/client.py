@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xla_backend.compile_options import CompileOptions
@@ -60,6 +61,16 @@ class AbstractClient:
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         """Compile a module (which may be changed) for this client's devices."""
         raise NotImplementedError
+
+    def compile_elementwise(
+        self, module: HloModule, options: CompileOptions
+    ) -> Callable[[int], LoadedExecutable | None] | None:
+        """Compile a program on scalars and 1-D arrays of one length for any length.
+
+        Returns a function from the length to an executable (None where another way is better), or
+        None if the program is not elementwise or the platform does not do this.
+        """
+        return None
 
     def module_text(self, module: HloModule) -> str:
         """HLO text of a module."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.compiler import compile_module
+from xla_backend.cpu.dynamic import DynamicExecutable, NotElementwise, compile_elementwise
 from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
@@ -99,6 +100,30 @@ class CpuLoadedExecutable(LoadedExecutable):
         }
 
 
+# Elementwise programs run on one thread up to about this much work (20 us).
+_SERIAL_CYCLES = 60_000
+_ELEMENTWISE_ENTRY = ctypes.PYFUNCTYPE(
+    ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64
+)
+
+
+class CpuElementwiseExecutable(LoadedExecutable):
+    """An elementwise program at one length; all lengths share its native code."""
+
+    def __init__(self, dynamic: DynamicExecutable, n: int) -> None:
+        self.dynamic = dynamic
+        self.module = dynamic.module
+        self.parameter_shapes = dynamic.parameter_shapes
+        self.output_shapes = dynamic.output_shapes
+        self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
+        self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
+        entry = _ELEMENTWISE_ENTRY(dynamic.entry_address)
+        self.call = lambda arguments, outputs: entry(arguments, outputs, n)
+
+    def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        self.call(self.pack_arguments(*arguments), self.pack_outputs(*outputs))
+
+
 class CpuClient(HloClient):
     platform = "cpu"
 
@@ -112,6 +137,16 @@ class CpuClient(HloClient):
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         return CpuLoadedExecutable(compile_module(module, options))
+
+    def compile_elementwise(
+        self, module: HloModule, options: CompileOptions
+    ) -> Callable[[int], LoadedExecutable | None] | None:
+        try:
+            dynamic = compile_elementwise(module, options)
+        except NotElementwise:
+            return None
+        limit = _SERIAL_CYCLES / max(dynamic.cycles_per_element, 1e-3)
+        return lambda n: CpuElementwiseExecutable(dynamic, n) if n <= limit else None
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         return {"bytes_reserved": POOL.reserved_bytes}

@@ -125,7 +125,7 @@ def test_other_programs_are_refused(program):
 
 def test_wrong_arguments_are_named():
     dynamic = compile_elementwise(module_of("x = f32[64] parameter(0)\nROOT r = f32[64] negate(x)"))
-    with pytest.raises(ValueError, match="argument 0 .* float32"):
+    with pytest.raises(ValueError, match=r"argument 0 .* float32"):
         dynamic.execute([np.zeros(3)], 3)
     with pytest.raises(ValueError, match="takes 1 arrays"):
         dynamic.execute([], 3)

@@ -300,7 +300,8 @@ body {
   j = s32[] add(i, one)
   d = f32[24,40] dot(a, RIGHT), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   y = f32[24,40] add(x, d)
-  ROOT t = (s32[], f32[24,40], f32[24,24], f32[24,40]) tuple(j, y, a, b)
+  next = f32[24,24] negate(a)
+  ROOT t = (s32[], f32[24,40], f32[24,24], f32[24,40]) tuple(j, y, next, b)
 }
 """
 

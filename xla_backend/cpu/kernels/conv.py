@@ -21,6 +21,7 @@ from functools import partial
 
 from xla_backend.cpu.kernels.conv_depthwise import emit_depthwise
 from xla_backend.cpu.kernels.conv_depthwise_planes import emit_depthwise_planes
+from xla_backend.cpu.kernels.conv_direct import can_run_direct, emit_direct
 from xla_backend.cpu.kernels.conv_unfold import emit_unfold
 from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.cpu.kernels.registry import register_group
@@ -248,6 +249,21 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
                 w.call(f"{prefix}.{kernel}", "void", [("ptr", n) for n in names])
                 w.ret()
             w.label(no)
+    if can_run_direct(t, w.module):
+        # Tiles of channels take any strides and dilations, tiles of planes not both at once.
+        simple = w.op("or", "i1", equal("xdil2", 1), equal("stride2", 1))
+        several = w.cmp("ne", "i64", d["co"], "1")
+        last = [equal("oc", 1), w.op("or", "i1", several, w.cmp("ne", "i64", d["o2"], "1"))]
+        first = [equal("o2", 1), simple]
+        for conditions, kernel in ((last, "channels"), (first, "planes")):
+            yes, no = w.new_label(kernel), w.new_label("other")
+            w.cond_br(_all(w, conditions), yes, no)
+            w.label(yes)
+            with w.scope():
+                names = ("%x", "%w", "%out", "%dims")
+                w.call(f"{prefix}.direct_{kernel}", "void", [("ptr", n) for n in names])
+                w.ret()
+            w.label(no)
     _emit_unfolded(w, t, prefix, d)
     w.ret()
 
@@ -294,6 +310,8 @@ def emit_group(t: GemmType, module: ModuleWriter) -> None:
     emit_workspace(module)
     emit_unfold(module, t, prefix, Dims)
     _emit_pack_weights(module, t, prefix)
+    if can_run_direct(t, module):
+        emit_direct(module, t, prefix, Dims)
     if t.source is t.compute is t.target and t.compute.is_floating:
         emit_depthwise(module, t, prefix, Dims)
         emit_depthwise_planes(module, t, prefix, Dims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ from xla_backend.llvm.writer import ModuleWriter
 Emit = Callable[[ModuleWriter], None]
 _GROUPS: dict[str, tuple[tuple[str, ...], Emit]] = {}
 _OWNER: dict[str, str] = {}
+# Groups build each other, so the lock is entered again by its holder.
+_LOCK = threading.RLock()
 
 
 def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
@@ -44,7 +47,9 @@ class KernelLibrary(Mapping[str, int]):
             group = _OWNER.get(symbol)
             if group is None:
                 raise KeyError(f"no run-time kernel named {symbol!r}")
-            self._build(group)
+            with _LOCK:
+                if symbol not in self._addresses:
+                    self._build(group)
             address = self._addresses[symbol]
         return address
 

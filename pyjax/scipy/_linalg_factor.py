@@ -1,0 +1,339 @@
+"""Factorisations and solvers. `overwrite_*` and `check_finite` are accepted and ignored: arrays are
+immutable, and a compiled program does not look at values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax import lax
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def _adjoint(a: Array) -> Array:
+    return jnp.conj(jnp.swapaxes(a, -1, -2))
+
+
+def _square(name: str, a: Array) -> None:
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"{name}: expected square matrices [..., n, n], got shape {a.shape}")
+
+
+def _with_vectors(
+    solve: Callable[..., Array], n_matrices: str, b_ndim: int
+) -> Callable[..., Array]:
+    """Broadcast a solver of one system over leading axes; a one-dimensional b is one vector."""
+    if b_ndim == 1:
+        return jnp.vectorize(solve, signature=f"{n_matrices},(n)->(n)")
+    return jnp.vectorize(solve, signature=f"{n_matrices},(n,k)->(n,k)")
+
+
+def cholesky(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
+    """The triangular factor of a Hermitian positive definite matrix: a = uᴴ u, or l lᴴ if `lower`.
+
+    Special cases: nan if `a` is not positive definite.
+    """
+    (a,) = promote_args_inexact("cholesky", a)
+    _square("cholesky", a)
+    factor = lax.linalg.cholesky(a if lower else _adjoint(a), symmetrize_input=False)
+    return factor if lower else _adjoint(factor)
+
+
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
+    """(cholesky(a), lower), for cho_solve."""
+    return cholesky(a, lower=lower), lower
+
+
+def cho_solve(
+    c_and_lower: tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """The x with a x = b, from cho_factor(a)."""
+    c, lower = c_and_lower
+    c, b = promote_args_inexact_ranks("cho_solve", c, b)
+    _square("cho_solve", c)
+
+    def one(c: Array, b: Array) -> Array:
+        columns = b[:, None] if b.ndim == 1 else b
+        solve = partial(
+            lax.linalg.triangular_solve, left_side=True, lower=bool(lower), conjugate_a=True
+        )
+        adjoint_first = not lower
+        y = solve(c, columns, transpose_a=adjoint_first, conjugate_a=adjoint_first)
+        x = solve(c, y, transpose_a=not adjoint_first, conjugate_a=not adjoint_first)
+        return x[:, 0] if b.ndim == 1 else x
+
+    return _with_vectors(one, "(n,n)", b.ndim)(c, b)
+
+
+def promote_args_inexact_ranks(name: str, *args: ArrayLike) -> tuple[Array, ...]:
+    """To one inexact dtype; ranks stay as they are."""
+    arrays = [jnp.asarray(a) for a in args]
+    dtype = jnp.result_type(*arrays)
+    if not jnp.issubdtype(dtype, np.inexact):
+        dtype = jnp.promote_types(dtype, np.float32)
+    return tuple(a.astype(dtype) for a in arrays)
+
+
+_TRANSPOSED = {0: (False, False), "N": (False, False), 1: (True, False), "T": (True, False)}
+_TRANSPOSED |= {2: (True, True), "C": (True, True)}
+
+
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Array:
+    """The x with a x = b, `a` triangular.
+
+    Args:
+      a: [..., n, n]; only the upper triangle is read, or the lower one if `lower`.
+      b: [n] or [..., n, k].
+      trans: 0 or "N": a; 1 or "T": its transpose; 2 or "C": its adjoint.
+      unit_diagonal: take the diagonal as ones.
+    Raises:
+      ValueError: unknown `trans`, or shapes that do not fit.
+    """
+    if trans not in _TRANSPOSED:
+        raise ValueError(f"Invalid 'trans' value {trans}; use 0, 1 or 2 (or 'N', 'T', 'C').")
+    transpose, conjugate = _TRANSPOSED[trans]
+    a, b = promote_args_inexact_ranks("solve_triangular", a, b)
+    _square("solve_triangular", a)
+
+    def one(a: Array, b: Array) -> Array:
+        x = lax.linalg.triangular_solve(
+            a,
+            b[:, None] if b.ndim == 1 else b,
+            left_side=True,
+            lower=lower,
+            transpose_a=transpose,
+            conjugate_a=conjugate,
+            unit_diagonal=unit_diagonal,
+        )
+        return x[:, 0] if b.ndim == 1 else x
+
+    return _with_vectors(one, "(n,n)", b.ndim)(a, b)
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Array:
+    """The x with a x = b.
+
+    Args:
+      a: [..., n, n].  b: [n] or [..., n, k].
+      assume_a: "gen", "sym", "her", or "pos" (positive definite: solved by Cholesky, reading the
+        triangle that `lower` names).
+    Raises:
+      ValueError: unknown `assume_a`.
+    """
+    kinds = ["gen", "sym", "her", "pos"]
+    if assume_a not in kinds:
+        raise ValueError(f"Expected assume_a to be one of {kinds}; got {assume_a!r}")
+    a, b = promote_args_inexact_ranks("solve", a, b)
+    _square("solve", a)
+    if assume_a != "pos":
+        return _with_vectors(jnp.linalg.solve, "(n,n)", b.ndim)(a, b)
+
+    def positive(a: Array, b: Array) -> Array:
+        # The solution's derivative needs the matrix, not the factor's: custom_linear_solve.
+        factors = cho_factor(lax.stop_gradient(a), lower=lower)
+        full = jnp.tril(a) + _adjoint(jnp.tril(a, -1)) if lower else None
+        full = jnp.triu(a) + _adjoint(jnp.triu(a, 1)) if full is None else full
+
+        def matvec(x: Array) -> Array:
+            return jnp.matmul(full, x)
+
+        def run(_: Any, x: Array) -> Array:
+            return cho_solve(factors, x)
+
+        return lax.custom_linear_solve(matvec, b, run, symmetric=True)
+
+    return _with_vectors(positive, "(n,n)", b.ndim)(a, b)
+
+
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
+    """The packed LU factors of `a` and the pivots, for lu_solve."""
+    (a,) = promote_args_inexact("lu_factor", a)
+    packed, pivots, _ = lax.linalg.lu(a)
+    return packed, pivots
+
+
+def lu_solve(
+    lu_and_piv: tuple[Array, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """The x with a x = b (trans=1: aᵀ x = b, 2: aᴴ x = b), from lu_factor(a)."""
+    if trans not in (0, 1, 2):
+        raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
+    packed, pivots = lu_and_piv
+    packed, b = promote_args_inexact_ranks("lu_solve", packed, b)
+    pivots = jnp.asarray(pivots)
+    _square("lu_solve", packed)
+
+    def one(packed: Array, pivots: Array, b: Array) -> Array:
+        order = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-1])
+        columns = b[:, None] if b.ndim == 1 else b
+        solve = partial(lax.linalg.triangular_solve, packed, left_side=True)
+        if trans == 0:
+            x = solve(columns[order], lower=True, unit_diagonal=True)
+            x = solve(x, lower=False)
+        else:
+            options = {"transpose_a": True, "conjugate_a": trans == 2}
+            x = solve(columns, lower=False, **options)
+            x = solve(x, lower=True, unit_diagonal=True, **options)
+            x = x[jnp.argsort(order)]
+        return x[:, 0] if b.ndim == 1 else x
+
+    return _with_vectors(one, "(n,n),(n)", b.ndim)(packed, pivots, b)
+
+
+def lu(
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """(p, l, u) with a = p l u, or (p l, u) if `permute_l`; [..., m, n]."""
+    (a,) = promote_args_inexact("lu", a)
+    packed, _, order = lax.linalg.lu(a)
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    lower = jnp.tril(packed[..., :, :k], -1) + jnp.eye(m, k, dtype=a.dtype)
+    upper = jnp.triu(packed[..., :k, :])
+    places = jnp.argsort(order, axis=-1)
+    if permute_l:
+        return jnp.take_along_axis(lower, places[..., None], axis=-2), upper
+    # Row i of a is row places[i] of l u.
+    p = (places[..., :, None] == jnp.arange(m)).astype(a.real.dtype)
+    return p, lower, upper
+
+
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinant of square matrices."""
+    return jnp.linalg.det(a)
+
+
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The inverse of square matrices."""
+    return jnp.linalg.inv(a)
+
+
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """The QR factorisation.
+
+    Args:
+      mode: "full" (square q), "economic" (min(m, n) columns) or "r" (a tuple with r only).
+      pivoting: also return the column order p, with a[:, p] = q r.
+    Raises:
+      ValueError: unknown mode.
+    """
+    if mode not in ("full", "r", "economic"):
+        raise ValueError(f"Unsupported QR decomposition mode '{mode}'; use full, economic or r.")
+    (a,) = promote_args_inexact("qr", a)
+    q, r, *p = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode == "full")
+    return (r, *p) if mode == "r" else (q, r, *p)
+
+
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """The singular value decomposition (u, s, vᴴ), or s alone; the driver is ignored."""
+    (a,) = promote_args_inexact("svd", a)
+    result = jnp.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+    return tuple(result) if compute_uv else result
+
+
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Any:
+    """Eigenvalues (ascending) and eigenvectors (columns) of Hermitian matrices.
+
+    Raises:
+      NotImplementedError: a generalised problem (`b`), `eigvals`, or another `type`.
+    """
+    if b is not None or eigvals is not None or type != 1:
+        raise NotImplementedError(
+            "eigh solves a v = w v only: b and eigvals must be None, and type 1.\n  For b positive "
+            "definite, factor it with cholesky and solve the standard problem."
+        )
+    (a,) = promote_args_inexact("eigh", a)
+    values, vectors = jnp.linalg.eigh(a, UPLO="L" if lower else "U")
+    return values if eigvals_only else (values, vectors)
+
+
+def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
+    """(t, z) with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex"."""
+    if output not in ("real", "complex"):
+        raise ValueError(f"Expected output to be 'real' or 'complex', got output={output!r}.")
+    (a,) = promote_args_inexact("schur", a)
+    if output == "complex" and not jnp.iscomplexobj(a):
+        a = a.astype(jnp.promote_types(a.dtype, np.complex64))
+    t, z = lax.linalg.schur(a)
+    return t, z
+
+
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """The Hessenberg form h of square matrices; with `calc_q` also q, where a = q h qᴴ."""
+    (a,) = promote_args_inexact("hessenberg", a)
+    _square("hessenberg", a)
+    n = a.shape[-1]
+    if n <= 1:
+        return (a, jnp.ones_like(a)) if calc_q else a
+    packed, taus = lax.linalg.hessenberg(a)
+    h = jnp.triu(packed, -1)
+    if not calc_q:
+        return h
+    inner = lax.linalg.householder_product(packed[..., 1:, :-1], taus)
+    q = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
+    return h, q.at[..., 1:, 1:].set(inner)

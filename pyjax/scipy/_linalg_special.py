@@ -1,0 +1,144 @@
+"""Matrices made from a few numbers: block diagonal, Toeplitz, Hilbert …"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.core import dtypes
+
+Array = Any
+ArrayLike = Any
+
+
+def block_diag(*arrs: ArrayLike) -> Array:
+    """A matrix with the given matrices along its diagonal (vectors and numbers are single rows).
+
+    Raises:
+      ValueError: an argument has more than two dimensions.
+
+    >>> block_diag(1, jnp.ones((1, 2), int)).tolist()
+    [[1, 0, 0], [0, 1, 1]]
+    """
+    if not arrs:
+        return jnp.zeros((1, 0))
+    blocks = [jnp.atleast_2d(a) for a in arrs]
+    for i, block in enumerate(blocks):
+        if block.ndim > 2:
+            raise ValueError(
+                "Arguments to block_diag must have at most 2 dimensions, "
+                f"got shape {block.shape} at argument {i}."
+            )
+    dtype = jnp.result_type(*arrs)
+    columns = sum(b.shape[1] for b in blocks)
+    rows, before = [], 0
+    for block in blocks:
+        after = columns - before - block.shape[1]
+        rows.append(jnp.pad(block.astype(dtype), ((0, 0), (before, after))))
+        before += block.shape[1]
+    return jnp.concatenate(rows, axis=0)
+
+
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """[..., m, n] with constant diagonals: first column c [..., m], first row r [..., n].
+
+    r is conj(c) by default; its first element is not used.
+    """
+    column = jnp.atleast_1d(jnp.asarray(c))
+    row = jnp.conj(column) if r is None else jnp.atleast_1d(jnp.asarray(r))
+
+    def one(column: Array, row: Array) -> Array:
+        m, n = column.shape[0], row.shape[0]
+        values = jnp.concatenate([jnp.flip(column), row[1:]])
+        return values[np.arange(m - 1, -1, -1)[:, None] + np.arange(n)]
+
+    dtype = jnp.result_type(column, row)
+    both = jnp.vectorize(one, signature="(m),(n)->(m,n)")
+    return both(column.astype(dtype), row.astype(dtype))
+
+
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """Constant anti-diagonals: first column c, last row r (zeros by default; r[0] is not used)."""
+    column = jnp.ravel(jnp.asarray(c))
+    row = jnp.zeros_like(column) if r is None else jnp.ravel(jnp.asarray(r))
+    dtype = jnp.result_type(column, row)
+    values = jnp.concatenate([column.astype(dtype), row[1:].astype(dtype)])
+    return values[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
+
+
+def circulant(c: ArrayLike) -> Array:
+    """[..., n, n] whose columns are the rotations of c [..., n]."""
+    values = jnp.atleast_1d(jnp.asarray(c))
+    n = values.shape[-1]
+    return values[..., (np.arange(n)[:, None] - np.arange(n)) % n]
+
+
+def companion(a: ArrayLike) -> Array:
+    """The companion matrix of the polynomial with coefficients a (highest first, at least two)."""
+    a = jnp.asarray(a)
+    if a.ndim < 1 or a.shape[-1] < 2:
+        raise ValueError(f"companion: needs at least two coefficients, got shape {a.shape}")
+    first = -a[..., 1:] / a[..., :1]
+    n = first.shape[-1]
+    below = jnp.broadcast_to(jnp.eye(n - 1, n, dtype=first.dtype), (*first.shape[:-1], n - 1, n))
+    return jnp.concatenate([first[..., None, :], below], axis=-2)
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+    """The matrix of the discrete Fourier transform; scale None, "sqrtn" or "n" (divide by it)."""
+    factors = {None: 1.0, "sqrtn": math.sqrt(n) if n else 1.0, "n": float(n)}
+    if scale not in factors:
+        raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}")
+    kind = dtypes.canonicalize_dtype(np.complex128 if dtype is None else dtype)
+    # Exponents modulo n keep the angles exact.
+    angles = -2 * np.pi * (np.outer(np.arange(n), np.arange(n)) % max(n, 1)) / max(n, 1)
+    return jnp.asarray((np.exp(1j * angles) / factors[scale]).astype(kind))
+
+
+def hadamard(n: int, dtype: Any = int) -> Array:
+    """The Hadamard matrix of order n, a power of two."""
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"n must be a positive integer and a power of 2; got {n}")
+    kind = dtypes.canonicalize_dtype(dtype)
+    bits = np.arange(n)[:, None] & np.arange(n)
+    parity = np.zeros_like(bits)
+    while bits.any():
+        parity ^= bits & 1
+        bits = bits >> 1
+    return jnp.asarray((1 - 2 * parity).astype(kind))
+
+
+def helmert(n: int, full: bool = False) -> Array:
+    """The Helmert matrix of order n, without its first row unless `full`."""
+    rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
+    rows[0] = 1
+    squares = np.arange(n) * np.arange(1, n + 1)
+    squares[:1] = n
+    matrix = rows / np.sqrt(squares)[:, None]
+    return jnp.asarray(matrix if full else matrix[1:])
+
+
+def hilbert(n: int) -> Array:
+    """The Hilbert matrix 1 / (i + j + 1) of order n."""
+    return jnp.asarray(1 / (np.arange(n)[:, None] + np.arange(n) + 1))
+
+
+def fiedler(a: ArrayLike) -> Array:
+    """The symmetric matrix |aᵢ - aⱼ|."""
+    a = jnp.atleast_1d(jnp.asarray(a))
+    return jnp.abs(a[..., :, None] - a[..., None, :])
+
+
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
+    """First row f [..., n], subdiagonal s [..., n-1]: a population by age."""
+    f, s = jnp.atleast_1d(jnp.asarray(f)), jnp.atleast_1d(jnp.asarray(s))
+    if f.shape[-1] != s.shape[-1] + 1 or f.shape[-1] < 2:
+        raise ValueError(f"leslie: f has {f.shape[-1]} elements and s {s.shape[-1]}; need n, n-1")
+    dtype = jnp.result_type(f, s)
+    n = f.shape[-1]
+    shape = jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
+    out = jnp.zeros((*shape, n, n), dtype).at[..., 0, :].set(f.astype(dtype))
+    return out.at[..., np.arange(1, n), np.arange(n - 1)].set(s.astype(dtype))

@@ -1,0 +1,71 @@
+"""Products with logarithms that are 0 where the factor is 0, and the entropies made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax import lax
+from pyjax.api.custom_jvp import custom_jvp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+@custom_jvp
+def _xlogy(x: Array, y: Array) -> Array:
+    return jnp.where((x == 0) & ~jnp.isnan(y), 0, lax.mul(x, lax.log(y)))
+
+
+# Where x is 0 the derivatives are those of the limit: log(y) and 0.
+_xlogy.defjvps(
+    lambda g, ans, x, y: g * lax.log(y),
+    lambda g, ans, x, y: g * lax.div(x, y),
+)
+
+
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """x · log(y), and 0 where x is 0 (nan if y is nan)."""
+    return _xlogy(*jnp.broadcast_arrays(*promote_args_inexact("xlogy", x, y)))
+
+
+@custom_jvp
+def _xlog1py(x: Array, y: Array) -> Array:
+    return jnp.where((x == 0) & ~jnp.isnan(y), 0, lax.mul(x, lax.log1p(y)))
+
+
+_xlog1py.defjvps(
+    lambda g, ans, x, y: g * lax.log1p(y),
+    lambda g, ans, x, y: g * lax.div(x, 1 + y),
+)
+
+
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """x · log(1 + y), accurate for small y, and 0 where x is 0 (nan if y is nan)."""
+    return _xlog1py(*jnp.broadcast_arrays(*promote_args_inexact("xlog1py", x, y)))
+
+
+def entr(x: ArrayLike) -> Array:
+    """-x · log(x); 0 at 0, -inf for negative x."""
+    (x,) = promote_args_inexact("entr", x)
+    return jnp.where(x < 0, -np.inf, -xlogy(x, x))
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """p · log(p/q); 0 where p is 0 and q ≥ 0, inf outside the domain."""
+    p, q = jnp.broadcast_arrays(*promote_args_inexact("rel_entr", p, q))
+    both = (p > 0) & (q > 0)
+    safe_p, safe_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
+    # One logarithm of the ratio: a difference of two would cancel for p near q.
+    value = jnp.where(both, safe_p * lax.log(safe_p / safe_q), np.inf)
+    value = jnp.where((p == 0) & (q >= 0), 0, value)
+    return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, value)
+
+
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """p · log(p/q) - p + q; inf outside the domain."""
+    p, q = promote_args_inexact("kl_div", p, q)
+    return rel_entr(p, q) - p + q

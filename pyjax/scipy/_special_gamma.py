@@ -1,0 +1,185 @@
+"""The gamma function and its family: beta, factorials, incomplete functions, zeta."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb as exact_comb
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax import lax
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+_HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
+
+
+def gammaln(x: ArrayLike) -> Array:
+    """log |Γ(x)|; inf at 0 and the negative integers."""
+    return lax.lgamma(*promote_args_inexact("gammaln", x))
+
+
+def loggamma(x: ArrayLike) -> Array:
+    """log Γ(x) on the real axis; nan for x ≤ 0, where it is complex."""
+    (x,) = promote_args_inexact("loggamma", x)
+    return jnp.where(x > 0, lax.lgamma(x), np.nan)
+
+
+def gammasgn(x: ArrayLike) -> Array:
+    """The sign of Γ(x): ±1, that of x at zeros; nan at negative integers and -inf."""
+    (x,) = promote_args_inexact("gammasgn", x)
+    below = lax.floor(x)
+    odd = lax.ne(lax.rem(below, lax.full_like(x, 2)), lax.full_like(x, 0))
+    sign = jnp.where((x < 0) & odd, -1, 1).astype(x.dtype)
+    sign = jnp.where(x == 0, jnp.copysign(jnp.ones_like(x), x), sign)
+    return jnp.where(((x < 0) & (x == below)) | jnp.isnan(x), np.nan, sign)
+
+
+def gamma(x: ArrayLike) -> Array:
+    """The gamma function Γ(x); nan at negative integers."""
+    (x,) = promote_args_inexact("gamma", x)
+    return gammasgn(x) * lax.exp(lax.lgamma(x))
+
+
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
+    """n! = Γ(n + 1); 0 for negative n.
+
+    Raises:
+      NotImplementedError: exact=True.
+    """
+    if exact:
+        raise NotImplementedError(
+            "factorial with exact=True needs integers of any size; use math.factorial."
+        )
+    (n,) = promote_args_inexact("factorial", n)
+    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+
+
+def digamma(x: ArrayLike) -> Array:
+    """The derivative of log Γ(x)."""
+    return lax.digamma(*promote_args_inexact("digamma", x))
+
+
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
+    """The n-th derivative of digamma, n ≥ 0 an integer."""
+    n, x = promote_args_inexact("polygamma", n, x)
+    return lax.polygamma(*jnp.broadcast_arrays(n, x))
+
+
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
+    """The Hurwitz zeta function Σ (k + q)^-x, k ≥ 0; q = 1 (Riemann's) by default."""
+    x, q = promote_args_inexact("zeta", x, 1.0 if q is None else q)
+    return lax.zeta(*jnp.broadcast_arrays(x, q))
+
+
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised lower incomplete gamma function P(a, x)."""
+    return lax.igamma(*jnp.broadcast_arrays(*promote_args_inexact("gammainc", a, x)))
+
+
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x)."""
+    return lax.igammac(*jnp.broadcast_arrays(*promote_args_inexact("gammaincc", a, x)))
+
+
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised incomplete beta function I_x(a, b)."""
+    return lax.betainc(*jnp.broadcast_arrays(*promote_args_inexact("betainc", a, b, x)))
+
+
+def _stirling_error(x: Array) -> Array:
+    """log Γ(x) - ((x - 1/2) log x - x + log(2π)/2) for x ≥ 8."""
+    u = 1 / (x * x)
+    series = 1 / 1188 - u * 691 / 360360
+    for coefficient in (-1 / 1680, 1 / 1260, -1 / 360, 1 / 12):
+        series = coefficient + u * series
+    return series / x
+
+
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
+    """log |B(a, b)|, without cancellation where an argument is large."""
+    a, b = jnp.broadcast_arrays(*promote_args_inexact("betaln", a, b))
+    a, b = jnp.minimum(a, b), jnp.maximum(a, b)
+    plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
+    # Stirling's formula for the large arguments, with what is common to them taken out by hand.
+    large_b, large_a = jnp.maximum(b, 8.0), jnp.maximum(a, 8.0)
+    small_a = jnp.clip(a, 1e-30, 8.0)
+    total = small_a + large_b
+    mixed = (
+        lax.lgamma(small_a)
+        - (total - 0.5) * lax.log1p(small_a / large_b)
+        - small_a * lax.log(large_b)
+        + small_a
+        + _stirling_error(large_b)
+        - _stirling_error(total)
+    )
+    both = large_a + large_b
+    large = (
+        (large_a - 0.5) * lax.log(large_a / both)
+        - large_b * lax.log1p(large_a / large_b)
+        - 0.5 * lax.log(large_b)
+        + _HALF_LOG_2PI
+        + _stirling_error(large_a)
+        + _stirling_error(large_b)
+        - _stirling_error(both)
+    )
+    value = jnp.where(a >= 8, large, jnp.where((a > 0) & (b >= 8), mixed, plain))
+    return jnp.where(jnp.isnan(a) | jnp.isnan(b), np.nan, value)
+
+
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
+    """The beta function Γ(a) Γ(b) / Γ(a + b)."""
+    a, b = promote_args_inexact("beta", a, b)
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
+
+
+def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
+    """log Γ_d(a), the multivariate gamma function of dimension d (a static int)."""
+    dimension = int(d)
+    (a,) = promote_args_inexact("multigammaln", a)
+    constant = dimension * (dimension - 1) * float(np.log(np.pi)) / 4
+    shifts = -np.arange(dimension) / 2
+    terms = gammaln(jnp.expand_dims(a, -1) + shifts.astype(a.dtype))
+    return jnp.sum(terms, axis=-1) + constant
+
+
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
+    """The rising factorial Γ(z + m) / Γ(z); 1 where m is 0."""
+    z, m = jnp.broadcast_arrays(*promote_args_inexact("poch", z, m))
+    value = lax.exp(lax.lgamma(z + m) - lax.lgamma(z)) * gammasgn(z + m) * gammasgn(z)
+    return jnp.where(m == 0, 1, value)
+
+
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
+    """The number of ways to choose k of N things (with repetition: more than once), in floating
+    point; 0 for k < 0, k > N or N < 0."""
+    N, k = jnp.broadcast_arrays(*promote_args_inexact("comb", N, k))
+    if repetition:
+        N = N + k - 1
+    valid = (k >= 0) & (k <= N) & (N >= 0)
+    n, r = jnp.where(valid, N, 1), jnp.where(valid, k, 1)
+    value = lax.exp(-betaln(1 + n - r, 1 + r) - lax.log1p(n))
+    value = jnp.where((n == lax.floor(n)) & (r == lax.floor(r)), jnp.round(value), value)
+    return jnp.where(valid, value, 0)
+
+
+def _exact_bernoulli(n: int) -> list[float]:
+    numbers = [Fraction(1)]
+    for m in range(1, n + 1):
+        total = sum((exact_comb(m + 1, j) * numbers[j] for j in range(m)), Fraction(0))
+        numbers.append(-total / (m + 1))
+    return [float(b) for b in numbers]
+
+
+def bernoulli(n: int) -> Array:
+    """The Bernoulli numbers B₀ … B_n (n a static int; at least three numbers are returned).
+
+    >>> bernoulli(2).tolist()[:2]
+    [1.0, -0.5]
+    """
+    if n != int(n) or n < 0:
+        raise ValueError(f"bernoulli: n must be a non-negative integer, got {n}")
+    return jnp.asarray(np.array(_exact_bernoulli(max(int(n), 2))))

@@ -1,0 +1,215 @@
+"""The error and logistic functions, the normal distribution, Bessel functions, Box-Cox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax import lax, nn
+from pyjax.api.custom_jvp import custom_jvp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+_HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
+
+
+def erf(x: ArrayLike) -> Array:
+    """The error function 2/√π ∫₀ˣ exp(-t²) dt."""
+    return lax.erf(*promote_args_inexact("erf", x))
+
+
+def erfc(x: ArrayLike) -> Array:
+    """1 - erf(x), accurate for large x."""
+    return lax.erfc(*promote_args_inexact("erfc", x))
+
+
+def erfinv(x: ArrayLike) -> Array:
+    """The inverse of erf; ±inf at ±1, nan beyond."""
+    return lax.erf_inv(*promote_args_inexact("erfinv", x))
+
+
+def expit(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x))."""
+    return lax.logistic(*promote_args_inexact("expit", x))
+
+
+@custom_jvp
+def _logit(x: Array) -> Array:
+    return lax.log(lax.div(x, 1 - x))
+
+
+_logit.defjvps(lambda g, ans, x: g / (x * (1 - x)))
+
+
+def logit(x: ArrayLike) -> Array:
+    """log(x / (1 - x)), the inverse of expit; -inf at 0, inf at 1, nan outside [0, 1]."""
+    return _logit(*promote_args_inexact("logit", x))
+
+
+def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """exp(x) / sum(exp(x)) over `axis` (default: all)."""
+    return nn.softmax(x, axis=axis)
+
+
+def log_softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """log(softmax(x)) over `axis` (default: all)."""
+    return nn.log_softmax(x, axis=axis)
+
+
+# -- the normal distribution -----------------------------------------------------------------------
+
+
+def _floating(name: str, x: ArrayLike) -> Array:
+    x = jnp.asarray(x)
+    if x.dtype not in (np.float32, np.float64):
+        raise TypeError(
+            f"{name}: x.dtype={x.dtype} is not supported; convert to float32 or float64."
+        )
+    return x
+
+
+def _ndtr(x: Array) -> Array:
+    z = x * float(np.sqrt(0.5))
+    size = lax.abs(z)
+    return 0.5 * jnp.where(
+        size < float(np.sqrt(0.5)),
+        1 + lax.erf(z),
+        jnp.where(z > 0, 2 - lax.erfc(size), lax.erfc(size)),
+    )
+
+
+def ndtr(x: ArrayLike) -> Array:
+    """The standard normal distribution function: the probability of a value ≤ x.
+
+    Raises:
+      TypeError: x is neither float32 nor float64.
+    """
+    return _ndtr(_floating("ndtr", x))
+
+
+def _log_ndtr_tail(x: Array, series_order: int) -> Array:
+    """The asymptotic series for x far below 0."""
+    series, term = jnp.ones_like(x), jnp.ones_like(x)
+    for n in range(1, series_order + 1):
+        term = term * (-(2 * n - 1)) / (x * x)
+        series = series + term
+    return -x * x / 2 - lax.log(-x) - _HALF_LOG_2PI + lax.log(series)
+
+
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
+    """log(ndtr(x)), accurate in both tails.
+
+    Args:
+      x: float32 or float64.
+      series_order: terms of the series used for x far below 0 (-10 in float32, -20 in float64).
+    Raises:
+      TypeError: another dtype, or a series_order that is no int.
+      ValueError: series_order is negative or above 30.
+    """
+    if not isinstance(series_order, int):
+        raise TypeError("series_order must be a Python integer.")
+    if not 0 <= series_order <= 30:
+        raise ValueError(f"series_order must be between 0 and 30, got {series_order}")
+    return _log_ndtr(_floating("log_ndtr", x), series_order)
+
+
+def _log_ndtr(x: Array, series_order: int) -> Array:
+    low, high = (-10.0, 5.0) if x.dtype == np.float32 else (-20.0, 8.0)
+
+    @custom_jvp
+    def compute(x: Array) -> Array:
+        middle = lax.log(_ndtr(jnp.clip(x, low, None)))
+        tail = _log_ndtr_tail(jnp.minimum(x, low), series_order)
+        return jnp.where(x > high, -_ndtr(-x), jnp.where(x > low, middle, tail))
+
+    @compute.defjvp
+    def _jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (g,) = primals, tangents
+        ans = compute(x)
+        return ans, g * lax.exp(-x * x / 2 - ans - _HALF_LOG_2PI)
+
+    return compute(x)
+
+
+def _ndtri_tail(log_p: Array) -> Array:
+    """The x < 0 at which log_ndtr is log_p, for probabilities below 1/8."""
+    start = jnp.sqrt(-2 * log_p)
+    x = -start + (lax.log(start) + _HALF_LOG_2PI) / start
+    for _ in range(4):  # log_ndtr is concave: Newton's method converges, quadratically
+        value = _log_ndtr(x, 10)
+        x = x - (value - log_p) * lax.exp(value + x * x / 2 + _HALF_LOG_2PI)
+    return x
+
+
+@custom_jvp
+def _ndtri(p: Array) -> Array:
+    low = jnp.minimum(p, 1 - p)
+    safe = jnp.where((low > 0) & (low < 0.125), low, 0.0625)
+    # log_ndtr of the lower tail; 1 - p is exact for p above a half.
+    tail = _ndtri_tail(lax.log(safe))
+    tail = jnp.where(p < 0.5, tail, -tail)
+    centre = float(np.sqrt(2)) * lax.erf_inv(2 * p - 1)
+    x = jnp.where(low < 0.125, tail, centre)
+    x = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, x))
+    return jnp.where((p < 0) | (p > 1) | jnp.isnan(p), np.nan, x)
+
+
+_ndtri.defjvps(lambda g, ans, p: g * lax.exp(ans * ans / 2 + _HALF_LOG_2PI))
+
+
+def ndtri(p: ArrayLike) -> Array:
+    """The inverse of ndtr, for p in [0, 1]; nan outside.
+
+    Raises:
+      TypeError: p is neither float32 nor float64.
+    """
+    return _ndtri(_floating("ndtri", p))
+
+
+# -- Bessel functions ------------------------------------------------------------------------------
+
+
+def i0e(x: ArrayLike) -> Array:
+    """exp(-|x|) I₀(x), the scaled modified Bessel function of order 0."""
+    return lax.bessel_i0e(*promote_args_inexact("i0e", x))
+
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of the first kind of order 0."""
+    (x,) = promote_args_inexact("i0", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+
+
+def i1e(x: ArrayLike) -> Array:
+    """exp(-|x|) I₁(x), the scaled modified Bessel function of order 1."""
+    return lax.bessel_i1e(*promote_args_inexact("i1e", x))
+
+
+def i1(x: ArrayLike) -> Array:
+    """The modified Bessel function of the first kind of order 1."""
+    (x,) = promote_args_inexact("i1", x)
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
+
+
+# -- Box-Cox ---------------------------------------------------------------------------------------
+
+
+def _power_transform(log_x: Array, exponent: Array) -> Array:
+    """(exp(exponent · log_x) - 1) / exponent, and its limit log_x at exponent 0."""
+    safe = jnp.where(exponent == 0, 1, exponent)
+    return jnp.where(exponent == 0, log_x, jnp.expm1(safe * log_x) / safe)
+
+
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """(x^λ - 1) / λ, log(x) for λ = 0; nan for negative x."""
+    x, lmbda = promote_args_inexact("boxcox", x, lmbda)
+    return _power_transform(jnp.log(x), jnp.asarray(lmbda))
+
+
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """boxcox(1 + x, λ), accurate for small x."""
+    x, lmbda = promote_args_inexact("boxcox1p", x, lmbda)
+    return _power_transform(jnp.log1p(x), jnp.asarray(lmbda))

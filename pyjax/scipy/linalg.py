@@ -1,0 +1,34 @@
+"""Linear algebra with SciPy's names and defaults: factorisations, solvers, special matrices."""
+
+from pyjax.scipy._linalg_factor import cho_factor as cho_factor
+from pyjax.scipy._linalg_factor import cho_solve as cho_solve
+from pyjax.scipy._linalg_factor import cholesky as cholesky
+from pyjax.scipy._linalg_factor import det as det
+from pyjax.scipy._linalg_factor import eigh as eigh
+from pyjax.scipy._linalg_factor import hessenberg as hessenberg
+from pyjax.scipy._linalg_factor import inv as inv
+from pyjax.scipy._linalg_factor import lu as lu
+from pyjax.scipy._linalg_factor import lu_factor as lu_factor
+from pyjax.scipy._linalg_factor import lu_solve as lu_solve
+from pyjax.scipy._linalg_factor import qr as qr
+from pyjax.scipy._linalg_factor import schur as schur
+from pyjax.scipy._linalg_factor import solve as solve
+from pyjax.scipy._linalg_factor import solve_triangular as solve_triangular
+from pyjax.scipy._linalg_factor import svd as svd
+from pyjax.scipy._linalg_functions import expm as expm
+from pyjax.scipy._linalg_functions import expm_frechet as expm_frechet
+from pyjax.scipy._linalg_functions import funm as funm
+from pyjax.scipy._linalg_functions import polar as polar
+from pyjax.scipy._linalg_functions import rsf2csf as rsf2csf
+from pyjax.scipy._linalg_functions import sqrtm as sqrtm
+from pyjax.scipy._linalg_special import block_diag as block_diag
+from pyjax.scipy._linalg_special import circulant as circulant
+from pyjax.scipy._linalg_special import companion as companion
+from pyjax.scipy._linalg_special import dft as dft
+from pyjax.scipy._linalg_special import fiedler as fiedler
+from pyjax.scipy._linalg_special import hadamard as hadamard
+from pyjax.scipy._linalg_special import hankel as hankel
+from pyjax.scipy._linalg_special import helmert as helmert
+from pyjax.scipy._linalg_special import hilbert as hilbert
+from pyjax.scipy._linalg_special import leslie as leslie
+from pyjax.scipy._linalg_special import toeplitz as toeplitz

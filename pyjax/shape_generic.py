@@ -1,0 +1,147 @@
+"""Elementwise programs without compiling for each shape.
+
+An eager operation on a shape that was not seen before would wait for the compiler. A jaxpr whose
+arrays are all
+scalars or of one shape, and whose equations are elementwise, is instead compiled once for vectors
+of any length;
+each shape then only binds its number of elements. Below dispatch: deals in avals and executables,
+  not in arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.core.avals import ShapedArray
+from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from pyjax.core.structural import broadcast_in_dim_p
+from pyjax.interpreters import hlo
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.interpreters.rules import elementwise_primitives
+from xla_backend.compile_options import CompileOptions
+from xla_backend.runtime.client import AbstractClient
+from xla_backend.runtime.executable import LoadedExecutable
+
+# Stands for any length while tracing; large enough that nothing treats it as special.
+_ANY_LENGTH = 4096
+_LARGEST = 1 << 16  # more elements are worth a program with threads
+_EQUATIONS = 24  # longer programs come from users' jits, which are compiled for their shapes
+
+Maker = Callable[[int], LoadedExecutable | None]
+_makers: dict[Any, Maker | None] = {}
+
+
+def find(
+    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+) -> LoadedExecutable | None:
+    """An executable for a jaxpr from the shape-generic programs, or None if it is not of that kind."""
+    shape = _common_shape(closed)
+    if shape is None:
+        return None
+    key = _structure(closed.jaxpr, shape)
+    if key is None:
+        return None
+    key = (key, client, options)
+    if key not in _makers:
+        _makers[key] = _compile(closed, name, client, options)
+    maker = _makers[key]
+    return None if maker is None else maker(_size(shape))
+
+
+def clear() -> None:
+    """Forget all shape-generic programs."""
+    _makers.clear()
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    total = 1
+    for n in shape:
+        total *= n
+    return total
+
+
+def _common_shape(closed: ClosedJaxpr) -> tuple[int, ...] | None:
+    """The one shape of all arrays that are no scalars; None if there are several, or none."""
+    if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
+        return None
+    shape: tuple[int, ...] = ()
+    for aval in (*closed.in_avals, *closed.out_avals):
+        if not isinstance(aval, ShapedArray) or is_extended(aval.dtype):
+            return None
+        if aval.shape:
+            if shape and aval.shape != shape:
+                return None
+            shape = aval.shape
+    return shape if shape and 0 < _size(shape) <= _LARGEST else None
+
+
+def _structure(jaxpr: Jaxpr, shape: tuple[int, ...]) -> Any:
+    """What the program does, without its shape: equal for programs that differ in that only."""
+    numbers: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+
+    def kind(aval: Any) -> Any:
+        if not isinstance(aval, ShapedArray) or is_extended(aval.dtype):
+            return None
+        if aval.shape and aval.shape != shape:
+            return None
+        return (bool(aval.shape), aval.dtype, aval.weak_type)
+
+    def operand(atom: Any) -> Any:
+        if type(atom) is Literal:
+            return (type(atom.val), atom.val, atom.aval) if not atom.aval.shape else None
+        return numbers[atom]
+
+    parts: list[Any] = [tuple(kind(v.aval) for v in jaxpr.invars)]
+    for eqn in jaxpr.eqns:
+        params = _parameters(eqn, shape)
+        kinds = tuple(kind(v.aval) for v in eqn.outvars)
+        operands = tuple(operand(a) for a in eqn.invars)
+        if params is None or None in kinds or None in operands:
+            return None
+        for v in eqn.outvars:
+            numbers[v] = len(numbers)
+        parts.append((eqn.primitive, params, operands, kinds))
+    parts.append(tuple(operand(a) for a in jaxpr.outvars))
+    return tuple(parts) if None not in parts[0] else None
+
+
+def _parameters(eqn: JaxprEqn, shape: tuple[int, ...]) -> Any:
+    """Parameters of an equation as part of the structure; None if the equation is not elementwise."""
+    if eqn.primitive.name == "jit":
+        inner = eqn.params["jaxpr"]
+        return None if inner.consts else _structure(inner.jaxpr, shape)
+    if eqn.primitive is broadcast_in_dim_p:
+        spreads = not eqn.invars[0].aval.shape and eqn.params["shape"] == shape
+        return () if spreads else None
+    if eqn.primitive in elementwise_primitives:
+        return tuple(eqn.params.items())
+    return None
+
+
+def _compile(
+    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+) -> Maker | None:
+    avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
+    generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, xs), avals)
+    return client.compile_elementwise(hlo.lower_jaxpr_to_module(generic, name), options)
+
+
+def _replay(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Bind the equations again on vectors of the stand-in length, calls inlined."""
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
+
+    def read(atom: Any) -> Any:
+        return atom.val if type(atom) is Literal else env[atom]
+
+    for eqn in jaxpr.eqns:
+        values = [read(a) for a in eqn.invars]
+        if eqn.primitive.name == "jit":
+            outs = _replay(eqn.params["jaxpr"].jaxpr, values)
+        elif eqn.primitive is broadcast_in_dim_p:
+            outs = eqn.primitive.bind(*values, **{**eqn.params, "shape": (_ANY_LENGTH,)})
+        else:
+            outs = eqn.primitive.bind(*values, **eqn.params)
+        env.update(zip(eqn.outvars, outs))
+    return [read(a) for a in jaxpr.outvars]

@@ -1,0 +1,155 @@
+"""pyjax.scipy.special against scipy.special, in float64 and float32, with derivatives."""
+
+import numpy as np
+import pytest
+from scipy import special as reference
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax.scipy import special
+
+LINE = np.array([-7.3, -2.5, -1.2, -0.4, -1e-3, 1e-3, 0.3, 0.9, 1.0, 2.2, 4.5, 9.1, 30.0])
+POSITIVE = np.array([1e-3, 0.1, 0.3, 0.9, 1.0, 2.2, 4.5, 9.1, 30.0, 45.0, 80.0])
+UNIT = np.array([1e-12, 1e-3, 0.06, 0.13, 0.4, 0.5, 0.7, 0.93, 0.999])
+
+# name, arguments, points for derivatives (None: not checked), argument that is differentiated
+CASES = [
+    ("erf", (LINE,), 0),
+    ("erfc", (LINE,), 0),
+    ("erfinv", (2 * UNIT - 1,), 0),
+    ("expit", (LINE,), 0),
+    ("logit", (UNIT,), 0),
+    ("ndtr", (LINE,), 0),
+    ("ndtri", (UNIT,), 0),
+    ("log_ndtr", (np.array([-100.0, -25.0, -12.0, -9.0, -3.0, 0.0, 2.0, 5.5, 9.0]),), 0),
+    ("gamma", (LINE,), 0),
+    ("gammaln", (LINE,), 0),
+    ("gammasgn", (LINE,), None),
+    ("loggamma", (POSITIVE,), 0),
+    ("digamma", (LINE,), 0),
+    ("factorial", (np.array([-1.5, 0.0, 1.0, 2.5, 5.0, 12.0]),), None),
+    ("polygamma", (np.array([1.0, 2.0, 3.0]), np.array([0.7, 2.0, 9.0])), 1),
+    ("zeta", (np.array([1.5, 2.0, 7.0]), np.array([0.5, 1.0, 4.0])), None),
+    ("gammainc", (POSITIVE, POSITIVE[::-1]), 1),
+    ("gammaincc", (POSITIVE, np.roll(POSITIVE, 1)), 1),
+    ("betainc", (POSITIVE[:9], POSITIVE[:9][::-1], UNIT), 2),
+    ("beta", (POSITIVE, POSITIVE[::-1]), 0),
+    ("betaln", (POSITIVE, POSITIVE[::-1]), 0),
+    ("betaln", (np.array([1e-3, 2.0, 9.0, 1e4, 1e8]), np.array([1e6, 1e8, 1e4, 1e4, 1e8])), None),
+    ("poch", (np.array([2.0, -1.5, 3.0, 0.5]), np.array([3.0, 2.0, 0.0, 1.5])), None),
+    ("comb", (np.array([5, 9.5, 2, -1, 40]), np.array([2, 3.0, 5, 2, 20])), None),
+    ("xlogy", (np.array([0, 0, 0, 1.0, 2.5]), np.array([0, np.inf, 2.0, 0, 3.0])), None),
+    ("xlog1py", (np.array([0, 0, 1.0, 2.5]), np.array([-1.0, 2.0, 1e-9, 3.0])), None),
+    ("entr", (np.array([-1.0, 0.0, 0.3, 1.0, 4.0]),), None),
+    ("rel_entr", (np.array([0, 0, 1.0, -1, 1, 0.3]), np.array([0, 1.0, 0, 1, 2, 0.31])), None),
+    ("kl_div", (np.array([0, 0, 1.0, -1, 1, 0.3]), np.array([0, 1.0, 0, 1, 2, 0.61])), None),
+    ("i0", (LINE,), 0),
+    ("i0e", (LINE,), 0),
+    ("i1", (LINE,), 0),
+    ("i1e", (LINE,), 0),
+    ("boxcox", (POSITIVE, np.linspace(-1, 1, 11)), 0),
+    ("boxcox1p", (POSITIVE, np.linspace(-1, 1, 11)), 0),
+    ("exp1", (POSITIVE,), 0),
+    ("expi", (np.concatenate([LINE, [39.0, 41.0, 100.0]]),), 0),
+    (
+        "expn",
+        (np.array([0, 1, 2, 3, 5, 1, 2, 9.0]), np.array([2, 0.3, 0.7, 1.5, 8, 30, 0, 0.9])),
+        None,
+    ),
+]
+# Cancellation near zeros: absolute errors there.
+ABSOLUTE = {"gammaln": 1e-13, "digamma": 1e-12, "loggamma": 1e-13, "expi": 1e-12, "betaln": 1e-13}
+LOOSE = {"log_ndtr": 1e-10, "comb": 1e-10, "zeta": 1e-11, "polygamma": 1e-11, "poch": 1e-11}
+
+
+@pytest.mark.parametrize("name, args, wrt", CASES, ids=[c[0] for c in CASES])
+def test_float64(name, args, wrt):
+    with pyjax.enable_x64(True):
+        result = getattr(special, name)(*map(jnp.asarray, args))
+        assert result.dtype == jnp.float64
+    with np.errstate(all="ignore"):
+        expected = getattr(reference, name)(*args)
+    np.testing.assert_allclose(
+        result, expected, rtol=LOOSE.get(name, 2e-12), atol=ABSOLUTE.get(name, 0)
+    )
+
+
+@pytest.mark.parametrize("name, args, wrt", CASES, ids=[c[0] for c in CASES])
+def test_float32(name, args, wrt):
+    args = [np.asarray(a, np.float32) for a in args]
+    result = pyjax.jit(getattr(special, name))(*args)
+    assert result.dtype == jnp.float32
+    with np.errstate(all="ignore"):
+        expected = getattr(reference, name)(*[a.astype(np.float64) for a in args])
+        expected = np.where(np.abs(expected) > 3.4e38, np.sign(expected) * np.inf, expected)
+    # Relative errors grow with the size of logarithms inside.
+    np.testing.assert_allclose(result, expected, rtol=6e-5, atol=2e-6)
+
+
+DERIVATIVES = [c for c in CASES if c[2] is not None]
+
+
+@pytest.mark.parametrize("name, args, wrt", DERIVATIVES, ids=[c[0] for c in DERIVATIVES])
+def test_derivatives(name, args, wrt):
+    with pyjax.enable_x64(True):
+        function = getattr(special, name)
+
+        def f(x):
+            return function(*args[:wrt], x, *args[wrt + 1 :])
+
+        x = args[wrt]
+        h = 1e-6 * np.maximum(np.abs(x), 1e-6)
+        numeric = (np.asarray(f(x + h)) - np.asarray(f(x - h))) / (2 * h)
+        (forward,) = [pyjax.jvp(f, (x,), (np.ones_like(x),))[1]]
+        backward = pyjax.vjp(f, x)[1](np.ones_like(x))[0]
+        scale = np.max(np.abs(np.asarray(f(x)))[np.isfinite(f(x))])
+        np.testing.assert_allclose(forward, numeric, rtol=2e-5, atol=1e-9 * scale)
+        np.testing.assert_allclose(backward, forward, rtol=1e-10)
+
+
+EDGES = [
+    ("gamma", [0.0, -0.0, -1.0, np.inf, np.nan], [np.inf, -np.inf, np.nan, np.inf, np.nan]),
+    ("gammasgn", [0.0, -0.0, -1.0, -0.5, -1.5], [1, -1, np.nan, -1, 1]),
+    ("logit", [0.0, 1.0, -0.1, 1.1], [-np.inf, np.inf, np.nan, np.nan]),
+    ("ndtri", [0.0, 1.0, -0.1, 1.1, np.nan], [-np.inf, np.inf, np.nan, np.nan, np.nan]),
+    ("log_ndtr", [-np.inf, np.inf, np.nan], [-np.inf, 0, np.nan]),
+    ("exp1", [0.0, -1.0, np.inf, np.nan], [np.inf, np.nan, 0, np.nan]),
+    ("expi", [0.0, np.inf, -np.inf, np.nan], [-np.inf, np.inf, 0, np.nan]),
+    ("erfinv", [-1.0, 1.0, 2.0], [-np.inf, np.inf, np.nan]),
+    ("entr", [0.0, -1.0, np.nan], [0, -np.inf, np.nan]),
+]
+
+
+@pytest.mark.parametrize("name, points, values", EDGES, ids=[e[0] for e in EDGES])
+def test_edges(name, points, values):
+    result = getattr(special, name)(jnp.array(points, jnp.float32))
+    np.testing.assert_array_equal(result, np.array(values, np.float32))
+
+
+def test_gradients_at_zero_factors():
+    grads = pyjax.grad(special.xlogy, (0, 1))(0.0, 2.0)
+    np.testing.assert_allclose(grads, (np.log(2), 0), rtol=1e-6)
+    assert np.isfinite(pyjax.grad(special.log_ndtr)(-300.0))
+    assert np.isfinite(pyjax.grad(special.ndtri)(1e-30))
+
+
+def test_others():
+    np.testing.assert_allclose(
+        special.multigammaln(jnp.array([3.0, 7.5]), 4),
+        [reference.multigammaln(3.0, 4), reference.multigammaln(7.5, 4)],
+        rtol=1e-5,
+    )
+    np.testing.assert_allclose(special.bernoulli(8), reference.bernoulli(8), rtol=1e-6, atol=1e-12)
+    assert special.comb(5, 2, repetition=True) == 15
+    np.testing.assert_allclose(special.zeta(2.0), np.pi**2 / 6, rtol=1e-6)
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(special.softmax(x), reference.softmax(x), rtol=1e-6)
+    np.testing.assert_allclose(special.log_softmax(x, axis=0), reference.log_softmax(x, 0), 1e-6)
+    np.testing.assert_allclose(special.logsumexp(x), reference.logsumexp(x), rtol=1e-6)
+    assert special.erf(1).dtype == jnp.float32
+    with pytest.raises(TypeError, match="int32"):
+        special.ndtr(jnp.arange(3))
+    with pytest.raises(ValueError, match="series_order"):
+        special.log_ndtr(1.0, series_order=31)
+    with pytest.raises(NotImplementedError, match=r"math\.factorial"):
+        special.factorial(3, exact=True)

@@ -1,0 +1,141 @@
+"""Reductions and products that are not: of broadcasts, of reshapes, over one element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xla_backend.hlo.attributes import ConstantAttributes, DimensionsAttributes, DotAttributes
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.literal import Literal
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import RuleTablePass
+from xla_backend.passes.emit import Emit
+from xla_backend.passes.patterns import binary_reducer, dims_of, drop_ones, is_int_or_pred
+
+_IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
+
+
+def _reduce_of_reshape(node: Instruction) -> Instruction | None:
+    """reduce(reshape(x)) -> reduce(x), where the reshape only adds or drops dimensions of size 1."""
+    inner = node.operands[0]
+    if node.shape.is_tuple or inner.opcode is not Opcode.RESHAPE:
+        return None
+    x = inner.operands[0]
+    if drop_ones(x.shape.dimensions) != drop_ones(inner.shape.dimensions):
+        return None
+    reduced = set(dims_of(node))
+    # Larger dimensions keep their order: the k-th of one is the k-th of the other.
+    inner_large = [i for i, d in enumerate(inner.shape.dimensions) if d != 1]
+    x_large = [i for i, d in enumerate(x.shape.dimensions) if d != 1]
+    dims = tuple(b for a, b in zip(inner_large, x_large) if a in reduced)
+    if not dims or any(inner.shape.dimensions[i] == 0 for i in inner_large):
+        return None
+    kept = [d for i, d in enumerate(x.shape.dimensions) if i not in dims]
+    b = Emit(node)
+    result = b.add(
+        Opcode.REDUCE,
+        (x, node.operands[1]),
+        DimensionsAttributes(dims),
+        node.called,
+        shape=node.shape.with_dimensions(kept),
+    )
+    return b.reshape(result, node.shape.dimensions)
+
+
+def _reduce_over_ones(node: Instruction) -> Instruction | None:
+    """Dimensions of size 1 among those reduced are reshaped away, which is free."""
+    if node.shape.is_tuple:
+        return None
+    x, dims = node.operands[0], dims_of(node)
+    ones = {d for d in dims if x.shape.dimensions[d] == 1}
+    if not ones or len(ones) == len(dims):
+        return None
+    b = Emit(node)
+    left = [i for i in range(x.shape.rank) if i not in ones]
+    smaller = b.reshape(x, [x.shape.dimensions[i] for i in left])
+    new_dims = tuple(left.index(d) for d in dims if d not in ones)
+    return b.add(
+        Opcode.REDUCE,
+        (smaller, node.operands[1]),
+        DimensionsAttributes(new_dims),
+        node.called,
+        shape=node.shape,
+    )
+
+
+def _reduce_of_broadcast(node: Instruction) -> Instruction | None:
+    """The maximum of equal elements is any of them; the sum of n equal integers is n times one."""
+    inner = node.operands[0]
+    if node.shape.is_tuple or inner.opcode is not Opcode.BROADCAST:
+        return None
+    mapping, reduced = dims_of(inner), dims_of(node)
+    if any(d in reduced for d in mapping) or node.called[0].root is None:
+        return None
+    copies = math.prod(inner.shape.dimensions[d] for d in reduced)
+    opcode = binary_reducer(node.called[0])
+    if copies == 0 or opcode is None:
+        return None
+    b = Emit(node)
+    kept = [i for i in range(inner.shape.rank) if i not in reduced]
+    x = b.broadcast(inner.operands[0], node.shape.dimensions, [kept.index(d) for d in mapping])
+    if opcode is Opcode.ADD and is_int_or_pred(node):
+        if not node.shape.element_type.is_integral:
+            return None
+        x = b.binary(Opcode.MULTIPLY, x, b.splat(node.shape, copies))
+    elif opcode not in _IDEMPOTENT:
+        return None
+    init = b.broadcast(node.operands[1], node.shape.dimensions, ())
+    return b.add(opcode, (init, x), node.called[0].root.attributes, shape=node.shape)
+
+
+def _dot_of_ones(node: Instruction) -> Instruction | None:
+    """A product contracted over one element is an outer product: a multiply, which fuses."""
+    a = node.attributes
+    assert isinstance(a, DotAttributes)
+    lhs, rhs = node.operands
+    if any(lhs.shape.dimensions[d] != 1 for d in a.lhs_contracting):
+        return None
+    batch = len(a.lhs_batch)
+    lhs_free = lhs.shape.rank - batch - len(a.lhs_contracting)
+    b = Emit(node)
+    sides = []
+    for x, contracting, batches, first in (
+        (lhs, a.lhs_contracting, a.lhs_batch, batch),
+        (rhs, a.rhs_contracting, a.rhs_batch, batch + lhs_free),
+    ):
+        left = [d for d in range(x.shape.rank) if d not in contracting]
+        free = [d for d in left if d not in batches]
+        target = [batches.index(d) if d in batches else first + free.index(d) for d in left]
+        if target != sorted(target):
+            return None
+        x = b.reshape(x, [x.shape.dimensions[d] for d in left])
+        x = b.convert(x, node.shape.element_type)
+        if target != list(range(node.shape.rank)):
+            x = b.broadcast(x, node.shape.dimensions, target)
+        sides.append(x)
+    return b.binary(Opcode.MULTIPLY, *sides)
+
+
+def _get_dimension_size(node: Instruction) -> Instruction | None:
+    """Sizes are static here."""
+    (d,) = dims_of(node)
+    literal = Literal(np.asarray(node.operands[0].shape.dimensions[d], np.int32))
+    return Emit(node).add(Opcode.CONSTANT, (), ConstantAttributes(literal), shape=literal.shape)
+
+
+class AlgebraicReductionSimplifier(RuleTablePass):
+    """Reductions over copies or single elements become arithmetic, as do products over one element.
+
+    Why: arithmetic fuses with its neighbours; a reduce or a library call is a kernel of its own.
+    Needs: nothing.
+    Leaves: no reduce over a dimension of size 1, no maximum over copies, no dot over one element.
+    """
+
+    name = "algebraic-reduction"
+    rules = {
+        Opcode.REDUCE: (_reduce_of_reshape, _reduce_over_ones, _reduce_of_broadcast),
+        Opcode.DOT: (_dot_of_ones,),
+        Opcode.GET_DIMENSION_SIZE: (_get_dimension_size,),
+    }
