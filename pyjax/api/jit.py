@@ -92,22 +92,23 @@ class Jit:
                     return self._call(args, kwargs)
             compiled = self._direct.get(key)
             if compiled is not None:
-                try:
-                    results = compiled.call(args)
-                except FloatingPointError:
-                    self._locate_nan(args, kwargs)
-                    raise
-                if compiled.single:
-                    return results[0]
-                return tree_unflatten(compiled.out_tree, results)
+                return self._run(compiled, args, args, kwargs)
         return self._call(args, kwargs)
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if options.disable_jit.value:
             return self._fun(*args, **kwargs)
-        dynamic, names, static = self._signature.split(args, kwargs)
-        leaves, in_tree = tree_flatten((dynamic, names))
+        if self._signature.has_static:
+            args_now, names, static = self._signature.split(args, kwargs)
+        else:
+            args_now, names, static = args, kwargs, ()
+        leaves, in_tree = tree_flatten((args_now, names))
+        if not trace_state.tracing and self._device is None:
+            specs = tuple([getattr(x, "spec", None) for x in leaves])
+            known = self._compiled.get((in_tree, static, specs, trace_context()))
+            if known is not None:  # all leaves are arrays, and the program is there
+                return self._run(known, leaves, args, kwargs)
         if trace_state.tracing or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not Array
         ):
@@ -125,11 +126,22 @@ class Jit:
             if not kwargs and self._has_direct_path and len(args) == len(leaves):
                 if all(type(a) is Array for a in args):
                     self._direct[(trace_context(), *[a.spec for a in args])] = compiled
+        return self._run(compiled, arrays, args, kwargs)
+
+    def _run(
+        self,
+        compiled: Compiled,
+        arrays: Sequence[Array],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         try:
             results = compiled.call(arrays)
         except FloatingPointError:
             self._locate_nan(args, kwargs)
             raise
+        if compiled.single:
+            return results[0]
         return tree_unflatten(compiled.out_tree, results)
 
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: tuple[Any, ...]) -> Any:

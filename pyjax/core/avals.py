@@ -197,6 +197,18 @@ def _numpy_rule(x: Any) -> AbstractValue:
     return ShapedArray(x.shape, dtype)
 
 
+# Avals of NumPy scalars by type, for 64-bit types off and on.
+_scalar_avals: tuple[dict[type, AbstractValue], dict[type, AbstractValue]] = ({}, {})
+
+
+def _numpy_scalar_rule(x: Any) -> AbstractValue:
+    table = _scalar_avals[options.enable_x64.value]
+    aval = table.get(type(x))
+    if aval is None:
+        aval = table[type(x)] = _numpy_rule(x)
+    return aval
+
+
 def _int_rule(x: Any) -> AbstractValue:
     dtype = dtypes.canonicalize_dtype(np.int64)
     limit = 1 << (8 * dtype.itemsize - 1)
@@ -214,7 +226,7 @@ for _kind in (bool, float, complex):
 register_aval_rule(int, _int_rule)
 register_aval_rule(np.ndarray, _numpy_rule)
 for _scalar in {np.dtype(d).type for d in dtypes.ALL_DTYPES} | {np.longlong, np.ulonglong}:
-    register_aval_rule(_scalar, _numpy_rule)
+    register_aval_rule(_scalar, _numpy_scalar_rule)
 
 
 def abstractify(x: Any) -> Any:
@@ -223,12 +235,12 @@ def abstractify(x: Any) -> Any:
     Raises:
       TypeError: anything else.
     """
-    aval = getattr(x, "aval", None)
-    if aval is not None and not isinstance(x, type):
-        return aval
     rule = _aval_rules.get(type(x))
     if rule is not None:
         return rule(x)
+    aval = getattr(x, "aval", None)
+    if aval is not None and not isinstance(x, type):
+        return aval
     for cls in type(x).__mro__[1:]:
         rule = _aval_rules.get(cls)
         if rule is not None:

@@ -19,8 +19,9 @@ _HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
 _HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
 
-# Whether a code object belongs to the library: decided once per code object.
-_internal: dict[CodeType, bool] = {}
+# Whether a file belongs to the library: decided once per file. Keyed by name, whose hash is kept;
+# the hash of a code object is computed from its contents each time.
+_internal: dict[str, bool] = {}
 
 
 def is_internal_file(filename: str) -> bool:
@@ -87,14 +88,22 @@ class Frame:
         return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"
 
 
+class _Latest(threading.local):
+    # The last capture: an expression of several operations shares one.
+    frame: Frame | None = None
+
+
+_latest = _Latest()
+
+
 def _python_user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
     internal = _internal
     while frame is not None:
-        code = frame.f_code
-        hidden = internal.get(code)
+        filename = frame.f_code.co_filename
+        hidden = internal.get(filename)
         if hidden is None:
-            hidden = internal[code] = is_internal_file(code.co_filename)
+            hidden = internal[filename] = is_internal_file(filename)
         if not hidden:
             return frame
         frame = frame.f_back
@@ -108,7 +117,12 @@ def current_frame() -> Frame | None:
     frame = _python_user_frame()
     if frame is None:
         return None
-    return Frame(frame.f_code, frame.f_lasti, name_stack.names)
+    code, lasti, names = frame.f_code, frame.f_lasti, name_stack.names
+    last = _latest.frame
+    if last is not None and last.code is code and last.lasti == lasti and last.names is names:
+        return last
+    result = _latest.frame = Frame(code, lasti, names)
+    return result
 
 
 def user_frame() -> str:

@@ -99,7 +99,7 @@ class LoweringContext:
 
     @property
     def shapes_out(self) -> list[Shape]:
-        return [aval_to_shape(a) for a in self.avals_out]
+        return [_shapes.get(a) or aval_to_shape(a) for a in self.avals_out]
 
     @property
     def platform(self) -> str:
@@ -202,9 +202,7 @@ def lower_into(
     for v, value in zip(jaxpr.constvars, closed.consts):
         env[v] = builder.constant(constant_array(value, v.aval))
 
-    def read(atom: Any) -> Instruction:
-        if type(atom) is not Literal:
-            return env[atom]
+    def constant(atom: Literal) -> Instruction:
         array = constant_array(atom.val, atom.aval)
         key = (array.dtype, array.tobytes())
         node = literals.get(key)
@@ -213,10 +211,11 @@ def lower_into(
         return node
 
     for eqn in jaxpr.eqns:
-        outs = lower_eqn(context, eqn, [read(a) for a in eqn.invars])
+        operands = [env[a] if type(a) is not Literal else constant(a) for a in eqn.invars]
+        outs = lower_eqn(context, eqn, operands)
         for v, out in zip(eqn.outvars, outs):
             env[v] = out
-    return [read(a) for a in jaxpr.outvars]
+    return [env[a] if type(a) is not Literal else constant(a) for a in jaxpr.outvars]
 
 
 def lower_eqn(
@@ -237,7 +236,7 @@ def lower_eqn(
     return outs if isinstance(outs, list) else [outs]
 
 
-_metadata_cache: dict[Any, OpMetadata] = {}
+_metadata_cache: dict[Any, tuple[OpMetadata, Any]] = {}
 
 
 def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
@@ -245,15 +244,18 @@ def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
     names = (context.module.name, *context.names)
     if source is None:
         return OpMetadata(op_name="/".join((*names, eqn.primitive.name)))
-    key = (source.code, source.lasti, names, source.names, eqn.primitive)
-    found = _metadata_cache.get(key)
-    if found is None:
+    code = source.code
+    # A code object's hash is computed from its contents each time: its id is the key, and the
+    # entry keeps it alive.
+    key = (id(code), source.lasti, names, source.names, eqn.primitive)
+    entry = _metadata_cache.get(key)
+    if entry is None:
         if len(_metadata_cache) > 50_000:
             _metadata_cache.clear()
         op_name = "/".join((*names, *source.names, eqn.primitive.name))
         found = OpMetadata(eqn.primitive.name, op_name, source.file_name, source.line)
-        _metadata_cache[key] = found
-    return found
+        entry = _metadata_cache[key] = (found, code)
+    return entry[0]
 
 
 def _lower_on_physical(

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.api.jit import jit
 from pyjax.array import Array
 from pyjax.core import dtypes
-from pyjax.core.trace import Tracer
+from pyjax.core.trace import Tracer, trace_state
 from pyjax.numpy import (
     arithmetic,
     cumulative,
@@ -66,6 +67,37 @@ def _binary(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The operator behind {name}: {op.__name__}."
     return method
+
+
+# Operators whose eager form is one compiled program: with an array or number on the other side,
+# outside
+# transformations, they go straight to it. Powers are not among them: whole exponents are expanded.
+_COMPILED = frozenset(
+    "add sub mul truediv floordiv mod matmul and or xor lshift rshift eq ne lt le gt ge".split()
+)
+_OPERANDS = frozenset({Array, bool, int, float})
+
+
+def _swapped(op: Callable[..., Any]) -> Callable[..., Any]:
+    def swapped(self: Any, other: Any) -> Any:
+        return op(other, self)
+
+    swapped.__name__ = op.__name__
+    return swapped
+
+
+def _eager(method: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., Any]:
+    """`method` with a short cut to `op` compiled as a whole."""
+    compiled = jit(op)
+
+    def eager(self: Any, other: Any) -> Any:
+        if trace_state.tracing or type(other) not in _OPERANDS:
+            return method(self, other)
+        return compiled(self, other)
+
+    eager.__name__ = eager.__qualname__ = method.__name__
+    eager.__doc__ = method.__doc__
+    return eager
 
 
 def _reflected(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
@@ -374,11 +406,13 @@ def _as_method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def install(cls: type, extra: dict[str, Callable[..., Any]]) -> None:
     """Give `cls` all operators, methods and properties; attributes it defines itself stay."""
+    short = _COMPILED if cls is Array else frozenset()
+    for name, op in {**_BINARY, **_COMPARISONS}.items():
+        method = _binary(f"__{name}__", op)
+        setattr(cls, f"__{name}__", _eager(method, op) if name in short else method)
     for name, op in _BINARY.items():
-        setattr(cls, f"__{name}__", _binary(f"__{name}__", op))
-        setattr(cls, f"__r{name}__", _reflected(f"__r{name}__", op))
-    for name, op in _COMPARISONS.items():
-        setattr(cls, f"__{name}__", _binary(f"__{name}__", op))
+        method = _reflected(f"__r{name}__", op)
+        setattr(cls, f"__r{name}__", _eager(method, _swapped(op)) if name in short else method)
     for name, fn in _UNARY.items():
         setattr(cls, name, fn)
     for name, fn in {**_METHODS, **extra}.items():

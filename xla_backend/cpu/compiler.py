@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,11 +42,25 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
     """
     options = options or CompileOptions()
     profile = _Profile()
-    with profile.phase("passes"):
-        build_pipeline(options).run(module)
-    with profile.phase("buffer assignment"):
-        assignment = assign_buffers(module)
-    return compile_scheduled(module, assignment, options, profile)
+    with _without_collector():
+        with profile.phase("passes"):
+            build_pipeline(options).run(module)
+        with profile.phase("buffer assignment"):
+            assignment = assign_buffers(module)
+        return compile_scheduled(module, assignment, options, profile)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A compilation makes many objects that live until its end: walking them again and again is
+    wasted time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def compile_scheduled(
@@ -66,7 +81,7 @@ def compile_scheduled(
         llvm_ir = writer.to_text()
     _dump(options, module, driver, llvm_ir, assignment)
     with profile.phase("llvm"):
-        object_code = jit.compile_object(llvm_ir, target)
+        object_code = jit.compile_object(llvm_ir, target, cache=True)
     if options.dump is not None:
         options.dump.write("obj-file.o", object_code)  # type: ignore[attr-defined]
     with profile.phase("link"):

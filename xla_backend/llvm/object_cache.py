@@ -3,7 +3,8 @@
 The directory is $PYJAX_CACHE_DIR, else $XDG_CACHE_HOME/pyjax, else ~/.cache/pyjax. A cache can
 only save time: a directory that cannot be written, or a damaged file, means compiling again.
 Files carry a digest of their content, so a torn or truncated one is never linked; they appear by
-rename, so readers see a whole file or none.
+rename, so readers see a whole file or none, and processes may share the directory. Each of its
+folders keeps what was used last, up to a limit.
 
 API
   object_key(ir, target, opt) -> str
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import llvmlite
@@ -25,6 +27,8 @@ from xla_backend.llvm.target import TargetInfo
 
 _MAGIC = b"pyjax-object-1\n"
 _DIGEST_BYTES = 32
+# 256 folders: 1 GiB in all, tens of thousands of programs.
+_FOLDER_BYTES = 4 << 20
 
 
 def cache_directory() -> Path:
@@ -65,6 +69,8 @@ def load(key: str) -> bytes | None:
     content = data[head:]
     if hashlib.sha256(content).digest() != data[len(_MAGIC) : head]:
         return None
+    with suppress(OSError):  # only the order of eviction: a read-only cache is still a cache
+        os.utime(_path(key))
     return content
 
 
@@ -78,8 +84,25 @@ def store(key: str, data: bytes) -> bool:
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + hashlib.sha256(data).digest() + data)
         os.replace(temporary, path)
+        _trim(path.parent)
     except OSError:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
         return False
     return True
+
+
+def _trim(folder: Path) -> None:
+    """Deletes the files used longest ago until the rest fits; others may delete them too."""
+    files = []
+    for entry in os.scandir(folder):
+        with suppress(FileNotFoundError):
+            facts = entry.stat()
+            files.append((facts.st_mtime, facts.st_size, entry.path))
+    excess = sum(size for _, size, _ in files) - _FOLDER_BYTES
+    for _, size, path in sorted(files):
+        if excess <= 0:
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        excess -= size

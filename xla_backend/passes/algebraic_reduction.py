@@ -12,13 +12,13 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit
-from xla_backend.passes.patterns import binary_reducer, dims_of, drop_ones, is_int_or_pred
+from xla_backend.passes.patterns import binary_reducer, dims_of, drop_ones
 
 _IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 
 
 def _reduce_of_reshape(node: Instruction) -> Instruction | None:
-    """reduce(reshape(x)) -> reduce(x), where the reshape only adds or drops dimensions of size 1."""
+    """reduce(reshape(x)) -> reduce(x), where the reshape only adds or drops sizes of 1."""
     inner = node.operands[0]
     if node.shape.is_tuple or inner.opcode is not Opcode.RESHAPE:
         return None
@@ -30,8 +30,20 @@ def _reduce_of_reshape(node: Instruction) -> Instruction | None:
     inner_large = [i for i, d in enumerate(inner.shape.dimensions) if d != 1]
     x_large = [i for i, d in enumerate(x.shape.dimensions) if d != 1]
     dims = tuple(b for a, b in zip(inner_large, x_large) if a in reduced)
-    if not dims or any(inner.shape.dimensions[i] == 0 for i in inner_large):
+    return _reduce(node, x, dims) if dims else None
+
+
+def _reduce_over_ones(node: Instruction) -> Instruction | None:
+    """Dimensions of size 1 are not reduced but reshaped away, which is free."""
+    if node.shape.is_tuple:
         return None
+    x = node.operands[0]
+    dims = tuple(d for d in dims_of(node) if x.shape.dimensions[d] != 1)
+    return _reduce(node, x, dims) if 0 < len(dims) < len(dims_of(node)) else None
+
+
+def _reduce(node: Instruction, x: Instruction, dims: tuple[int, ...]) -> Instruction:
+    """The reduce `node`, of `x` over `dims`."""
     kept = [d for i, d in enumerate(x.shape.dimensions) if i not in dims]
     b = Emit(node)
     result = b.add(
@@ -44,27 +56,6 @@ def _reduce_of_reshape(node: Instruction) -> Instruction | None:
     return b.reshape(result, node.shape.dimensions)
 
 
-def _reduce_over_ones(node: Instruction) -> Instruction | None:
-    """Dimensions of size 1 among those reduced are reshaped away, which is free."""
-    if node.shape.is_tuple:
-        return None
-    x, dims = node.operands[0], dims_of(node)
-    ones = {d for d in dims if x.shape.dimensions[d] == 1}
-    if not ones or len(ones) == len(dims):
-        return None
-    b = Emit(node)
-    left = [i for i in range(x.shape.rank) if i not in ones]
-    smaller = b.reshape(x, [x.shape.dimensions[i] for i in left])
-    new_dims = tuple(left.index(d) for d in dims if d not in ones)
-    return b.add(
-        Opcode.REDUCE,
-        (smaller, node.operands[1]),
-        DimensionsAttributes(new_dims),
-        node.called,
-        shape=node.shape,
-    )
-
-
 def _reduce_of_broadcast(node: Instruction) -> Instruction | None:
     """The maximum of equal elements is any of them; the sum of n equal integers is n times one."""
     inner = node.operands[0]
@@ -75,17 +66,14 @@ def _reduce_of_broadcast(node: Instruction) -> Instruction | None:
         return None
     copies = math.prod(inner.shape.dimensions[d] for d in reduced)
     opcode = binary_reducer(node.called[0])
-    if copies == 0 or opcode is None:
+    adds = opcode is Opcode.ADD and node.shape.element_type.is_integral
+    if copies == 0 or opcode is None or not (adds or opcode in _IDEMPOTENT):
         return None
     b = Emit(node)
     kept = [i for i in range(inner.shape.rank) if i not in reduced]
     x = b.broadcast(inner.operands[0], node.shape.dimensions, [kept.index(d) for d in mapping])
-    if opcode is Opcode.ADD and is_int_or_pred(node):
-        if not node.shape.element_type.is_integral:
-            return None
+    if adds:
         x = b.binary(Opcode.MULTIPLY, x, b.splat(node.shape, copies))
-    elif opcode not in _IDEMPOTENT:
-        return None
     init = b.broadcast(node.operands[1], node.shape.dimensions, ())
     return b.add(opcode, (init, x), node.called[0].root.attributes, shape=node.shape)
 
@@ -99,21 +87,25 @@ def _dot_of_ones(node: Instruction) -> Instruction | None:
         return None
     batch = len(a.lhs_batch)
     lhs_free = lhs.shape.rank - batch - len(a.lhs_contracting)
-    b = Emit(node)
-    sides = []
-    for x, contracting, batches, first in (
+    operands = (
         (lhs, a.lhs_contracting, a.lhs_batch, batch),
         (rhs, a.rhs_contracting, a.rhs_batch, batch + lhs_free),
-    ):
+    )
+    places = []
+    for x, contracting, batches, first in operands:
         left = [d for d in range(x.shape.rank) if d not in contracting]
         free = [d for d in left if d not in batches]
-        target = [batches.index(d) if d in batches else first + free.index(d) for d in left]
-        if target != sorted(target):
+        place = [batches.index(d) if d in batches else first + free.index(d) for d in left]
+        if place != sorted(place):
             return None
-        x = b.reshape(x, [x.shape.dimensions[d] for d in left])
+        places.append(place)
+    b = Emit(node)
+    sides = []
+    for (x, contracting, _, _), place in zip(operands, places):
+        x = b.reshape(x, [n for d, n in enumerate(x.shape.dimensions) if d not in contracting])
         x = b.convert(x, node.shape.element_type)
-        if target != list(range(node.shape.rank)):
-            x = b.broadcast(x, node.shape.dimensions, target)
+        if place != list(range(node.shape.rank)):
+            x = b.broadcast(x, node.shape.dimensions, place)
         sides.append(x)
     return b.binary(Opcode.MULTIPLY, *sides)
 

@@ -135,7 +135,7 @@ class Pipeline(HloPass):
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
             verify(module, after=f"input of {self.name}")
-        # Passes make many small objects and drop few cycles: the collector would only get in the way.
+        # Passes make many small objects and drop few cycles: collecting would only cost time.
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -58,6 +58,7 @@ class LoopFusion(HloPass):
             elif is_fusible(node) and (node.users or node is computation.root):
                 graph.place(node)
         graph.merge_siblings()
+        graph.drop_cheap_outputs()
         groups = graph.live_groups()
         fusions = [materialize(computation, group, graph.position) for group in groups]
         module.add_computations([fusion.called[0] for fusion in fusions])

@@ -419,6 +419,73 @@ class GroupGraph:
                     kept.append(group)
                     reads.append(mine)
 
+    # -- outputs that need not be ------------------------------------------------------------------
+
+    def drop_cheap_outputs(self) -> None:
+        """An output that its readers can compute again from arrays in memory is not written.
+
+        Differentiation keeps x * scale for the backward pass beside x and the scale: computing it
+        there again costs one instruction, and saves writing an array.
+        """
+        for group in list(self.groups):
+            for root in sorted(group.roots, key=self.position.__getitem__, reverse=True):
+                if len(group.roots) > 1 and root.shape.dimensions:
+                    self._drop_if_cheap(root, group)
+
+    def _drop_if_cheap(self, root: Instruction, group: Group) -> None:
+        if root is self.computation.root or root.opcode in (Opcode.REDUCE, Opcode.IOTA):
+            return
+        readers: dict[Group, None] = {}
+        used_inside = False
+        for user in root.users:
+            groups = self.groups_of.get(user)
+            if not groups or not inlinable_edge(root, user):
+                return
+            used_inside |= group in groups
+            readers.update((g, None) for g in groups if g is not group)
+        if not used_inside or not 0 < len(readers) <= 2:
+            return
+        chain = self._chain_to_memory(root, group)
+        if chain is None:
+            return
+        inside = set(chain)
+        large = {
+            operand
+            for node in chain
+            for operand in node.operands
+            if operand not in inside and 2 * operand.shape.num_elements > root.shape.num_elements
+        }
+        for reader in readers:
+            if reader.update is not None or reader.size + len(chain) > MAX_SIZE:
+                return
+            if sum(reader.index_maps_for(root).values()) > root.shape.num_elements * 1.01:
+                return
+            read = {o for n in reader.members for o in n.operands if o not in reader.members}
+            if len(large - read) > 1:
+                return
+        del group.roots[root]
+        for reader in readers:
+            for node in chain:
+                if node not in reader.members:
+                    self._join(node, reader)
+
+    def _chain_to_memory(self, root: Instruction, group: Group) -> list[Instruction] | None:
+        """What computes `root` from arrays in memory, users first; None if that is not cheap."""
+        chain = {root}
+        stack = [root]
+        cost = 0
+        while stack:
+            node = stack.pop()
+            cost += cost_of(node)
+            if cost > DUPLICATE_COST or not may_be_interior(node):
+                return None
+            for operand in node.operands:
+                if operand in group.members and operand not in group.roots:
+                    if operand not in chain:
+                        chain.add(operand)
+                        stack.append(operand)
+        return sorted(chain, key=self.position.__getitem__, reverse=True)
+
     def live_groups(self) -> list[Group]:
         """Groups to build, producers first."""
         return sorted(self.groups, key=lambda g: max(self.position[r] for r in g.roots))

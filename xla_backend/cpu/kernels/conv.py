@@ -23,6 +23,7 @@ from xla_backend.cpu.kernels.conv_depthwise import emit_depthwise
 from xla_backend.cpu.kernels.conv_depthwise_planes import emit_depthwise_planes
 from xla_backend.cpu.kernels.conv_direct import can_run_direct, emit_direct
 from xla_backend.cpu.kernels.conv_unfold import emit_unfold
+from xla_backend.cpu.kernels.conv_window import emit_window_products
 from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.cpu.kernels.registry import register_group
 from xla_backend.cpu.kernels.workspace import emit_workspace
@@ -50,6 +51,8 @@ _SLOT = {name: i for i, name in enumerate(FIELDS)}
 _CTX = ("x", "w", "out", "dims", "rows_per_tile", "row_tiles", "columns_per_tile", "column_tiles")
 _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
+# A window this many times larger than the output is the depth of one product.
+_LARGE_WINDOW = 4
 
 
 def pack_dims(**fields: int) -> list[int]:
@@ -201,6 +204,18 @@ def _all(w: FunctionWriter, conditions: list[str]) -> str:
     return result
 
 
+def _emit_case(w: FunctionWriter, prefix: str, kernel: str, conditions: list[str]) -> None:
+    """Runs a kernel and returns, if all conditions hold."""
+    yes, no = w.new_label("yes"), w.new_label("other")
+    w.cond_br(_all(w, conditions), yes, no)
+    w.label(yes)
+    with w.scope():
+        names = ("%x", "%w", "%out", "%dims")
+        w.call(f"{prefix}.{kernel}", "void", [("ptr", n) for n in names])
+        w.ret()
+    w.label(no)
+
+
 def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     params = [("ptr", p) for p in ("x", "w", "out", "dims")]
     w = module.function(f"pyjax_conv_{t.name}", params)
@@ -236,34 +251,37 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
         w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
         w.ret()
     w.label(other)
+    # The same with channels first: weights times planes.
+    planes, other = w.new_label("planes"), w.new_label("windows")
+    w.cond_br(_all(w, [*plain[:-2], equal("o2", 1), equal("groups", 1)]), planes, other)
+    w.label(planes)
+    with w.scope():
+        args = [("i64", d["n"]), ("i64", d["co"]), ("i64", pixels), ("i64", d["ci"])]
+        args += [("ptr", "%w"), ("i64", "0"), ("i64", d["wo"]), ("i64", d["wi"])]
+        args += [("ptr", "%x"), ("i64", d["xb"]), ("i64", d["xc"]), ("i64", d["x2"])]
+        args += [("ptr", "%out"), ("i64", d["ob"]), ("i64", d["oc"]), ("i64", "0")]
+        w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
+        w.ret()
+    w.label(other)
     if t.source is t.compute is t.target and t.compute.is_floating:
         single = [equal("ci", 1), equal("co", 1), *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
         last = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
         first = [*single, equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
-        for conditions, kernel in ((last, "depthwise"), (first, "planes")):
-            yes, no = w.new_label(kernel), w.new_label("other")
-            w.cond_br(_all(w, conditions), yes, no)
-            w.label(yes)
-            with w.scope():
-                names = ("%x", "%w", "%out", "%dims")
-                w.call(f"{prefix}.{kernel}", "void", [("ptr", n) for n in names])
-                w.ret()
-            w.label(no)
+        _emit_case(w, prefix, "depthwise", last)
+        _emit_case(w, prefix, "planes", first)
+    if not t.needs_packing:
+        large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, _LARGE_WINDOW))
+        whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
+        conditions = [large, whole, *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
+        _emit_case(w, prefix, "windows", conditions)
     if can_run_direct(t, w.module):
         # Tiles of channels take any strides and dilations, tiles of planes not both at once.
         simple = w.op("or", "i1", equal("xdil2", 1), equal("stride2", 1))
         several = w.cmp("ne", "i64", d["co"], "1")
         last = [equal("oc", 1), w.op("or", "i1", several, w.cmp("ne", "i64", d["o2"], "1"))]
         first = [equal("o2", 1), simple]
-        for conditions, kernel in ((last, "channels"), (first, "planes")):
-            yes, no = w.new_label(kernel), w.new_label("other")
-            w.cond_br(_all(w, conditions), yes, no)
-            w.label(yes)
-            with w.scope():
-                names = ("%x", "%w", "%out", "%dims")
-                w.call(f"{prefix}.direct_{kernel}", "void", [("ptr", n) for n in names])
-                w.ret()
-            w.label(no)
+        _emit_case(w, prefix, "direct_channels", last)
+        _emit_case(w, prefix, "direct_planes", first)
     _emit_unfolded(w, t, prefix, d)
     w.ret()
 
@@ -315,6 +333,8 @@ def emit_group(t: GemmType, module: ModuleWriter) -> None:
     if t.source is t.compute is t.target and t.compute.is_floating:
         emit_depthwise(module, t, prefix, Dims)
         emit_depthwise_planes(module, t, prefix, Dims)
+    if not t.needs_packing:
+        emit_window_products(module, t, prefix, Dims)
     _emit_tile_task(module, t, prefix)
     _emit_entry(module, t, prefix)
 

@@ -364,8 +364,9 @@ def _multiply_planes(
     the first-level cache."""
     groups = _ceil(w, used, tile.vectors)
     with w.loop("0", groups) as loop:
-        start = w.imul(loop.index, tile.vectors)
-        count = w.imin(w.isub(used, start), tile.vectors)
+        start = w.op("udiv", "i64", w.imul(loop.index, used), groups)
+        end = w.op("udiv", "i64", w.imul(w.iadd(loop.index, 1), used), groups)
+        count = w.isub(end, start)
         entry = w.gep("i64", entries, w.imul(start, ENTRY))
 
         def channels(vectors: int, entry: str = entry) -> None:

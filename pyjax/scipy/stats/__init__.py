@@ -1,0 +1,32 @@
+"""Probability distributions, one module each, and statistics of samples."""
+
+from pyjax.scipy.stats import bernoulli as bernoulli
+from pyjax.scipy.stats import beta as beta
+from pyjax.scipy.stats import betabinom as betabinom
+from pyjax.scipy.stats import binom as binom
+from pyjax.scipy.stats import cauchy as cauchy
+from pyjax.scipy.stats import chi2 as chi2
+from pyjax.scipy.stats import dirichlet as dirichlet
+from pyjax.scipy.stats import expon as expon
+from pyjax.scipy.stats import gamma as gamma
+from pyjax.scipy.stats import gennorm as gennorm
+from pyjax.scipy.stats import geom as geom
+from pyjax.scipy.stats import gumbel_l as gumbel_l
+from pyjax.scipy.stats import gumbel_r as gumbel_r
+from pyjax.scipy.stats import laplace as laplace
+from pyjax.scipy.stats import logistic as logistic
+from pyjax.scipy.stats import multinomial as multinomial
+from pyjax.scipy.stats import multivariate_normal as multivariate_normal
+from pyjax.scipy.stats import nbinom as nbinom
+from pyjax.scipy.stats import norm as norm
+from pyjax.scipy.stats import pareto as pareto
+from pyjax.scipy.stats import poisson as poisson
+from pyjax.scipy.stats import t as t
+from pyjax.scipy.stats import truncnorm as truncnorm
+from pyjax.scipy.stats import uniform as uniform
+from pyjax.scipy.stats import vonmises as vonmises
+from pyjax.scipy.stats import wrapcauchy as wrapcauchy
+from pyjax.scipy.stats._kde import gaussian_kde as gaussian_kde
+from pyjax.scipy.stats._samples import mode as mode
+from pyjax.scipy.stats._samples import rankdata as rankdata
+from pyjax.scipy.stats._samples import sem as sem

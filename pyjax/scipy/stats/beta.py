@@ -1,0 +1,65 @@
+"""The beta distribution on [loc, loc + scale] with shapes `a` and `b`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import betainc, betaln, xlog1py, xlogy
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of the density at x."""
+    x, a, b, loc, scale = promote_args_inexact("beta.logpdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    value = xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b) - jnp.log(scale)
+    return jnp.where((z < 0) | (z > 1), -np.inf, value)
+
+
+def pdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, a, b, loc, scale))
+
+
+def cdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Probability of a value ≤ x."""
+    x, a, b, loc, scale = promote_args_inexact("beta.cdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return betainc(a, b, jnp.clip(z, 0, 1))
+
+
+def logcdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of cdf."""
+    x, a, b, loc, scale = promote_args_inexact("beta.logcdf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return jnp.log(betainc(a, b, jnp.clip(z, 0, 1)))
+
+
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, a, b, loc, scale = promote_args_inexact("beta.sf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return betainc(b, a, 1 - jnp.clip(z, 0, 1))
+
+
+def logsf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of sf."""
+    x, a, b, loc, scale = promote_args_inexact("beta.logsf", x, a, b, loc, scale)
+    z = (x - loc) / scale
+    return jnp.log(betainc(b, a, 1 - jnp.clip(z, 0, 1)))

@@ -1,0 +1,66 @@
+"""The Cauchy distribution around `loc`, with half width `scale`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("cauchy.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.log(np.pi * scale) - jnp.log1p(z * z)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("cauchy.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    # For z < 0: arctan2 keeps the tail, where 1/2 + arctan(z)/pi would cancel.
+    return jnp.arctan2(jnp.ones_like(z), -z) / np.pi
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of cdf."""
+    x, loc, scale = promote_args_inexact("cauchy.logcdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.log(jnp.arctan2(jnp.ones_like(z), -z) / np.pi)
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, loc, scale = promote_args_inexact("cauchy.sf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.arctan2(jnp.ones_like(z), z) / np.pi
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of sf."""
+    x, loc, scale = promote_args_inexact("cauchy.logsf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.log(jnp.arctan2(jnp.ones_like(z), z) / np.pi)
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    q, loc, scale = promote_args_inexact("cauchy.ppf", q, loc, scale)
+    return loc + scale * jnp.tan(np.pi * (q - 0.5))
+
+
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value above which lies probability q."""
+    q, loc, scale = promote_args_inexact("cauchy.isf", q, loc, scale)
+    return loc + scale * jnp.tan(np.pi * (0.5 - q))

@@ -1,0 +1,61 @@
+"""The exponential distribution from `loc` on, with mean `scale`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.nn import log1mexp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("expon.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.where(z < 0, -np.inf, -z - jnp.log(scale))
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("expon.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.expm1(-jnp.maximum(z, 0))
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of cdf."""
+    x, loc, scale = promote_args_inexact("expon.logcdf", x, loc, scale)
+    z = (x - loc) / scale
+    inside = jnp.where(z > 0, z, 1)
+    return jnp.where(z > 0, log1mexp(inside), jnp.where(jnp.isnan(z), np.nan, -np.inf))
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, loc, scale = promote_args_inexact("expon.sf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.exp(-jnp.maximum(z, 0))
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of sf."""
+    x, loc, scale = promote_args_inexact("expon.logsf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.maximum(z, 0)
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    q, loc, scale = promote_args_inexact("expon.ppf", q, loc, scale)
+    return jnp.where((q < 0) | (q > 1), np.nan, loc - jnp.log1p(-q) * scale)

@@ -1,0 +1,51 @@
+"""The gamma distribution with shape `a`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, a, loc, scale = promote_args_inexact("gamma.logpdf", x, a, loc, scale)
+    z = (x - loc) / scale
+    value = xlogy(a - 1, z) - z - gammaln(a) - jnp.log(scale)
+    return jnp.where(z < 0, -np.inf, value)
+
+
+def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, a, loc, scale))
+
+
+def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, a, loc, scale = promote_args_inexact("gamma.cdf", x, a, loc, scale)
+    z = (x - loc) / scale
+    return jnp.where(z > 0, gammainc(a, jnp.maximum(z, 0)), 0)
+
+
+def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of cdf."""
+    return jnp.log(cdf(x, a, loc, scale))
+
+
+def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, a, loc, scale = promote_args_inexact("gamma.sf", x, a, loc, scale)
+    z = (x - loc) / scale
+    return jnp.where(z > 0, gammaincc(a, jnp.maximum(z, 0)), 1)
+
+
+def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of sf."""
+    return jnp.log(sf(x, a, loc, scale))

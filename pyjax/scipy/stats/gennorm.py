@@ -1,0 +1,30 @@
+"""The generalised normal distribution with density ∝ exp(-|x|^β)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import gammaincc, gammaln
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Logarithm of the density at x."""
+    x, beta = promote_args_inexact("gennorm.logpdf", x, beta)
+    return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
+
+
+def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, beta))
+
+
+def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
+    """Probability of a value ≤ x."""
+    x, beta = promote_args_inexact("gennorm.cdf", x, beta)
+    tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)
+    return jnp.where(x < 0, tail, 1 - tail)

@@ -1,0 +1,26 @@
+"""The geometric distribution: trials up to the first success, k ≥ 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import xlog1py
+
+Array = Any
+ArrayLike = Any
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability of k."""
+    k, p, loc = promote_args_inexact("geom.logpmf", k, p, loc)
+    k = k - loc
+    return jnp.where(k <= 0, -np.inf, xlog1py(jnp.maximum(k, 1) - 1, -p) + jnp.log(p))
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability of k."""
+    return jnp.exp(logpmf(k, p, loc))

@@ -1,0 +1,60 @@
+"""The left-skewed Gumbel distribution (of minima)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.nn import log1mexp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("gumbel_l.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return z - jnp.exp(z) - jnp.log(scale)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of cdf."""
+    x, loc, scale = promote_args_inexact("gumbel_l.logcdf", x, loc, scale)
+    z = (x - loc) / scale
+    return log1mexp(jnp.exp(z))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("gumbel_l.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.expm1(-jnp.exp(z))
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, loc, scale = promote_args_inexact("gumbel_l.sf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.exp(-jnp.exp(z))
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of sf."""
+    x, loc, scale = promote_args_inexact("gumbel_l.logsf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.exp(z)
+
+
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    p, loc, scale = promote_args_inexact("gumbel_l.ppf", p, loc, scale)
+    return jnp.where((p < 0) | (p > 1), np.nan, loc + scale * jnp.log(-jnp.log1p(-p)))

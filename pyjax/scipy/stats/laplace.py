@@ -1,0 +1,33 @@
+"""The Laplace distribution around `loc`: exp(-|x - loc| / scale) / (2 scale)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("laplace.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.abs(z) - jnp.log(scale) - float(np.log(2))
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("laplace.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    tail = 0.5 * jnp.exp(-jnp.abs(z))
+    return jnp.where(z <= 0, tail, 1 - tail)

@@ -1,0 +1,50 @@
+"""The logistic distribution around `loc`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import expit, logit
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("logistic.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))) - jnp.log(scale)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("logistic.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return expit(z)
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, loc, scale = promote_args_inexact("logistic.sf", x, loc, scale)
+    z = (x - loc) / scale
+    return expit(-z)
+
+
+def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    x, loc, scale = promote_args_inexact("logistic.ppf", x, loc, scale)
+    return logit(x) * scale + loc
+
+
+def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value above which lies probability q."""
+    x, loc, scale = promote_args_inexact("logistic.isf", x, loc, scale)
+    return loc - logit(x) * scale

@@ -1,0 +1,27 @@
+"""The multinomial distribution: counts x (last axis) of `n` draws with probabilities `p`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import gammaln, xlogy
+
+Array = Any
+ArrayLike = Any
+
+
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Logarithm of the probability of the counts."""
+    x, p = promote_args_inexact("multinomial.logpmf", x, p)
+    count = jnp.asarray(n, x.dtype)
+    value = gammaln(count + 1) + jnp.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)
+    return jnp.where(jnp.equal(jnp.sum(x, axis=-1), count), value, -np.inf)
+
+
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """Probability of k."""
+    return jnp.exp(logpmf(x, n, p))

@@ -1,0 +1,28 @@
+"""The negative binomial distribution: failures before the n-th success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import gammaln, xlog1py, xlogy
+
+Array = Any
+ArrayLike = Any
+
+
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability of k."""
+    k, n, p, loc = promote_args_inexact("nbinom.logpmf", k, n, p, loc)
+    k = k - loc
+    safe = jnp.maximum(k, 0)
+    ways = gammaln(safe + n) - gammaln(n) - gammaln(safe + 1)
+    return jnp.where(k < 0, -np.inf, ways + xlogy(n, p) + xlog1py(safe, -p))
+
+
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability of k."""
+    return jnp.exp(logpmf(k, n, p, loc))

@@ -1,0 +1,62 @@
+"""The Pareto distribution with shape `b`, from loc + scale on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.nn import log1mexp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, b, loc, scale = promote_args_inexact("pareto.logpdf", x, b, loc, scale)
+    z = (x - loc) / scale
+    inside = jnp.where(z < 1, 1, z)
+    return jnp.where(z < 1, -np.inf, jnp.log(b / scale) - (b + 1) * jnp.log(inside))
+
+
+def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, b, loc, scale))
+
+
+def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, b, loc, scale = promote_args_inexact("pareto.cdf", x, b, loc, scale)
+    z = (x - loc) / scale
+    return -jnp.expm1(-b * jnp.log(jnp.maximum(z, 1)))
+
+
+def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of cdf."""
+    x, b, loc, scale = promote_args_inexact("pareto.logcdf", x, b, loc, scale)
+    z = (x - loc) / scale
+    return log1mexp(b * jnp.log(jnp.maximum(z, 1)))
+
+
+def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    x, b, loc, scale = promote_args_inexact("pareto.sf", x, b, loc, scale)
+    z = (x - loc) / scale
+    return jnp.exp(-b * jnp.log(jnp.maximum(z, 1)))
+
+
+def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of sf."""
+    x, b, loc, scale = promote_args_inexact("pareto.logsf", x, b, loc, scale)
+    z = (x - loc) / scale
+    return -b * jnp.log(jnp.maximum(z, 1))
+
+
+def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    q, b, loc, scale = promote_args_inexact("pareto.ppf", q, b, loc, scale)
+    value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
+    return jnp.where((q < 0) | (q > 1), np.nan, value)

@@ -1,0 +1,27 @@
+"""Student's t distribution with `df` degrees of freedom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import gammaln
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, df, loc, scale = promote_args_inexact("t.logpdf", x, df, loc, scale)
+    z = (x - loc) / scale
+    norm = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * jnp.log(df * np.pi)
+    return norm - jnp.log(scale) - (df + 1) / 2 * jnp.log1p(z * z / df)
+
+
+def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, df, loc, scale))

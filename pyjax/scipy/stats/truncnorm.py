@@ -1,0 +1,81 @@
+"""The normal distribution restricted to [loc + a·scale, loc + b·scale]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.nn import log1mexp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import log_ndtr
+
+Array = Any
+ArrayLike = Any
+
+
+def _log_between(a: Array, b: Array) -> Array:
+    """log(Φ(b) - Φ(a)) for a ≤ b, computed in the tail where it does not cancel."""
+    flip = a > 0
+    low, high = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
+    upper = log_ndtr(high)
+    gap = jnp.where(high > low, upper - log_ndtr(low), 0)
+    return upper + log1mexp(gap)
+
+
+def _prepare(name: str, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Array, ...]:
+    x, a, b, loc, scale = promote_args_inexact(f"truncnorm.{name}", x, a, b, loc, scale)
+    z, a, b, scale = jnp.broadcast_arrays((x - loc) / scale, a, b, scale)
+    return z, a, b, scale
+
+
+def logpdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of the density at x."""
+    z, a, b, scale = _prepare("logpdf", x, a, b, loc, scale)
+    value = -0.5 * z * z - float(np.log(2 * np.pi) / 2) - jnp.log(scale) - _log_between(a, b)
+    value = jnp.where((z < a) | (z > b), -np.inf, value)
+    return jnp.where(a >= b, np.nan, value)
+
+
+def logcdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of cdf."""
+    z, a, b, scale = _prepare("logcdf", x, a, b, loc, scale)
+    inside = jnp.clip(z, a, b)
+    value = _log_between(a, inside) - _log_between(a, b)
+    value = jnp.where(z <= a, -np.inf, jnp.where(z >= b, 0, value))
+    return jnp.where(a >= b, np.nan, value)
+
+
+def logsf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of sf."""
+    z, a, b, scale = _prepare("logsf", x, a, b, loc, scale)
+    inside = jnp.clip(z, a, b)
+    value = _log_between(inside, b) - _log_between(a, b)
+    value = jnp.where(z <= a, 0, jnp.where(z >= b, -np.inf, value))
+    return jnp.where(a >= b, np.nan, value)
+
+
+def pdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, a, b, loc, scale))
+
+
+def cdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Probability of a value ≤ x."""
+    return jnp.exp(logcdf(x, a, b, loc, scale))
+
+
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value > x."""
+    return jnp.exp(logsf(x, a, b, loc, scale))

@@ -1,0 +1,38 @@
+"""The uniform distribution on [loc, loc + scale]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density at x."""
+    x, loc, scale = promote_args_inexact("uniform.logpdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.where((z < 0) | (z > 1), -np.inf, -jnp.log(scale))
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of a value ≤ x."""
+    x, loc, scale = promote_args_inexact("uniform.cdf", x, loc, scale)
+    z = (x - loc) / scale
+    return jnp.clip(z, 0, 1)
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value below which lies probability q."""
+    q, loc, scale = promote_args_inexact("uniform.ppf", q, loc, scale)
+    return jnp.where((q < 0) | (q > 1), np.nan, loc + q * scale)

@@ -1,0 +1,25 @@
+"""The von Mises distribution on the circle, with concentration `kappa`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.special import i0e
+
+Array = Any
+ArrayLike = Any
+
+
+def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
+    """Logarithm of the density at x."""
+    x, kappa = promote_args_inexact("vonmises.logpdf", x, kappa)
+    return kappa * (jnp.cos(x) - 1) - jnp.log(2 * np.pi * i0e(kappa))
+
+
+def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
+    """Density at x."""
+    return jnp.exp(logpdf(x, kappa))
