@@ -16,6 +16,7 @@ from absl import app, flags
 
 import pyjax
 import pyjax.numpy as jnp
+from xla_backend.hlo.printer import module_to_text
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("epochs", 60, "passes over the training data", lower_bound=1)
@@ -129,7 +130,7 @@ def train(
 
     rng = np.random.default_rng(seed)
     history = []
-    progress = trange(epochs, desc="training", unit="epoch")
+    progress = trange(epochs, desc="training", unit="epoch", mininterval=0.5)
     for _ in progress:
         losses = []
         for images, labels in batches(x, y, size, rng):
@@ -164,7 +165,8 @@ def show_stages(params: Params, x: np.ndarray, y: np.ndarray) -> None:
     traced = pyjax.jit(loss).trace(params, x, y)
     show("jaxpr of the loss", traced.as_text())
     compiled = traced.lower().compile()
-    show("optimised HLO of the loss", compiled.as_text())
+    optimised = compiled.runtime_executable().module
+    show("optimised HLO of the loss", module_to_text(optimised, metadata=False), limit=100)
     if pyjax.default_backend() == "cpu":
         kernels = compiled.as_text("loops").split("\n\n")
         show("loop IR of its largest fused kernel", max(kernels, key=len))

@@ -113,12 +113,9 @@ class StagingTrace(Trace):
             outs = rule(self, args, params)
             if outs is not None:
                 return outs
-        atoms = []
-        for x in args:
-            if type(x) is JaxprTracer and x._trace is self:
-                atoms.append(x.atom)
-            else:
-                atoms.append(self.to_atom(x))
+        atoms = [
+            x.atom if type(x) is JaxprTracer and x._trace is self else self.to_atom(x) for x in args
+        ]
         avals = [a.aval for a in atoms]
         out_avals = primitive.abstract_eval(*avals, **params)
         effects = no_effects
@@ -136,6 +133,13 @@ class StagingTrace(Trace):
     ) -> list[Any]:
         """Append an equation; tracers for its outputs."""
         source = current_frame()
+        if len(out_avals) == 1 and self.tracers is None:  # nearly all equations
+            (aval,) = out_avals
+            var = Var(aval)
+            self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, source))
+            if effects:
+                self.effects = self.effects | effects
+            return [JaxprTracer(self, aval, var, source)]
         outvars = [Var(a) for a in out_avals]
         self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
         if effects:

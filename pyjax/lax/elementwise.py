@@ -184,7 +184,7 @@ def _norm_squared(x: Array, y: Array) -> Array:
 atan2_p: Primitive = define_nary(
     "atan2",
     Opcode.ATAN2,
-    (FLOATING, FLOATING),
+    (INEXACT, INEXACT),
     (
         lambda g, ans, x, y: mul(g, div(y, _norm_squared(x, y))),
         lambda g, ans, x, y: mul(g, div(neg(x), _norm_squared(x, y))),

@@ -13,7 +13,7 @@ from typing import Any
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import lowering_rules
-from pyjax.lax.arithmetic import add, complex, conj, div, imag, mul, neg, real, square, sub
+from pyjax.lax.arithmetic import add, complex, conj, div, imag, log, mul, neg, real, square, sub
 from pyjax.lax.common import Array, is_complex, scalar_like
 from pyjax.lax.elementwise import (
     acos_p,
@@ -22,6 +22,7 @@ from pyjax.lax.elementwise import (
     asinh,
     asinh_p,
     atan2,
+    atan2_p,
     atan_p,
     atanh_p,
     log1p,
@@ -86,12 +87,19 @@ def complex_atan(z: Array) -> Array:
     return _over_i(complex_atanh(_times_i(z)))
 
 
-def _split_by_dtype(primitive: Primitive, on_complex: Callable[[Array], Array]) -> None:
+def complex_atan2(y: Array, x: Array) -> Array:
+    """-i log((x + i y) / sqrt(x**2 + y**2)); nan where the root is zero."""
+    radius = sqrt(add(square(x), square(y)))
+    return _over_i(log(div(add(x, _times_i(y)), radius)))
+
+
+def _split_by_dtype(primitive: Primitive, on_complex: Callable[..., Array]) -> None:
     """Lower complex operands through `on_complex`; real ones keep the rule they have."""
     on_real, composed = lowering_rules[primitive], lower_fun(on_complex)
 
-    def rule(ctx: Any, x: Any) -> Any:
-        return composed(ctx, x) if is_complex(ctx.avals_in[0].dtype) else on_real(ctx, x)
+    def rule(ctx: Any, *operands: Any) -> Any:
+        chosen = composed if is_complex(ctx.avals_in[0].dtype) else on_real
+        return chosen(ctx, *operands)
 
     lowering_rules[primitive] = rule
 
@@ -103,5 +111,6 @@ for _primitive, _function in [
     (asinh_p, complex_asinh),
     (acosh_p, complex_acosh),
     (atanh_p, complex_atanh),
+    (atan2_p, complex_atan2),
 ]:
     _split_by_dtype(_primitive, _function)

@@ -56,7 +56,9 @@ def lgamma_float64(x: Array) -> Array:
     t = add(z, const(x, _LANCZOS_G + 0.5))
     # (z + 1/2) log t - t in an order that does not overflow early.
     half = add(z, const(x, 0.5))
-    main = mul(sub(log(t), div(t, half)), half)
+    # (`half` may be 0, log(t) is at least 2.)
+    log_t = log(t)
+    main = mul(sub(half, div(t, log_t)), log_t)
     value = add(add(main, const(x, 0.5 * math.log(2 * math.pi))), log(total))
     sine = abs_(sin(mul(const(x, math.pi), _distance_to_integer(x))))
     reflected = sub(sub(const(x, math.log(math.pi)), log(sine)), value)

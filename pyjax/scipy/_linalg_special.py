@@ -32,7 +32,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
                 "Arguments to block_diag must have at most 2 dimensions, "
                 f"got shape {block.shape} at argument {i}."
             )
-    dtype = jnp.result_type(*arrs)
+    dtype = jnp.result_type(*blocks)
     columns = sum(b.shape[1] for b in blocks)
     rows, before = [], 0
     for block in blocks:

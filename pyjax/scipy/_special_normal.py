@@ -117,13 +117,13 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
 
 def _log_ndtr(x: Array, series_order: int) -> Array:
-    low, high = (-10.0, 5.0) if x.dtype == np.float32 else (-20.0, 8.0)
+    low = -10.0 if x.dtype == np.float32 else -20.0
 
     @custom_jvp
     def compute(x: Array) -> Array:
         middle = lax.log(_ndtr(jnp.clip(x, low, None)))
         tail = _log_ndtr_tail(jnp.minimum(x, low), series_order)
-        return jnp.where(x > high, -_ndtr(-x), jnp.where(x > low, middle, tail))
+        return jnp.where(x > 0, lax.log1p(-_ndtr(-x)), jnp.where(x > low, middle, tail))
 
     @compute.defjvp
     def _jvp(primals: Any, tangents: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,15 @@ from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm import jit
+from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+
+# Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
+_PART_CHARACTERS = 12_000
+_MAX_PARTS = 8
+_CPUS = os.cpu_count() or 1
 
 
 class _Profile:
@@ -81,12 +88,14 @@ def compile_scheduled(
         llvm_ir = writer.to_text()
     _dump(options, module, driver, llvm_ir, assignment)
     with profile.phase("llvm"):
-        object_code = jit.compile_object(llvm_ir, target, cache=True)
+        parts = _parts(llvm_ir) if options.dump is None else 1
+        texts = split(writer, parts) if parts > 1 else [llvm_ir]
+        objects = jit.compile_objects(texts, target, cache=True)
     if options.dump is not None:
-        options.dump.write("obj-file.o", object_code)  # type: ignore[attr-defined]
+        options.dump.write("obj-file.o", objects[0])  # type: ignore[attr-defined]
     with profile.phase("link"):
         symbols, keep_alive = library_rules.symbols(driver)
-        library = jit.Library(object_code, symbols, keep=keep_alive)
+        library = jit.Library(objects, symbols, keep=keep_alive)
     temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
     return CpuExecutable(
         module,
@@ -94,13 +103,18 @@ def compile_scheduled(
         library,
         driver.kernels,
         llvm_ir,
-        object_code,
+        b"".join(objects),
         temp_size,
         driver.cycles,
         profile.seconds,
         keep_alive,
         driver.host_call_numbers,
     )
+
+
+def _parts(llvm_ir: str) -> int:
+    """How many modules to compile at the same time."""
+    return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS))
 
 
 def _dump(

@@ -131,6 +131,8 @@ class KernelFunctions:
         result = []
         for n, (statements, plan) in enumerate(groups):
             name = kernel.name if len(groups) == 1 else self.unique(f"{kernel.name}_stage{n}")
+            # The dot keeps it apart from C functions: LLVM would take `floor` for libm's.
+            name = f"kernel.{name}"
             if plan is None:
                 self._serial_function(name, kernel, statements)
                 result.append(StageFunction(name, 1))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
 
+_NUMERIC_SUFFIX = re.compile(r"\.\d+$")
+
+
 class Computation:
     """A function of HLO values. Instructions keep insertion order; operands always precede users in
     `post_order`.
@@ -100,7 +103,7 @@ class Computation:
         """
         if base not in self._names:
             return base
-        stem = re.sub(r"\.\d+$", "", base)
+        stem = _NUMERIC_SUFFIX.sub("", base) if "." in base else base
         n = self._next_id.get(stem, 1)
         while f"{stem}.{n}" in self._names:
             n += 1

@@ -2,8 +2,9 @@
 
 API
   compile_object(ir, target=None, opt=1, cache=False) -> bytes     parse, verify, object code
+  compile_objects(texts, target, cache=False) -> [bytes]           several modules at the same time
   assembly(ir, target=None, opt=1) -> str
-  Library(object_code, symbols={name: address}, keep=())           links an object
+  Library(object_code, symbols={name: address}, keep=())           links an object or several
       .address(name) -> int         .addresses(names) -> dict
       .function(name, restype, *argtypes) -> a ctypes function (drops the GIL while it runs)
   compile_library(ir, symbols={}, cache=False, keep=()) -> Library both steps
@@ -20,11 +21,13 @@ import ctypes
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.target import TargetInfo, host_target
@@ -36,6 +39,9 @@ _LINE = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
 _numbers = itertools.count()
 # LLJIT cannot reuse the name of a dropped library; and code must outlive every caller.
 _lljit: Any = None
+# Target machines of compile_objects that no thread is using.
+_idle_machines: dict[tuple[TargetInfo, int], list[llvm.TargetMachine]] = {}
+_machines_lock = threading.Lock()
 
 
 class IrError(ValueError):
@@ -60,9 +66,14 @@ def _target_machine(target: TargetInfo, opt: int, jit: bool) -> llvm.TargetMachi
     )
 
 
-def _parse(ir: str, target: TargetInfo, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _parse(
+    ir: str,
+    target: TargetInfo,
+    machine: llvm.TargetMachine,
+    context: llvm.ContextRef | None = None,
+) -> llvm.ModuleRef:
     try:
-        module = llvm.parse_assembly(ir)
+        module = llvm.parse_assembly(ir, context)
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
@@ -121,6 +132,77 @@ def compile_object(
     return data
 
 
+def compile_objects(
+    texts: Sequence[str], target: TargetInfo, cache: bool = False, opt: int = 1
+) -> list[bytes]:
+    """Object code of several modules, each made on a thread of its own.
+
+    Raises:
+      IrError: a text does not parse or a module does not verify.
+    """
+    if len(texts) == 1:
+        return [compile_object(texts[0], target, opt, cache)]
+    opt = _checked_opt(opt)
+    keys = [object_cache.object_key(t, target, opt + 10) if cache else "" for t in texts]
+    objects = [object_cache.load(key) if cache else None for key in keys]
+    missing = [i for i, found in enumerate(objects) if found is None]
+    failures: list[Exception] = []
+
+    def work(i: int) -> None:
+        try:
+            objects[i] = _emit_alone(texts[i], target, opt)
+        except (IrError, RuntimeError) as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in missing[1:]]
+    for thread in threads:
+        thread.start()
+    for i in missing[:1]:
+        work(i)
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    done = [o for o in objects if o is not None]
+    assert len(done) == len(texts)
+    if cache:
+        for i in missing:
+            object_cache.store(keys[i], done[i])
+    return done
+
+
+def _emit_alone(ir: str, target: TargetInfo, opt: int) -> bytes:
+    """Object code, made with a context and a target machine that no other thread uses."""
+    with _machines_lock:
+        idle = _idle_machines.setdefault((target, opt), [])
+        machine = idle.pop() if idle else None
+    if machine is None:
+        machine = _target_machine.__wrapped__(target, opt, True)
+    module = _parse(ir, target, machine, llvm.create_context())
+    data = _emit_unlocked(machine, module)
+    with _machines_lock:
+        idle.append(machine)
+    return data
+
+
+def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """`machine.emit_object` without llvmlite's lock, which would let one thread compile at a time.
+
+    LLVM asks only that contexts are not shared between threads.
+    """
+    emit = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    with ffi.OutputString() as errors:
+        # A version of llvmlite that has no lock to go round is called the plain way.
+        buffer = getattr(emit, "_cfn", emit)(machine, module, 1, errors)
+        if not buffer:
+            raise RuntimeError(str(errors))
+    try:
+        start = ffi.lib.LLVMPY_GetBufferStart(buffer)
+        return ctypes.string_at(start, ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
 def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
     """Assembly text of a module given as text (for people and for tests)."""
     target = target or host_target()
@@ -143,7 +225,7 @@ class Library:
 
     def __init__(
         self,
-        object_code: bytes,
+        object_code: bytes | Sequence[bytes],
         symbols: Mapping[str, int] | None = None,
         keep: Iterable[object] = (),
         exports: Iterable[str] | None = None,
@@ -151,12 +233,16 @@ class Library:
         """Links.
 
         Args:
-          object_code: what compile_object gave.
+          object_code: what compile_object gave, or compile_objects.
           symbols: addresses of the functions the code calls.
           keep: objects that must live as long as the code (constants it points to, other
           libraries). exports: the functions to look up; by default all the object defines.
         """
-        defined, undefined = object_symbols(object_code)
+        objects = [object_code] if isinstance(object_code, bytes) else list(object_code)
+        tables = [object_symbols(code) for code in objects]
+        defined = [name for own, _ in tables for name in own]
+        inside = set(defined)
+        undefined = {name: None for _, needed in tables for name in needed if name not in inside}
         symbols = symbols or {}
         bound: dict[str, int] = {}
         missing: list[str] = []
@@ -171,7 +257,10 @@ class Library:
                 f"object code calls {', '.join(sorted(missing))}, which nobody provides; pass the "
                 "addresses in `symbols` (an emitter used an operation this target lacks)"
             )
-        builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        builder = llvm.JITLibraryBuilder()
+        for code in objects:
+            builder.add_object_img(code)
+        builder.add_current_process()
         for name, address in bound.items():
             builder.import_symbol(name, address)
         names = list(exports) if exports is not None else defined

@@ -140,6 +140,14 @@ class ModuleWriter:
     def to_text(self) -> str:
         bodies = [f if isinstance(f, str) else f.to_text() for f in self.functions]
         declared = [t for n, t in self.declarations.items() if n not in self._defined]
+        return "\n".join([*self._globals, *bodies, *declared, *self.trailer()]) + "\n"
+
+    def constant_definitions(self) -> dict[str, str]:
+        """The line that defines each constant, by name (without @)."""
+        return {name[1:]: line for name, line in zip(self._constants.values(), self._globals)}
+
+    def trailer(self) -> list[str]:
+        """Function attributes and metadata: the end of every module text."""
         attributes = (
             f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.target.vector_bits}" '
             '"no-trapping-math"="true" }'
@@ -147,8 +155,7 @@ class ModuleWriter:
         metadata = (
             '!0 = !{!"branch_weights", i32 2000, i32 1}\n!1 = !{!"branch_weights", i32 1, i32 2000}'
         )
-        parts = [*self._globals, *bodies, *declared, attributes, metadata]
-        return "\n".join(parts) + "\n"
+        return [attributes, metadata]
 
 
 class _Scope:
@@ -188,6 +195,9 @@ class FunctionWriter:
         self.module = module
         self.target = module.target
         self.name = name
+        self.params = list(params)
+        self.result = result
+        self.internal = internal
         linkage = "internal " if internal else ""
         args = ", ".join(f"{ty} %{n}" for ty, n in params)
         self._header = f"define {linkage}{result} @{name}({args}) {attributes} #0 {{"

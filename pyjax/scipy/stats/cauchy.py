@@ -57,10 +57,16 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value below which lies probability q."""
     q, loc, scale = promote_args_inexact("cauchy.ppf", q, loc, scale)
-    return loc + scale * jnp.tan(np.pi * (q - 0.5))
+    return loc - scale * _cotangent(q)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value above which lies probability q."""
     q, loc, scale = promote_args_inexact("cauchy.isf", q, loc, scale)
-    return loc + scale * jnp.tan(np.pi * (0.5 - q))
+    return loc + scale * _cotangent(q)
+
+
+def _cotangent(q: Array) -> Array:
+    """cot(πq) for q in [0, 1]: of the smaller of q and 1 - q, where the angle is accurate."""
+    size = 1 / jnp.tan(np.pi * jnp.minimum(q, 1 - q))
+    return jnp.where(q < 0.5, size, -size)

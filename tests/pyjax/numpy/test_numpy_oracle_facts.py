@@ -26,9 +26,6 @@ def _load(name: str) -> Any:
 
 
 calls = _load("oracle_calls")
-# lax.asin and lax.acos of complex numbers on their branch cut take the other side of it, and
-# lax.atan2 of complex numbers does not exist yet: nothing here can pass until lax changes.
-WAITS_FOR_LAX = re.compile(r"jnp\.(arc|a)(sin|cos)\(complex64\)|jnp\.arctan2\(complex64, ")
 FACTS = json.loads((HERE / "oracle_facts.json").read_text())
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2}
 
@@ -76,8 +73,6 @@ def test_matches_reference(name: str, expressions: list[str], env: dict[str, Any
     failures = []
     for expression in expressions:
         fact = FACTS[expression]
-        if WAITS_FOR_LAX.search(expression):
-            continue
         if isinstance(fact, str):
             if expression not in ACCEPTED_HERE:
                 with pytest.raises((TypeError, ValueError, NotImplementedError, IndexError)):

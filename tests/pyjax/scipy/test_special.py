@@ -35,7 +35,7 @@ CASES = [
     ("betainc", (POSITIVE[:9], POSITIVE[:9][::-1], UNIT), 2),
     ("beta", (POSITIVE, POSITIVE[::-1]), 0),
     ("betaln", (POSITIVE, POSITIVE[::-1]), 0),
-    ("betaln", (np.array([1e-3, 2.0, 9.0, 1e4, 1e8]), np.array([1e6, 1e8, 1e4, 1e4, 1e8])), None),
+    ("betaln", (np.array([1e-3, 2.0, 9.0, 1e4, 1e8]), np.array([1e8, 1e8, 1e4, 1e4, 1e8])), None),
     ("poch", (np.array([2.0, -1.5, 3.0, 0.5]), np.array([3.0, 2.0, 0.0, 1.5])), None),
     ("comb", (np.array([5, 9.5, 2, -1, 40]), np.array([2, 3.0, 5, 2, 20])), None),
     ("xlogy", (np.array([0, 0, 0, 1.0, 2.5]), np.array([0, np.inf, 2.0, 0, 3.0])), None),
@@ -97,8 +97,11 @@ def test_derivatives(name, args, wrt):
         def f(x):
             return function(*args[:wrt], x, *args[wrt + 1 :])
 
+        # Differences need room: not at the very ends of the unit interval.
+        inner = slice(1, None) if name in ("erfinv", "logit", "ndtri", "betainc") else slice(None)
+        args = [a[inner] for a in args]
         x = args[wrt]
-        h = 1e-6 * np.maximum(np.abs(x), 1e-6)
+        h = 1e-6 * np.maximum(np.abs(x), 1e-3)
         numeric = (np.asarray(f(x + h)) - np.asarray(f(x - h))) / (2 * h)
         (forward,) = [pyjax.jvp(f, (x,), (np.ones_like(x),))[1]]
         backward = pyjax.vjp(f, x)[1](np.ones_like(x))[0]

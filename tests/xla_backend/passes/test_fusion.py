@@ -171,3 +171,38 @@ def test_nothing_to_fuse():
       }""",
         expect_change=False,
     )
+
+
+def test_cheap_outputs_are_computed_again_by_their_reader():
+    # The normalised x is not kept for the second sum: x and the scale are in memory anyway.
+    found = fusions(
+        """
+        x = f32[64,128] parameter(0)
+        s = f32[64] parameter(1)
+        g = f32[128] parameter(2)
+        w = f32[128,128] parameter(3)
+        sb = f32[64,128] broadcast(s), dimensions={0}
+        gb = f32[64,128] broadcast(g), dimensions={1}
+        n = f32[64,128] multiply(x, sb)
+        y = f32[64,128] multiply(n, gb)
+        d = f32[64,128] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        m = f32[64,128] multiply(d, n)
+        ROOT r = f32[64,128] tanh(m)
+        """
+    )
+    assert found == ["multiply", "tanh"]
+
+
+def test_expensive_outputs_are_kept():
+    found = fusions(
+        """
+        x = f32[64,128] parameter(0)
+        w = f32[128,128] parameter(1)
+        n = f32[64,128] tanh(x)
+        y = f32[64,128] multiply(n, x)
+        d = f32[64,128] dot(y, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        m = f32[64,128] multiply(d, n)
+        ROOT r = f32[64,128] tanh(m)
+        """
+    )
+    assert found == ["tanh+multiply", "tanh"]

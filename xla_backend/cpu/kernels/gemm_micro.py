@@ -63,8 +63,8 @@ def emit_micro_kernel(
     zero = const(ty, 0)
     carries = [("ptr", "%A"), ("ptr", "%B")]
     carries += [(ty, zero)] * (rows * vectors * parts)
-    has_work = w.cmp("sgt", "i64", "%kc", "0")
-    del has_work  # the loop is guarded: kc = 0 writes zeros
+    _prefetch_results(w, t, rows, vectors * lanes)
+    # The loop is guarded: kc = 0 writes zeros.
     row_ptrs = []
     if layout == "rows":
         row_ptrs = [w.gep(elem, "%A", w.imul("%a_step", r)) for r in range(rows)]
@@ -107,6 +107,18 @@ def emit_micro_kernel(
                     last = v == vectors - 1
                     _store(w, t, tile, row, v, tuple(sums[at : at + parts]), tail, last, adding)
             w.ret()
+
+
+def _prefetch_results(w: FunctionWriter, t: GemmType, rows: int, columns: int) -> None:
+    """Asks for the tile of C, so that it arrives while the sums are formed."""
+    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    per_line = max(1, 64 // t.target.byte_size)
+    for r in range(rows):
+        row = w.gep(_c_element(t), "%C", w.imul("%ldc", r))
+        for column in range(0, columns, per_line):
+            # Beyond the matrix a prefetch does nothing; the address must not claim to be in bounds.
+            address = w.pure(f"getelementptr {_c_element(t)}, ptr {row}, i64 {column}", row)
+            w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")
 
 
 def _c_element(t: GemmType) -> str:
