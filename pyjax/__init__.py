@@ -56,6 +56,7 @@ from pyjax.global_arrays import (
 )
 from pyjax.global_arrays import make_mesh as make_mesh
 from pyjax.global_arrays import reshard as reshard
+from pyjax.lax.callbacks import pure_callback as pure_callback
 from pyjax.mesh import set_mesh as set_mesh
 from pyjax.partition_spec import PartitionSpec as P
 from pyjax.placement import block_until_ready as block_until_ready
@@ -109,7 +110,6 @@ _SUBMODULES = frozenset(
         "errors",
         "extend",
         "flatten_util",
-        "image",
         "monitoring",
         "nn",
         "ops",

@@ -1,0 +1,32 @@
+"""Programs and values: avals, primitives, traces, jaxprs. The names here are those libraries use."""
+
+from pyjax.core.avals import AbstractToken as AbstractToken
+from pyjax.core.avals import AbstractValue as AbstractValue
+from pyjax.core.avals import ShapedArray as ShapedArray
+from pyjax.core.avals import abstract_token as abstract_token
+from pyjax.core.avals import is_valid_value as valid_jaxtype
+from pyjax.core.check_jaxpr import check_jaxpr as check_jaxpr
+from pyjax.core.debug_info import DebugInfo as DebugInfo
+from pyjax.core.effects import Effect as Effect
+from pyjax.core.effects import Effects as Effects
+from pyjax.core.effects import no_effects as no_effects
+from pyjax.core.errors import JaxprTypeError as JaxprTypeError
+from pyjax.core.jaxpr import Atom as Atom
+from pyjax.core.jaxpr import ClosedJaxpr as ClosedJaxpr
+from pyjax.core.jaxpr import DropVar as DropVar
+from pyjax.core.jaxpr import Jaxpr as Jaxpr
+from pyjax.core.jaxpr import JaxprEqn as JaxprEqn
+from pyjax.core.jaxpr import Literal as Literal
+from pyjax.core.jaxpr import Var as Var
+from pyjax.core.jaxpr import eval_jaxpr as eval_jaxpr
+from pyjax.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
+from pyjax.core.jaxpr import jaxprs_in_params as jaxprs_in_params
+from pyjax.core.jaxpr import subjaxprs as subjaxprs
+from pyjax.core.primitive import Primitive as Primitive
+from pyjax.core.trace import Trace as Trace
+from pyjax.core.trace import Tracer as Tracer
+from pyjax.core.trace import is_concrete as is_concrete
+from pyjax.core.trace_queries import axis_names_in_context as unsafe_get_axis_names_DO_NOT_USE
+from pyjax.core.trace_queries import find_top_trace as find_top_trace
+from pyjax.core.trace_queries import get_opaque_trace_state as get_opaque_trace_state
+from pyjax.core.trace_queries import nonempty_axis_env as nonempty_axis_env_DO_NOT_USE

@@ -27,11 +27,12 @@ _internal: dict[str, bool] = {}
 
 def is_internal_file(filename: str) -> bool:
     """Whether frames of this file are hidden from users."""
-    return (
+    hidden = (
         filename.startswith(_HIDDEN_PREFIXES)
         or filename in _HIDDEN_FILES
         or filename.endswith(_HIDDEN_ENDINGS)
     )
+    return hidden and filename not in _PROGRAMS
 
 
 class _NameStack(threading.local):

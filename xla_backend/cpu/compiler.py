@@ -24,7 +24,7 @@ from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffer
 # Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
 _PART_CHARACTERS = 12_000
 _MAX_PARTS = 8
-_CPUS = os.cpu_count() or 1
+_CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Profile:

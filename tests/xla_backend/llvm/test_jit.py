@@ -3,6 +3,8 @@
 import ctypes
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -129,3 +131,32 @@ def test_directory_choice(monkeypatch):
     monkeypatch.delenv("PYJAX_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     assert str(object_cache.cache_directory()) == "/xdg/pyjax"
+
+
+def test_cache_keeps_what_was_used_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(object_cache, "_FOLDER_BYTES", 1000)
+    keys = ["ab" + f"{i:062x}" for i in range(3)]
+    for age, key in zip((300, 200, 100), keys):
+        assert object_cache.store(key, b"x" * 300)
+        path = object_cache._path(key)
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - age))
+    assert object_cache.load(keys[0]) is not None  # used again: now the newest
+    assert object_cache.store("ab" + "f" * 62, b"y" * 300)
+    kept = [object_cache.load(key) is not None for key in keys]
+    assert kept == [True, False, True]
+
+
+def test_processes_share_a_cache(tmp_path):
+    """Writers and readers of one key at once: every reader sees a whole object or none."""
+    program = (
+        "from xla_backend.llvm import object_cache as c\n"
+        "key, data = 'cd' * 32, bytes(range(256)) * 400\n"
+        "for _ in range(150):\n"
+        "    assert c.store(key, data)\n"
+        "    assert c.load(key) == data\n"
+    )
+    environment = {**os.environ, "PYJAX_CACHE_DIR": str(tmp_path)}
+    running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert len(files(tmp_path)) == 1

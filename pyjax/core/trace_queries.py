@@ -1,0 +1,49 @@
+"""Questions about the trace in context, for libraries. Layer: core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyjax.core import axis_env
+from pyjax.core.trace import Trace, current_trace
+
+
+class OpaqueTraceState:
+    """Which trace and axes were current: equal if, and only if, they are the same."""
+
+    __slots__ = ("_axes", "_trace")
+
+    def __init__(self) -> None:
+        self._trace = current_trace()
+        self._axes = axis_env.key()
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, OpaqueTraceState):
+            return NotImplemented
+        return self._trace is other._trace and self._axes == other._axes
+
+    def __hash__(self) -> int:
+        return hash((id(self._trace), self._axes))
+
+    def __repr__(self) -> str:
+        return f"OpaqueTraceState({type(self._trace).__name__})"
+
+
+def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+    """A token for the trace in context: objects made under another trace must not be changed."""
+    return OpaqueTraceState()
+
+
+def find_top_trace(_: Any) -> Trace:
+    """The trace in context. (Arguments have no say: dispatch depends on context only.)"""
+    return current_trace()
+
+
+def nonempty_axis_env() -> bool:
+    """Whether a mapped axis with a name is bound here."""
+    return bool(axis_env.axis_names())
+
+
+def axis_names_in_context() -> list[Any]:
+    """Names of the mapped axes bound here."""
+    return list(axis_env.axis_names())

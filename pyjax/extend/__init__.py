@@ -1,0 +1,3 @@
+"""Names for libraries that build on the internals."""
+
+from pyjax.extend import core as core
