@@ -108,6 +108,7 @@ _SUBMODULES = frozenset(
         "core",
         "debug",
         "errors",
+        "experimental",
         "extend",
         "flatten_util",
         "monitoring",

@@ -48,8 +48,8 @@ class _Checker(string.Formatter):
         unused += [name for name in kwargs if name not in used_args]
         if unused:
             raise ValueError(
-                f"Unused arguments to debug.print: {', '.join(unused)}.\n  Put a {{}} in the format "
-                "string for each, e.g. debug.print('x = {x}', x=x)."
+                f"Unused arguments to debug.print: {', '.join(unused)}.\n  Put a {{}} in the "
+                "format string for each, e.g. debug.print('x = {x}', x=x)."
             )
 
     def format_field(self, value: Any, format_spec: str) -> str:

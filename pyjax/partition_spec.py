@@ -87,11 +87,10 @@ class PartitionSpec:
             return self.update(partitions=(*other, *self))
         return NotImplemented
 
-    def update(self, **changes: Any) -> PartitionSpec:
+    def update(self, **kwargs: Any) -> PartitionSpec:
         """A copy with `partitions`, `unreduced` or `reduced` replaced."""
-        partitions = changes.pop("partitions", self._partitions)
-        fields = {"unreduced": self.unreduced, "reduced": self.reduced, **changes}
-        return PartitionSpec(*partitions, **fields)
+        fields = {"unreduced": self.unreduced, "reduced": self.reduced, **kwargs}
+        return PartitionSpec(*fields.pop("partitions", self._partitions), **fields)
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, tuple):

@@ -217,6 +217,11 @@ def _fold_literal_conversion(
         return None
     value = np.asarray(x, source.dtype).astype(target)[()]
     aval = ShapedArray((), target, params["weak_type"])
+    if params["weak_type"]:
+        # Only a Python scalar is weak again when the program is replayed from its literals.
+        value = value.item()
+        if abstractify(value) is not aval:
+            return None
     return [trace._tracer(aval, Literal(value, aval), current_frame())]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from pyjax.core.avals import ShapedArray
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
+from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, max, min, mul, neg, sub
@@ -32,9 +33,10 @@ from pyjax.lax.common import (
 )
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.elementwise import exp, is_finite, log1p
-from pyjax.lax.nary import define
+from pyjax.lax.nary import define, stretch
 from pyjax.lax.reduce import identity_of, reducer_of
-from pyjax.lax.shape_join import pad
+from pyjax.lax.shape import reshape
+from pyjax.lax.shape_join import cut, pad
 from xla_backend.hlo.attributes import WindowAttributes, WindowDimension
 from xla_backend.hlo.opcode import Opcode
 
@@ -62,6 +64,46 @@ def _logaddexp(x: Array, y: Array) -> Array:
     return select(eq(difference, difference), soft, select(eq(x, y), x, add(x, y)))
 
 
+# A long cumlogsumexp with fewer rows than this runs in blocks.
+_FEW_ROWS = 32
+_LONG_AXIS = 4096
+
+
+def _logsumexp_in_blocks(x: Array, *, axis: int, reverse: bool) -> Array:
+    """cumlogsumexp of one long axis: blocks on their own, then each adds the total before it.
+
+    One element waits for the last in a scan of exp and log, but blocks do not wait for each other;
+    sums of sums also round less.
+    """
+    shape = shape_of(x)
+    size = shape[axis]
+    block = math.isqrt(size - 1) + 1
+    count = -(-size // block)
+    fill = count * block - size
+    nothing = np.asarray(-math.inf).astype(dtype_of(x))
+    config = [(0, 0, 0)] * len(shape)
+    config[axis] = (fill, 0, 0) if reverse else (0, fill, 0)
+    blocks = reshape(pad(x, nothing, config), (*shape[:axis], count, block, *shape[axis + 1 :]))
+    inside = cumlogsumexp_p.bind1(blocks, axis=axis + 1, reverse=reverse)
+    last = 0 if reverse else block - 1
+    totals = cumlogsumexp_p.bind1(cut(inside, last, last + 1, axis + 1), axis=axis, reverse=reverse)
+    shift = [(0, 0, 0)] * (len(shape) + 1)
+    shift[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    before = stretch(pad(totals, nothing, shift), shape_of(inside))
+    whole = list(shape)
+    whole[axis] = count * block
+    out = reshape(_logaddexp(before, inside), tuple(whole))
+    start = fill if reverse else 0
+    return cut(out, start, start + size, axis)
+
+
+def _logsumexp_lowering(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    size, elements = x.shape.dimensions[axis], x.shape.num_elements
+    if size >= _LONG_AXIS and elements // size < _FEW_ROWS:
+        return _lower_in_blocks(ctx, x, axis=axis, reverse=reverse)
+    return _lower_in_one_pass(ctx, x, axis=axis, reverse=reverse)
+
+
 def _cumulative_lowering(opcode: Opcode | None) -> Callable[..., Any]:
     def rule(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         size = x.shape.dimensions[axis]
@@ -87,6 +129,10 @@ def _cumulative_lowering(opcode: Opcode | None) -> Callable[..., Any]:
         )
 
     return rule
+
+
+_lower_in_blocks = lower_fun(_logsumexp_in_blocks)
+_lower_in_one_pass = _cumulative_lowering(None)
 
 
 # How the tangent of a pair is made from the pair's values, result and tangents.
@@ -165,7 +211,7 @@ def _define_cumulative(
         jvp=jvp,
         transpose=transpose or Unsupported(f"{name} is not linear"),
         batching=batching,
-        lowering=_cumulative_lowering(opcode),
+        lowering=_cumulative_lowering(opcode) if opcode else _logsumexp_lowering,
     )
     return primitive
 

@@ -104,7 +104,7 @@ def _split_by_dtype(primitive: Primitive, on_complex: Callable[..., Array]) -> N
     lowering_rules[primitive] = rule
 
 
-for _primitive, _function in [
+_ON_COMPLEX: list[tuple[Primitive, Callable[..., Array]]] = [
     (asin_p, complex_asin),
     (acos_p, complex_acos),
     (atan_p, complex_atan),
@@ -112,5 +112,6 @@ for _primitive, _function in [
     (acosh_p, complex_acosh),
     (atanh_p, complex_atanh),
     (atan2_p, complex_atan2),
-]:
+]
+for _primitive, _function in _ON_COMPLEX:
     _split_by_dtype(_primitive, _function)

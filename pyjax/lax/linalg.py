@@ -52,6 +52,9 @@ from pyjax.lax.linalg_qr import (
     geqp3_p as geqp3_p,
 )
 from pyjax.lax.linalg_qr import (
+    geqrf as geqrf,
+)
+from pyjax.lax.linalg_qr import (
     geqrf_p as geqrf_p,
 )
 from pyjax.lax.linalg_qr import (

@@ -57,6 +57,20 @@ geqrf_p: Primitive = define(
 )
 
 
+def geqrf(a: ArrayLike) -> tuple[Array, Array]:
+    """QR factors as LAPACK packs them: R, and below the diagonal the reflectors that make up Q.
+
+    Args:
+      a: [..., m, n].
+    Returns:
+      (packed, taus) of shapes [..., m, n] and [..., min(m, n)]; see `householder_product`.
+    Raises:
+      ValueError: rank below 2.
+    """
+    packed, taus = geqrf_p.bind(a)
+    return packed, taus
+
+
 def _geqp3_aval(a: ShapedArray, jpvt: ShapedArray) -> list[ShapedArray]:
     batch, m, n = check_matrix("geqp3", a)
     return [a, ShapedArray((*batch, n), INT32), a.update(shape=(*batch, min(m, n)))]

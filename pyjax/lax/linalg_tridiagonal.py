@@ -10,6 +10,7 @@ import numpy as np
 from pyjax.core.avals import ShapedArray
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
+from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, mul, neg
@@ -152,17 +153,30 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
 
 
 def _cholesky_update(r: Array, w: Array) -> Array:
-    outer = mul(expand_dims(w, (1,)), expand_dims(w, (0,)))
+    rank = len(shape_of(w))
+    outer = mul(expand_dims(w, (rank,)), expand_dims(w, (rank - 1,)))
     r = triu(r)
     return mT(cholesky(add(matmul(mT(r), r), outer), symmetrize_input=False))
+
+
+def _cholesky_update_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    # The tangent of the composition; ops that do not matter to the primal output are dead code.
+    return ad.jvp(lambda r, w: [_cholesky_update(r, w)], primals, tangents)
+
+
+def _cholesky_update_batching(axis_size: int, args: Any, dims: Any) -> tuple[list[Any], list[Any]]:
+    r, w = (bdim_at_front(x, d, axis_size) for x, d in zip(args, dims))
+    return [_cholesky_update(r, w)], [0]
 
 
 cholesky_update_p: Primitive = define(
     "cholesky_update",
     abstract_eval=_cholesky_update_aval,
-    jvp=Unsupported("differentiate cholesky(r^T r + w w^T) instead"),
+    jvp=FullJvp(_cholesky_update_jvp),
     transpose=Unsupported("cholesky_update is not linear"),
-    batching=Unsupported("map over cholesky(r^T r + w w^T) instead"),
+    batching=_cholesky_update_batching,
     lowering=lower_fun(_cholesky_update),
 )
 

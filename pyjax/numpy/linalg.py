@@ -145,14 +145,13 @@ def svdvals(x: Any, /) -> Any:
 def qr(a: Any, mode: str = "reduced") -> Any:
     """a = Q R with orthonormal columns in Q and upper triangular R.
 
-    `mode`: 'reduced' (Q is m by min(m, n)), 'complete' (m by m), 'r' (R alone).
+    `mode`: 'reduced' (Q is m by min(m, n)), 'complete' (m by m), 'r' (R alone), or 'raw': the
+    reflectors and their factors as LAPACK gives them, transposed (NumPy's `h` and `tau`).
     """
     a = _matrices("qr", a)
     if mode == "raw":
-        raise NotImplementedError(
-            "jnp.linalg.qr(mode='raw') is not supported: reflectors are not part of the public "
-            "interface. Use mode='reduced' or 'complete' and multiply with Q."
-        )
+        packed, taus = lax.linalg.geqrf(a)
+        return QRResult(packed.mT, taus)
     if mode not in ("reduced", "r", "full", "complete"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
     q, r = lax.linalg.qr(a, full_matrices=mode in ("full", "complete"))

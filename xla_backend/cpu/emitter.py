@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from xla_backend.cpu.access import Access
 from xla_backend.cpu.schedule import weight
 from xla_backend.cpu.tiles import TileEmitter
@@ -58,6 +60,9 @@ class KernelEmitter:
         # Range checks that are decided where code is emitted now, and what follows from them.
         self.decided: dict[InRange, bool] = {}
         self.known: dict[Value, bool] = {}
+        # Guards of loads (the result is zero where the guard does not hold), and zero constants.
+        self.guards: dict[Value, Value] = {}
+        self.zeros: set[Value] = set()
         # The block of a parallel loop that this function does: (loop, first, last + 1).
         self.block: tuple[Loop, str, str] | None = None
 
@@ -91,6 +96,8 @@ class KernelEmitter:
                 if not self._fold(s):
                     self._compute(s)
             elif isinstance(s, Load):
+                if s.guard is not None:
+                    self.guards[s.result] = s.guard
                 if s.guard is not None and self.known.get(s.guard) is False:
                     self.bind(s.result, const(register_type(s.result.type), 0))
                 elif s in self.preloaded:
@@ -105,6 +112,8 @@ class KernelEmitter:
                 ty = register_type(s.result.type)
                 plain = float(value) if s.result.type.is_floating else int(value)
                 self.bind(s.result, const(ty, plain))
+                if not np.asarray(value).tobytes().strip(b"\0"):  # not -0.0
+                    self.zeros.add(s.result)
             elif isinstance(s, IndexValue):
                 self._index_value(s)
             elif isinstance(s, InRange) and s in self.decided:
@@ -133,8 +142,14 @@ class KernelEmitter:
         self.bind(value, "true" if truth else "false")
 
     def _fold(self, s: Compute) -> bool:
-        """Bind what known conditions decide: and, or, not of conditions, select by one."""
+        """Bind what known conditions decide: and, or, not of conditions, select by one. A guarded
+        load is already zero where its guard does not hold."""
         self.known.pop(s.result, None)
+        if s.opcode is Opcode.SELECT:
+            guard, loaded, other = s.operands
+            if other in self.zeros and self.guards.get(loaded) is guard:
+                self._same(s.result, loaded)
+                return True
         if not self.known or not any(o in self.known for o in s.operands):
             return False
         known = [self.known.get(o) for o in s.operands]

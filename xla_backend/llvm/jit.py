@@ -151,7 +151,7 @@ def compile_objects(
     def work(i: int) -> None:
         try:
             objects[i] = _emit_alone(texts[i], target, opt)
-        except (IrError, RuntimeError) as error:
+        except Exception as error:  # raised again by the caller's thread
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in missing[1:]]

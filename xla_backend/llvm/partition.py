@@ -44,7 +44,8 @@ def split(module: ModuleWriter, parts: int) -> list[str]:
         if not item.internal:
             exported.add(function.name)
     constants = module.constant_definitions()
-    known = functions.keys() | constants.keys() | module.declarations.keys()
+    outside = {n for n in module.declarations if not module.has_function(n)}
+    known = functions.keys() | constants.keys() | outside
     raw_symbols = {s for text in raw for s in _SYMBOL.findall(text)}
     bins: list[list[_Function]] = [[] for _ in range(parts)]
     sizes = [sum(map(len, raw)), *[0] * (parts - 1)]

@@ -80,9 +80,9 @@ class gaussian_kde:
         )
 
     @classmethod
-    def tree_unflatten(cls, aux: Any, children: Any) -> gaussian_kde:
+    def tree_unflatten(cls, aux_data: Any, children: Any) -> gaussian_kde:
         kde = cls.__new__(cls)
-        kde.d, kde.n = aux
+        kde.d, kde.n = aux_data
         kde.neff, kde.dataset, kde.weights, kde.covariance, kde.inv_cov, kde.factor = children
         return kde
 
@@ -111,7 +111,10 @@ class gaussian_kde:
         return jnp.exp(self.logpdf(points))
 
     __call__ = evaluate
-    pdf = evaluate
+
+    def pdf(self, x: ArrayLike) -> Array:
+        """evaluate under its other name."""
+        return self.evaluate(x)
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """The integral of the density times a normal density."""

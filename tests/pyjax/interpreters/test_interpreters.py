@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 
+import pyjax
+import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import Effect
@@ -226,3 +228,11 @@ def test_tracing_is_linear_in_equations():
     assert large < 40 * small
     # The budget is 15 us per equation; the bound leaves room for a loaded machine.
     assert small / 2000 < 150e-6
+
+
+def test_converted_weak_literals_stay_weak_when_replayed():
+    inlined = pyjax.jit(lambda x: x - 1, inline=True)
+    closed = pyjax.make_jaxpr(lambda x: inlined(x))(3)
+    assert [v.weak_type for v in closed.out_avals] == [True]
+    assert (-7 // jnp.asarray(3)).weak_type
+    assert not (-7 // jnp.asarray(3, np.int32)).weak_type

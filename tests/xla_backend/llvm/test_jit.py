@@ -135,7 +135,7 @@ def test_directory_choice(monkeypatch):
 
 def test_cache_keeps_what_was_used_last(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(object_cache, "_FOLDER_BYTES", 1000)
+    monkeypatch.setattr(object_cache, "_FOLDER_BYTES", 1100)
     keys = ["ab" + f"{i:062x}" for i in range(3)]
     for age, key in zip((300, 200, 100), keys):
         assert object_cache.store(key, b"x" * 300)

@@ -10,7 +10,11 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
-from xla_backend.passes import while_dead_initial_value, while_double_buffering
+from xla_backend.passes import (
+    while_dead_initial_value,
+    while_dot_accumulation,
+    while_double_buffering,
+)
 from xla_backend.passes.buffer_assignment import assign_buffers
 
 CARRIES = 4
@@ -31,6 +35,7 @@ class LoopWriter:
         lines = [f"p{i} = {ARRAY} parameter({i})" for i in range(CARRIES)]
         lines += ["z = f32[] constant(0)", f"zeros = {ARRAY} broadcast(z), dimensions={{}}"]
         starts = [self.random.choice([f"p{i}", "p0", "zeros"]) for i in range(CARRIES)]
+        starts[3] = self.random.choice(["zeros", "p3"])
         lines += ["zero = s32[] constant(0)", f"t = {STATE} tuple(zero, {', '.join(starts)})"]
         lines.append(f"l = {STATE} while(t), {loop}")
         results = sorted(self.random.sample(range(CARRIES), self.random.randint(1, CARRIES)))
@@ -60,8 +65,11 @@ class LoopWriter:
             "back = s32[] subtract(last, i)",
         ]
         values = []
+        # The last carries may serve as a stack and as a sum only.
+        stacks, sums = self.random.random() < 0.4, self.random.random() < 0.4
         for c in range(CARRIES):
-            values.append(f"c{c}")
+            if not ((c == 3 and stacks) or (c == 2 and sums)):
+                values.append(f"c{c}")
             lines.append(f"c{c} = {ARRAY} get-tuple-element(t), index={c + 1}")
         if depth:
             inner = self.loop(depth - 1)
@@ -72,8 +80,21 @@ class LoopWriter:
         for k in range(self.random.randint(1, 6)):
             lines += self.operation(f"x{k}", values)
             values.append(f"x{k}")
-        kept = values[-3:] + values[:CARRIES]
+        kept = values[-3:] + values[:2]
         new = [self.random.choice([f"c{c}", *kept]) for c in range(CARRIES)]
+        a, b = self.random.choice(values), self.random.choice(values)
+        row = self.random.choice(["i", "i", "back", "next"])
+        if stacks:
+            lines.append(f"yw = f32[1,8] slice({a}), slice={{[0:1], [0:8]}}")
+            lines.append(f"y = {ARRAY} dynamic-update-slice(c3, yw, {row}, zero)")
+            new[3] = "y"
+        if sums:
+            lines.append(f"sa = f32[2,{ROWS}] slice({a}), slice={{[0:2], [0:{ROWS}]}}")
+            lines.append(f"sb = f32[2,8] slice({b}), slice={{[1:3], [0:8]}}")
+            numbers = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+            lines.append(f"sd = {ARRAY} dot(sa, sb), {numbers}")
+            lines.append(f"sum = {ARRAY} add(c2, sd)")
+            new[2] = "sum"
         lines.append(f"ROOT r = {STATE} tuple(next, {', '.join(new)})")
         self.write(f"body{number}", lines)
         return f"condition=cond{number}, body=body{number}"
@@ -129,4 +150,6 @@ def check_loop(seed: int) -> None:
 def test_random_loop(seed, monkeypatch):
     monkeypatch.setattr(while_double_buffering, "_MIN_COPY_BYTES", 0)
     monkeypatch.setattr(while_dead_initial_value, "_MIN_BYTES", 0)
+    start = while_dot_accumulation.WhileDotAccumulation.__init__
+    monkeypatch.setattr(start, "__defaults__", (0,))
     check_loop(seed)

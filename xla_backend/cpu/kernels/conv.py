@@ -1,4 +1,4 @@
-"""Convolution with run-time sizes: tiles of the image unfolded into matrices, then GEMM.
+"""Convolution with run-time sizes: direct register tiles, products over windows, or unfolding.
 
 Any strides (so any dimension order), up to three spatial dimensions, window strides, low padding
 of any sign, both dilations, feature and batch groups. High padding is implied by the output size; a
@@ -9,10 +9,13 @@ reversed window is a negative weight stride with the pointer at the last tap.
         dimensions (put them first) have size 1, stride 1, padding 0, dilation 1
   FIELDS / pack_dims(**fields) -> list[int]
 
-Where the output has unit channel stride a tile is [pixel][tap, channel] and multiplies the weights
-from the left; else it is [tap, channel][pixel] and the weights multiply it. Depthwise convolutions
-run vectors of channels (channels last) or of columns (channels first) directly; 1x1 windows go
-straight to GEMM.
+How a convolution runs, the first that fits:
+  1x1 windows                                     GEMM (channels last or first)
+  one channel per group                           vectors of channels or of columns
+  windows larger than the output (weight gradients)  GEMM over the window: `conv_window`
+  f32, f64 with unit output channel or column stride  register tiles: `conv_direct`
+  the rest                                        tiles of the image unfolded, then GEMM: an output
+        with unit channel stride from [pixel][tap, channel], else from [tap, channel][pixel]
 """
 
 from __future__ import annotations

@@ -171,9 +171,7 @@ def _source(w: FunctionWriter, d: Any, s: str, position: str) -> tuple[str, str]
     return w.op("and", "i1", inside, w.cmp("slt", "i64", index, d[f"in{s}"])), index
 
 
-def _line_source(
-    w: FunctionWriter, d: Any, tap0: str, line: str
-) -> tuple[str, str]:
+def _line_source(w: FunctionWriter, d: Any, tap0: str, line: str) -> tuple[str, str]:
     """(inside, element offset) of the image line under a tile line."""
     position0 = w.iadd(w.imul("%out0", d["stride0"]), w.imul(tap0, d["wdil0"]))
     in0, at0 = _source(w, d, "0", position0)

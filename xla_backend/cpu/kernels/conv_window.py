@@ -19,6 +19,8 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _COLUMNS = 96
 _MATRIX_BYTES = 512 * 1024
+# Elements between columns: windows of a power of two would all begin in one set of the cache.
+_GAP = 16
 _SLOTS = ("x", "w", "out", "dims", "images", "blocks", "lines")
 
 
@@ -59,9 +61,7 @@ def emit_window_products(
     w.ret()
 
 
-def _emit_task(
-    module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
-) -> None:
+def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
     name = f"{prefix}.windows.task"
     w = module.function(name, [("ptr", "ctx"), ("i64", "block")], internal=True)
     d = dims(w, _slot(w, "dims"))
@@ -72,7 +72,8 @@ def _emit_task(
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     columns = w.imul(images, pixels)
     lines = _slot(w, "lines")
-    matrix_bytes = w.imul(w.imul(columns, size), w.imul(lines, d["win2"]))
+    longest = w.iadd(w.imul(lines, d["win2"]), _GAP)
+    matrix_bytes = w.imul(w.imul(columns, size), longest)
     matrix_bytes = w.op("and", "i64", w.iadd(matrix_bytes, 127), "-64")
     result_bytes = w.imul(w.imul(columns, d["co"]), size)
     space = w.iadd(matrix_bytes, result_bytes)
@@ -96,7 +97,7 @@ def _emit_task(
         at = w.iadd(w.imul(a.index, d["w0"]), w.imul(b.index, d["w1"]))
         left = w.gep(elem, weights, w.iadd(at, w.imul(i.index, d["wi"])))
         row_step = w.select(together, "i64", columns, "1")
-        column_step = w.select(together, "i64", "1", depth)
+        column_step = w.select(together, "i64", "1", w.iadd(depth, _GAP))
         later = w.op("or", "i64", w.op("or", "i64", i.index, a.index), b.index)
         flags = w.cast("zext", "i1", w.cmp("ne", "i64", later, "0"), "i64")
         args = [("i64", v) for v in (d["co"], columns, depth)]
@@ -125,20 +126,16 @@ def _emit_task(
     w.ret()
 
 
-def _emit_fill(
-    module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
-) -> None:
+def _emit_fill(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
     """void fill(x, matrix, dims, images, tap0, line, lines): windows to columns."""
     params = [("ptr noalias", "x"), ("ptr noalias", "matrix"), ("ptr", "dims")]
     params += [("i64", p) for p in ("images", "tap0", "line", "lines")]
-    w = module.function(
-        f"{prefix}.windows.fill", params, internal=True, attributes="noinline"
-    )
+    w = module.function(f"{prefix}.windows.fill", params, internal=True, attributes="noinline")
     d = dims(w, "%dims")
     elem = f"i{8 * t.source.byte_size}"
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     columns = w.imul("%images", pixels)
-    depth = w.imul("%lines", d["win2"])
+    column_step = w.iadd(w.imul("%lines", d["win2"]), _GAP)
     together = w.cmp("eq", "i64", d["xb"], "1")
 
     def position(s: str, out: str, tap: str) -> str:
@@ -192,7 +189,7 @@ def _emit_fill(
             hi = w.select(inside, "i64", hi, d["win2"])
             with w.loop("0", "%images") as image:
                 column = w.iadd(w.imul(image.index, pixels), pixel)
-                target = w.gep(elem, "%matrix", w.iadd(w.imul(column, depth), first))
+                target = w.gep(elem, "%matrix", w.iadd(w.imul(column, column_step), first))
                 at = w.iadd(plane, w.imul(w.iadd(w.imul(lo, step), shift), d["x2"]))
                 source = w.gep(elem, "%x", w.iadd(at, w.imul(image.index, d["xb"])))
                 fill_run(w, elem, target, lo)

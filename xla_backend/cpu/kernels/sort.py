@@ -17,9 +17,10 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.cpu.kernels.registry import register_group
+from xla_backend.cpu.kernels.sort_parallel import PARALLEL_KEYS, emit_parallel_radix, name_of
 from xla_backend.cpu.kernels.workspace import emit_workspace
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm.types import const
+from xla_backend.llvm.types import const, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 SORT_TYPES = (
@@ -37,9 +38,9 @@ def _int_type(t: P) -> str:
     return f"i{8 * t.byte_size}"
 
 
-def _encode(w: FunctionWriter, t: P, raw: str, flip: str) -> tuple[str, str]:
-    """(key, i1: whether decoding the key does not give the raw bits back)."""
-    ty = _int_type(t)
+def _encode(w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None) -> tuple[str, str]:
+    """(key, mask: whether decoding the key does not give the raw bits back); ty: maybe a vector."""
+    ty = ty or _int_type(t)
     width = 8 * t.byte_size
     lossy = "false"
     key = raw
@@ -57,8 +58,8 @@ def _encode(w: FunctionWriter, t: P, raw: str, flip: str) -> tuple[str, str]:
     return w.op("xor", ty, key, flip), lossy
 
 
-def _decode(w: FunctionWriter, t: P, key: str, flip: str) -> str:
-    ty = _int_type(t)
+def _decode(w: FunctionWriter, t: P, key: str, flip: str, ty: str | None = None) -> str:
+    ty = ty or _int_type(t)
     width = 8 * t.byte_size
     key = w.op("xor", ty, key, flip)
     top = const(ty, 1 << (width - 1))
@@ -225,7 +226,10 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
         w.store("ptr", first_index, w.gep("ptr", keys_cell, 1))
         w.store("ptr", w.gep("i8", first_index, index_bytes), w.gep("ptr", spare_cell, 1))
         refine = w.cmp("ne", "i64", w.op("and", "i64", row.flags, "2"), "0")
-    with w.loop("0", n, 1, [("i1", "false")]) as loop:
+    start, lossy = "0", "false"
+    if not indexed:
+        start, lossy = _encode_vectors(w, t, row, first_keys)
+    with w.loop(start, n, 1, [("i1", lossy)]) as loop:
         source = loop.index
         if indexed:
             plain = w.cast("trunc", "i64", loop.index, "i32")
@@ -251,8 +255,17 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
         _emit_insertion(w, ty, n, first_keys, first_index or None)
         return []
 
-    def radix() -> list[str]:
+    def serial() -> list[str]:
         _emit_radix(w, ty, n, keys_cell, spare_cell, indexed, counts)
+        return []
+
+    def parallel() -> list[str]:
+        args = [("ptr", keys_cell), ("ptr", spare_cell), ("i64", n)]
+        w.call(name_of(ty, indexed), "void", args)
+        return []
+
+    def radix() -> list[str]:
+        w.if_else(w.cmp("sge", "i64", n, str(PARALLEL_KEYS)), [], parallel, serial)
         return []
 
     if indexed:
@@ -266,7 +279,7 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
         def by_keys() -> list[str]:
             w.if_else(small, [], insertion, radix)
             result = w.load("ptr", keys_cell)
-            with w.loop("0", n) as out:
+            with w.loop(_decode_vectors(w, t, row, result), n) as out:
                 key = w.load(ty, w.gep(ty, result, out.index))
                 w.store(ty, _decode(w, t, key, flip), w.gep(ty, row.out, row.at(out.index)))
             return []
@@ -282,6 +295,47 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
     w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
     w.ret()
     return name
+
+
+def _vectors(w: FunctionWriter, t: P, row: _Row) -> tuple[str, int, str]:
+    """(vector type, lanes, how many elements of the row are done in vectors)."""
+    width = 8 * t.byte_size
+    lanes = w.target.lanes(width)
+    whole = w.op("and", "i64", row.n, str(-lanes))
+    unit = w.cmp("eq", "i64", row.inner, "1")
+    return vector(_int_type(t), lanes), lanes, w.select(unit, "i64", whole, "0")
+
+
+def _encode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> tuple[str, str]:
+    """Keys of the whole vectors of a contiguous row: (how many elements, whether one is lossy)."""
+    elem = _int_type(t)
+    ty, lanes, end = _vectors(w, t, row)
+    if lanes == 1:
+        return "0", "false"
+    flip = w.splat(ty, row.flip(elem))
+    bits = mask_of(ty)
+    source = w.gep(elem, row.keys, row.base)
+    with w.loop("0", end, lanes, [(bits, "zeroinitializer")]) as loop:
+        key, lossy = _encode(w, t, w.load(ty, w.gep(elem, source, loop.index)), flip, ty)
+        w.store(ty, key, w.gep(elem, keys, loop.index))
+        seen = loop.carried[0]
+        loop.next = [seen if lossy == "false" else w.op("or", bits, seen, lossy)]
+    packed = w.cast("bitcast", bits, loop.results[0], f"i{lanes}")
+    return end, w.cmp("ne", f"i{lanes}", packed, "0")
+
+
+def _decode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> str:
+    """Writes the whole vectors of a contiguous row; returns how many elements."""
+    elem = _int_type(t)
+    ty, lanes, end = _vectors(w, t, row)
+    if lanes == 1:
+        return "0"
+    flip = w.splat(ty, row.flip(elem))
+    target = w.gep(elem, row.out, row.base)
+    with w.loop("0", end, lanes) as loop:
+        key = w.load(ty, w.gep(elem, keys, loop.index))
+        w.store(ty, _decode(w, t, key, flip, ty), w.gep(elem, target, loop.index))
+    return end
 
 
 def _emit_through_argsort(w: FunctionWriter, t: P, row: _Row) -> None:
@@ -342,6 +396,8 @@ def _emit_entry(module: ModuleWriter, symbol: str, task: str) -> None:
 
 def emit_group(t: P, module: ModuleWriter) -> None:
     emit_workspace(module)
+    for indexed in (False, True):
+        emit_parallel_radix(module, _int_type(t), indexed)
     argsort_task = _emit_row_task(module, t, True)
     sort_task = _emit_row_task(module, t, False)
     _emit_entry(module, f"pyjax_argsort_{t}", argsort_task)

@@ -75,6 +75,7 @@ def _emit_move(module: ModuleWriter, ty: str, name: str, indexed: bool) -> None:
     w = module.function(f"{name}.move", [("ptr", "ctx"), ("i64", "block")], internal=True)
     lo, hi, table, shift = _part(w, ty)
     source, target = _field(w, "%ctx", "source"), _field(w, "%ctx", "target")
+    from_index, to_index = _field(w, "%ctx", "source_index"), _field(w, "%ctx", "target_index")
     with w.loop(lo, hi) as loop:
         key = w.load(ty, w.gep(ty, source, loop.index))
         cell = w.gep("i32", table, _digit(w, ty, key, shift))
@@ -83,8 +84,8 @@ def _emit_move(module: ModuleWriter, ty: str, name: str, indexed: bool) -> None:
         place = w.cast("zext", "i32", place, "i64")
         w.store(ty, key, w.gep(ty, target, place))
         if indexed:
-            payload = w.load("i32", w.gep("i32", _field(w, "%ctx", "source_index"), loop.index))
-            w.store("i32", payload, w.gep("i32", _field(w, "%ctx", "target_index"), place))
+            payload = w.load("i32", w.gep("i32", from_index, loop.index))
+            w.store("i32", payload, w.gep("i32", to_index, place))
     w.ret()
 
 

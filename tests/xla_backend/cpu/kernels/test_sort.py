@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xla_backend.cpu.kernels.library import kernel_library
+from xla_backend.cpu.kernels.thread_pool import num_threads, set_num_threads
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 DTYPES = {
@@ -68,6 +69,26 @@ def test_sort_and_argsort(kind, descending):
         call(f"pyjax_sort_{kind}", a, out, descending)
         wanted = np.take_along_axis(a, expected, axis=1)
         assert out.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["u8", "bf16", "s32", "f32", "f64"])
+def test_long_rows_in_parts(kind):
+    """Rows that several threads sort together, with digits that all keys share."""
+    a = draw(kind, (1, 70001, 1), seed=7)
+    if kind == "s32":
+        a &= 0xFF00FF
+    before = num_threads()
+    try:
+        for threads in (1, 2, 5):
+            set_num_threads(threads)
+            perm, out = np.full(a.shape, -1, np.int32), np.empty_like(a)
+            call(f"pyjax_argsort_{kind}", a, perm)
+            expected = order(a, 0)
+            np.testing.assert_array_equal(perm, expected)
+            call(f"pyjax_sort_{kind}", a, out)
+            assert out.tobytes() == np.take_along_axis(a, expected, axis=1).tobytes()
+    finally:
+        set_num_threads(before)
 
 
 def test_in_place():

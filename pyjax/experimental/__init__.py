@@ -1,0 +1,4 @@
+"""Names that live under `experimental`."""
+
+from pyjax.experimental import pjit as pjit
+from pyjax.lax.callbacks import io_callback as io_callback

@@ -1,0 +1,3 @@
+"""The older name of jit with shardings."""
+
+from pyjax.api.jit import jit as pjit

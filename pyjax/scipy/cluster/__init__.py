@@ -1,0 +1,3 @@
+"""Clustering."""
+
+from pyjax.scipy.cluster import vq as vq

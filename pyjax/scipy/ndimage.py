@@ -1,0 +1,90 @@
+"""Sampling of arrays at fractional positions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyjax.numpy as jnp
+from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
+
+Array = Any
+ArrayLike = Any
+
+
+def _mirror(index: Array, size: int) -> Array:
+    """Reflection about the outermost elements: d c b | a b c d | c b a."""
+    s = size - 1
+    return jnp.abs((index + s) % max(2 * s, 1) - s)
+
+
+# How an index beyond the array is brought back.
+_INDEX: dict[str, Callable[[Array, int], Array]] = {
+    "constant": lambda index, size: index,
+    "nearest": lambda index, size: jnp.clip(index, 0, size - 1),
+    "wrap": lambda index, size: index % size,
+    "mirror": _mirror,
+    # Reflection about the border between elements: d c b a | a b c d | d c b a.
+    "reflect": lambda index, size: jnp.floor_divide(_mirror(2 * index + 1, 2 * size + 1), 2),
+}
+
+
+def map_coordinates(
+    input: ArrayLike,
+    coordinates: Sequence[ArrayLike],
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
+) -> Array:
+    """`input` at the given positions, interpolated.
+
+    Args:
+      coordinates: one array of positions per dimension, all of one shape, in units of elements.
+      order: 0 (the nearest element) or 1 (linear).
+      mode: what lies beyond the borders: "constant" (`cval`), "nearest", "wrap", "mirror" or
+        "reflect".
+    Raises:
+      NotImplementedError: another order or mode.  ValueError: a wrong number of coordinates.
+    """
+    positions = [jnp.asarray(c) for c in coordinates]
+    check_arraylike("map_coordinates", input, cval)
+    data = jnp.asarray(input)
+    cval = jnp.asarray(cval, data.dtype)
+    if len(positions) != data.ndim:
+        raise ValueError(
+            "coordinates must be a sequence of length input.ndim, but "
+            f"{len(positions)} != {data.ndim}"
+        )
+    if mode not in _INDEX:
+        raise NotImplementedError(f"map_coordinates: mode {mode!r}; use one of {sorted(_INDEX)}")
+    if order not in (0, 1):
+        raise NotImplementedError("map_coordinates currently requires order<=1")
+    choices = []
+    for position, size in zip(positions, data.shape):
+        (position,) = promote_dtypes_inexact(position)
+        choices.append(_neighbours(position, size, order, mode))
+    terms = []
+    for corner in itertools.product(*choices):
+        indices, valid, weights = zip(*corner)
+        value = data[tuple(indices)]
+        if mode == "constant":
+            value = jnp.where(math.prod(valid[1:], start=valid[0]), value, cval)
+        terms.append(math.prod(weights[1:], start=weights[0]) * value if order else value)
+    result = sum(terms[1:], start=terms[0])
+    if jnp.issubdtype(data.dtype, jnp.integer):
+        result = jnp.round(result)
+    return result.astype(data.dtype)
+
+
+def _neighbours(position: Array, size: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
+    """(index, whether it is inside, weight) of the elements around positions on one axis."""
+    if order == 0:
+        below = [(jnp.round(position).astype(jnp.int32), 1)]
+    else:
+        lower = jnp.floor(position)
+        upper_weight = position - lower
+        index = lower.astype(jnp.int32)
+        below = [(index, 1 - upper_weight), (index + 1, upper_weight)]
+    return [(_INDEX[mode](i, size), (i >= 0) & (i < size), w) for i, w in below]
