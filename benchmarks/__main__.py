@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -53,12 +54,26 @@ def jitted(
 def cold(
     program: Callable[[Framework], tuple[Callable[..., Any], tuple[Any, ...]]],
 ) -> dict[str, Step]:
-    """Trace, lower and compile a program that was not seen before."""
+    """Trace, lower and compile a program that was not seen before.
+
+    pyjax keeps object code on disk, which would answer from the second time on: each compilation
+    gets an empty cache directory. The kernel library is loaded before.
+    """
 
     def make(f: Framework) -> Step:
         fun, args = program(f)
-        fun_of = lambda: lambda *a: fun(*a)  # a new function object has no cached trace
-        return lambda: f.top.jit(fun_of()).lower(*args).compile()
+        f.ready(f.top.jit(fun)(*args))
+
+        def step() -> object:
+            fresh = lambda *a: fun(*a)  # a new function object has no cached trace
+            with tempfile.TemporaryDirectory() as directory:
+                os.environ["PYJAX_CACHE_DIR"] = directory
+                try:
+                    return f.top.jit(fresh).lower(*args).compile()
+                finally:
+                    del os.environ["PYJAX_CACHE_DIR"]
+
+        return step
 
     return each(make)
 

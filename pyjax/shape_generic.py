@@ -36,7 +36,7 @@ _makers: dict[Any, Maker | None] = {}
 def find(
     closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
 ) -> LoadedExecutable | None:
-    """An executable for a jaxpr from the shape-generic programs, or None if it is not of that kind."""
+    """An executable from the shape-generic programs, or None for other kinds of jaxprs."""
     shape = _common_shape(closed)
     if shape is None:
         return None
@@ -108,7 +108,7 @@ def _structure(jaxpr: Jaxpr, shape: tuple[int, ...]) -> Any:
 
 
 def _parameters(eqn: JaxprEqn, shape: tuple[int, ...]) -> Any:
-    """Parameters of an equation as part of the structure; None if the equation is not elementwise."""
+    """Parameters of an equation, for its structure; None if it is not elementwise."""
     if eqn.primitive.name == "jit":
         inner = eqn.params["jaxpr"]
         return None if inner.consts else _structure(inner.jaxpr, shape)

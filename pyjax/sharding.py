@@ -225,7 +225,7 @@ class NamedSharding(Sharding):
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         mesh = self._mesh_of_devices()
         part = self.shard_shape(tuple(global_shape))
-        result = {}
+        result: dict[Device, Index] = {}
         for place in np.ndindex(mesh.devices.shape):
             at = dict(zip(mesh.axis_names, place))
             index = [slice(None)] * len(global_shape)
@@ -235,7 +235,7 @@ class NamedSharding(Sharding):
                     number = number * mesh.shape[name] + at[name]
                 if self._parts(entry) > 1:
                     index[axis] = slice(number * part[axis], (number + 1) * part[axis])
-            result[mesh.devices[place]] = tuple(index)
+            result[mesh.devices.item(*place)] = tuple(index)
         return result
 
     def __repr__(self) -> str:

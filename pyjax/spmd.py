@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import numpy as np
+
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
@@ -148,6 +150,7 @@ def pmap(
     """
     static = static_broadcasted_argnums
     static = (static,) if isinstance(static, int) else tuple(static)
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         fixed = {i % len(args): args[i] for i in static}
@@ -165,7 +168,7 @@ def pmap(
         return vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)(*dynamic, **kwargs)
 
     functools.update_wrapper(mapped, fun)
-    return jit(mapped, static_argnums=static, donate_argnums=donate_argnums, backend=backend)
+    return jit(mapped, static_argnums=static, donate_argnums=donated, backend=backend)
 
 
 def _check_devices(
@@ -179,8 +182,8 @@ def _check_devices(
             is_leaf=lambda a: a is None,
         )
         leaves = zip(tree_leaves(spread, is_leaf=lambda a: a is None), tree_leaves(tuple(args)))
-        sizes = [x.shape[a] for a, x in leaves if a is not None and getattr(x, "ndim", 0)]
-        sizes += [x.shape[0] for x in tree_leaves(kwargs) if getattr(x, "ndim", 0)]
+        sizes = [x.shape[a] for a, x in leaves if a is not None and np.ndim(x)]
+        sizes += [x.shape[0] for x in tree_leaves(kwargs) if np.ndim(x)]
         axis_size = max(sizes, default=1)
     if axis_size > available:
         raise ValueError(

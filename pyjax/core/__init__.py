@@ -1,4 +1,4 @@
-"""Programs and values: avals, primitives, traces, jaxprs. The names here are those libraries use."""
+"""Programs and values: avals, primitives, traces, jaxprs; the names that libraries use."""
 
 from pyjax.core.avals import AbstractToken as AbstractToken
 from pyjax.core.avals import AbstractValue as AbstractValue

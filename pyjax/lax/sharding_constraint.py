@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.common import fail, identity_lowering
@@ -21,7 +22,7 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
     return sharding_constraint_p.bind(x, sharding=sharding), [dim]
 
 
-sharding_constraint_p = define(
+sharding_constraint_p: Primitive = define(
     "sharding_constraint",
     abstract_eval=lambda x, *, sharding: [x],
     jvp=LINEAR,

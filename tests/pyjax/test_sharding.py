@@ -1,4 +1,4 @@
-"""Meshes, partition specs and shardings: their arithmetic for any mesh, their use with one device."""
+"""Meshes, partition specs, shardings: arithmetic for any mesh, use with one device."""
 
 import pickle
 
@@ -137,7 +137,7 @@ def test_constraint():
         lax.with_sharding_constraint(x, P("x"))
     with pytest.raises(ValueError, match="rank at least 1"):
         lax.with_sharding_constraint(1.0, sharding)
-    with pytest.raises(NotImplementedError, match="several devices|devices"):
+    with pytest.raises(NotImplementedError, match=r"devices"):
         lax.with_sharding_constraint(x, NamedSharding(BIG, P("x")))
 
 

@@ -95,7 +95,7 @@ def _accumulate(driver: Driver, dot: Instruction, following: Instruction) -> boo
     shapes = [o.shape for o in dot.operands]
     if driver.place(other) != target or other is dot or k == 0 or dot.shape.num_elements == 0:
         return False
-    if gemm_name(*shapes, dot.shape) is None:
+    if gemm_name(shapes[0], shapes[1], dot.shape) is None:
         return False
     if any(_overlap(driver.place(o), target) for o in dot.operands):
         return False

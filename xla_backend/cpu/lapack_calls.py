@@ -181,7 +181,8 @@ def _gees(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
 
 def _gehrd(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
     (a,), (packed, tau, info) = operands, results
-    low, high = options.get("low", 1) - 1, options.get("high", a.shape[0]) - 1
+    low = (options.get("low") or 1) - 1
+    high = (options.get("high") or a.shape[0]) - 1
     packed[...], found, info[...] = _routine("gehrd", a)(a, lo=low, hi=high)
     tau[...] = found
 

@@ -106,7 +106,7 @@ def memory_view(ptr: int, shape: tuple[int, ...], dtype: np.dtype, keep_alive: A
         nbytes *= n
     if nbytes == 0:
         return np.empty(shape, dtype)
-    view_type = _view_types.get(nbytes)
+    view_type: Any = _view_types.get(nbytes)
     if view_type is None:
         view_type = type("Memory", (ctypes.Array,), {"_type_": ctypes.c_char, "_length_": nbytes})
         if len(_view_types) < 1024:

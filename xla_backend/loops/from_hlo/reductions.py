@@ -196,7 +196,8 @@ def reduce_over(
         inside = present(position) if present is not None else None
         if inside is None:
             return result
-        return [e.select(inside, new, old) for new, old in zip(result, state)]
+        kept = [e.select(inside, new, old) for new, old in zip(result, state)]
+        return [value for part in kept for value in parts(part)]
 
     if not extents:
         return combined(list(inits), ())
