@@ -82,7 +82,6 @@ disable_most_optimizations = option(
     affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
     help="Compile quickly instead of well.",
-    no_effect=NOT_YET,
 )
 
 enable_compilation_cache = option(
@@ -162,7 +161,6 @@ optimization_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort of the compiler, O0 to O3.",
-    no_effect=NOT_YET,
 )
 
 persistent_cache_enable_xla_caches = option(

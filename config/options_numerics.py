@@ -76,7 +76,6 @@ enable_custom_prng = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="PRNGKey returns typed keys.",
-    no_effect=NOT_YET,
 )
 
 enable_x64 = option(
@@ -95,7 +94,6 @@ high_dynamic_range_gumbel = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Draw Gumbel samples from two uniforms, so that the far tail is reached.",
-    no_effect=NOT_YET,
 )
 
 legacy_prng_key = option(

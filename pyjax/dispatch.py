@@ -194,9 +194,15 @@ def _find_deleted(arguments: Sequence[Array]) -> Exception:
     return AssertionError("an argument is not an Array")
 
 
+# jax_optimization_level → CompileOptions.optimization_level
+_LEVELS = {"UNKNOWN": 2, "O0": 0, "O1": 1, "O2": 2, "O3": 3}
+
+
 def compile_options(debug: DebugOptions, dump: Any) -> CompileOptions:
     """Options of a compilation under the current configuration."""
+    level = _LEVELS[options.optimization_level.value]
     return CompileOptions(
+        optimization_level=0 if options.disable_most_optimizations.value else level,
         verify=options.enable_checks.value,
         disabled_passes=frozenset(debug.xla_disable_hlo_passes),
         dump=dump,

@@ -177,8 +177,8 @@ class Mesh(_NamedAxes):
       ValueError: numbers of names and dimensions differ, or a name is used twice.
 
     >>> import pyjax
-    >>> Mesh(pyjax.devices()[:1], ("x",)).shape
-    OrderedDict({'x': 1})
+    >>> Mesh(pyjax.devices()[:1], ("x",)).size
+    1
     """
 
     def __init__(

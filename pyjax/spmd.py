@@ -60,10 +60,10 @@ def shard_map(
       ValueError: no mesh; or a spec names an unknown axis, or does not fit its array.
       NotImplementedError: the mesh has several devices.
 
-    >>> from pyjax import lax, make_mesh, P
+    >>> from pyjax import P, lax, make_mesh, numpy as jnp
     >>> g = shard_map(lambda x: lax.psum(x, "i"), mesh=make_mesh((1,), ("i",)), in_specs=P("i"),
     ...               out_specs=P())
-    >>> g(2.0 * pyjax.numpy.ones(3)).tolist()
+    >>> g(2.0 * jnp.ones(3)).tolist()
     [2.0, 2.0, 2.0]
     """
     if f is None:

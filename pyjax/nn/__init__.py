@@ -1,6 +1,8 @@
 """Functions for neural networks: activations, the softmax family, attention, initializers."""
 
-from pyjax.nn import initializers as initializers
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from pyjax.nn.functions import (
     celu,
     dot_product_attention,
@@ -35,3 +37,10 @@ from pyjax.nn.functions import (
     swish,
     tanh,
 )
+
+
+def __getattr__(name: str) -> _Any:
+    # Loaded on first use: initializers need random numbers, the other functions do not.
+    if name == "initializers":
+        return _import_module("pyjax.nn.initializers")
+    raise AttributeError(f"module 'pyjax.nn' has no attribute {name!r}")

@@ -17,10 +17,38 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
 
 __all__ = [
-    "around", "copysign", "deg2rad", "degrees", "divide", "divmod", "float_power", "floor_divide",
-    "fmax", "fmin", "fmod", "frexp", "gcd", "heaviside", "hypot", "i0", "lcm", "ldexp", "log10",
-    "log2", "mod", "modf", "pow", "power", "rad2deg", "radians", "remainder", "rint", "round",
-    "sinc", "spacing", "true_divide",
+    "around",
+    "copysign",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "divmod",
+    "float_power",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "frexp",
+    "gcd",
+    "heaviside",
+    "hypot",
+    "i0",
+    "lcm",
+    "ldexp",
+    "log10",
+    "log2",
+    "mod",
+    "modf",
+    "pow",
+    "power",
+    "rad2deg",
+    "radians",
+    "remainder",
+    "rint",
+    "round",
+    "sinc",
+    "spacing",
+    "true_divide",
 ]
 
 
@@ -253,8 +281,9 @@ def _round(name: str, a: Any, decimals: int, out: None) -> Any:
     if not is_inexact(x):
         if decimals >= 0:
             return x
-        return util.convert(_round_scaled(util.convert(x, dtypes.to_inexact_dtype(x.dtype)),
-                                          decimals), x.dtype)
+        return util.convert(
+            _round_scaled(util.convert(x, dtypes.to_inexact_dtype(x.dtype)), decimals), x.dtype
+        )
     return _round_parts(x) if decimals == 0 else _round_scaled(x, decimals)
 
 
@@ -477,9 +506,7 @@ def _times_power_of_two(x: Any, n: Any) -> Any:
     bias = 2 ** (nexp - 1) - 1
     int_type = np.dtype(f"int{x.dtype.itemsize * 8}")
     field = util.convert(n + bias, int_type)
-    factor = lax.bitcast_convert_type(
-        lax.shift_left(field, lax.full_like(field, nmant)), x.dtype
-    )
+    factor = lax.bitcast_convert_type(lax.shift_left(field, lax.full_like(field, nmant)), x.dtype)
     return x * factor
 
 

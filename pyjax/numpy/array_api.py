@@ -39,21 +39,29 @@ class ArrayNamespaceInfo:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """Default dtype of each kind."""
-        wide = {"real floating": np.float64, "complex floating": np.complex128,
-                "integral": np.int64, "indexing": np.int64}
+        wide = {
+            "real floating": np.float64,
+            "complex floating": np.complex128,
+            "integral": np.int64,
+            "indexing": np.int64,
+        }
         return {kind: dtypes.canonicalize_dtype(d) for kind, d in wide.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """dtypes by name, of a kind or of several (a tuple)."""
-        kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (
-            kind,)
+        kinds = (
+            ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        )
         for k in kinds:
             if k not in _KINDS:
                 raise ValueError(f"Unsupported data type kind: {k!r}")
         names = [name for k in kinds for name in _KINDS[k]]
         wide = dtypes.canonicalize_dtype(np.float64) == np.float64
-        return {n: np.dtype(n) for n in names
-                if wide or n not in ("int64", "uint64", "float64", "complex128")}
+        return {
+            n: np.dtype(n)
+            for n in names
+            if wide or n not in ("int64", "uint64", "float64", "complex128")
+        }
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:

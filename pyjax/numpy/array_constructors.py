@@ -20,14 +20,28 @@ from pyjax.numpy import util
 from pyjax.placement import device_put
 
 __all__ = [
-    "array", "asarray", "astype", "copy", "from_dlpack", "frombuffer", "fromfile",
-    "fromfunction", "fromiter", "fromstring",
+    "array",
+    "asarray",
+    "astype",
+    "copy",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromfunction",
+    "fromiter",
+    "fromstring",
 ]
 
 
 def array(
-    object: Any, dtype: Any = None, *args: Any, copy: bool | None = True, order: str | None = "K",
-    ndmin: int = 0, device: Any = None, out_sharding: Any = None,
+    object: Any,
+    dtype: Any = None,
+    *args: Any,
+    copy: bool | None = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """An Array with the contents of `object`.
 
@@ -72,8 +86,13 @@ def array(
 
 
 def asarray(
-    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
-    device: Any = None, out_sharding: Any = None,
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """`a` as an Array, without a copy if it is one of that dtype already (see `array`).
 
@@ -87,8 +106,14 @@ def asarray(
     needs_array = copy is False and not util.is_array(a)
     if needs_array and not isinstance(a, np.ndarray):
         raise ValueError(f"jnp.asarray(..., copy=False): {type(a).__name__} input needs a copy.")
-    return array(a, dtype=dtype, copy=None if needs_array else copy, order=order, device=device,
-                 out_sharding=out_sharding)
+    return array(
+        a,
+        dtype=dtype,
+        copy=None if needs_array else copy,
+        order=order,
+        device=device,
+        out_sharding=out_sharding,
+    )
 
 
 def _resolve_protocols(object: Any, dtype: Any) -> Any:
@@ -126,8 +151,9 @@ def _from_numpy(value: np.ndarray, dtype: Any) -> Array:
         dtype = dtypes.canonicalize_dtype(value.dtype)
     if isinstance(dtype, np.dtype) and value.dtype != dtype:
         with np.errstate(all="ignore"):
-            value = (value.real if value.dtype.kind == "c" and dtype.kind not in "cb"
-                     else value).astype(dtype)
+            value = (
+                value.real if value.dtype.kind == "c" and dtype.kind not in "cb" else value
+            ).astype(dtype)
         return _host_array(value)
     if value.dtype == dtype:
         return _host_array(value)

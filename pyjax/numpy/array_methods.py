@@ -43,15 +43,18 @@ from pyjax.placement import device_put
 
 def _accepts(other: Any) -> bool:
     """Whether an operand is one we handle; for others Python tries their reflected operator."""
-    return type(other) is Array or isinstance(
-        other, (int, float, complex, Tracer, np.ndarray, np.generic, bool)
-    ) or hasattr(other, "__jax_array__")
+    return (
+        type(other) is Array
+        or isinstance(other, (int, float, complex, Tracer, np.ndarray, np.generic, bool))
+        or hasattr(other, "__jax_array__")
+    )
 
 
 def _reject_sequence(name: str, other: Any) -> Any:
     if isinstance(other, (list, tuple, dict, set, str)):
         util.fail(
-            TypeError, f"{name} of an array and a {type(other).__name__} is not supported.",
+            TypeError,
+            f"{name} of an array and a {type(other).__name__} is not supported.",
             "Sequences are not converted implicitly: that is slow when their elements are traced.",
             "wrap it: jnp.array(...).",
         )
@@ -184,14 +187,21 @@ def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
     if old == np.bool_ or new == np.bool_:
         bits = np.dtype(np.uint8)
         source = util.convert(self, bits) if old == np.bool_ else _array_view(self, bits)
-        return util.convert(source, np.dtype(np.bool_)) if new == np.bool_ else _array_view(
-            source, new)
+        return (
+            util.convert(source, np.dtype(np.bool_))
+            if new == np.bool_
+            else _array_view(source, new)
+        )
     if dtypes.issubdtype(old, np.complexfloating):
         part = np.zeros((), old).real.dtype
-        pairs = lax.concatenate([lax.expand_dims(lax.real(self), (self.ndim,)),
-                                 lax.expand_dims(lax.imag(self), (self.ndim,))], self.ndim)
-        flat = lax.reshape(pairs, (*self.shape[:-1], self.shape[-1] * 2)
-                           if self.ndim else (2,))
+        pairs = lax.concatenate(
+            [
+                lax.expand_dims(lax.real(self), (self.ndim,)),
+                lax.expand_dims(lax.imag(self), (self.ndim,)),
+            ],
+            self.ndim,
+        )
+        flat = lax.reshape(pairs, (*self.shape[:-1], self.shape[-1] * 2) if self.ndim else (2,))
         return _array_view(flat, new) if new != part else flat
     if dtypes.issubdtype(new, np.complexfloating):
         part = np.zeros((), new).real.dtype
@@ -203,8 +213,10 @@ def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
     if old.itemsize < new.itemsize:
         ratio = new.itemsize // old.itemsize
         if self.shape[-1] % ratio:
-            raise ValueError("When changing to a larger dtype, its size must be a divisor of the "
-                             "total size in bytes of the last axis of the array.")
+            raise ValueError(
+                "When changing to a larger dtype, its size must be a divisor of the "
+                "total size in bytes of the last axis of the array."
+            )
         grouped = lax.reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
         return lax.bitcast_convert_type(grouped, new)
     out = lax.bitcast_convert_type(self, new)
@@ -230,30 +242,50 @@ def _array_copy(self: Any) -> Any:
 
 
 def _array_std(
-    self: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, *, where: Any = None, correction: Any = None,
+    self: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
 ) -> Any:
     """Standard deviation over axes (see `jnp.std`)."""
-    return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where,
-                          correction=correction)
+    return reductions.std(
+        self, axis, dtype, out, ddof, keepdims, where=where, correction=correction
+    )
 
 
 def _array_var(
-    self: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, *, where: Any = None, correction: Any = None,
+    self: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
 ) -> Any:
     """Variance over axes (see `jnp.var`)."""
-    return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where,
-                          correction=correction)
+    return reductions.var(
+        self, axis, dtype, out, ddof, keepdims, where=where, correction=correction
+    )
 
 
 def _array_argsort(
-    self: Any, axis: int | None = -1, *, kind: None = None, order: None = None,
-    stable: bool = True, descending: bool = False,
+    self: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Any:
     """Indices that sort the array (see `jnp.argsort`)."""
-    return sorting.argsort(self, axis, kind=kind, order=order, stable=stable,
-                           descending=descending)
+    return sorting.argsort(self, axis, kind=kind, order=order, stable=stable, descending=descending)
 
 
 def _array_nonzero(self: Any, *, fill_value: Any = None, size: int | None = None) -> Any:
@@ -262,8 +294,13 @@ def _array_nonzero(self: Any, *, fill_value: Any = None, size: int | None = None
 
 
 def _array_compress(
-    self: Any, condition: Any, axis: int | None = None, *, out: None = None,
-    size: int | None = None, fill_value: Any = 0,
+    self: Any,
+    condition: Any,
+    axis: int | None = None,
+    *,
+    out: None = None,
+    size: int | None = None,
+    fill_value: Any = 0,
 ) -> Any:
     """Slices where `condition` holds (see `jnp.compress`)."""
     return searching.compress(condition, self, axis, out=out, size=size, fill_value=fill_value)
@@ -273,8 +310,9 @@ def _array_dot(
     self: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Any:
     """Product with `b` (see `jnp.dot`)."""
-    return linear_algebra.dot(self, b, precision=precision,
-                              preferred_element_type=preferred_element_type)
+    return linear_algebra.dot(
+        self, b, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def _array_clip(self: Any, min: Any = None, max: Any = None) -> Any:
@@ -316,8 +354,10 @@ def _array_round(self: Any, ndigits: int | None = None) -> Any:
 
 def _array_setitem(self: Any, i: Any, x: Any) -> None:
     util.fail(
-        TypeError, f"array of type {type(self).__name__} does not support item assignment.",
-        "Arrays are immutable.", "x = x.at[idx].set(y), or .add, .multiply, .min, .max, ...",
+        TypeError,
+        f"array of type {type(self).__name__} does not support item assignment.",
+        "Arrays are immutable.",
+        "x = x.at[idx].set(y), or .add, .multiply, .min, .max, ...",
     )
 
 

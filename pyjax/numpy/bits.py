@@ -63,8 +63,7 @@ def unpackbits(
         n = flat.shape[-1]
         stop = count if count >= 0 else n + count
         if stop > n:
-            flat = lax.pad(flat, np.uint8(0),
-                           [(0, 0, 0)] * (flat.ndim - 1) + [(0, stop - n, 0)])
+            flat = lax.pad(flat, np.uint8(0), [(0, 0, 0)] * (flat.ndim - 1) + [(0, stop - n, 0)])
         else:
             flat = lax.slice_in_dim(flat, 0, stop, axis=flat.ndim - 1)
     return moveaxis(flat, -1, axis)

@@ -43,8 +43,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     op = lax.ne if a.dtype == np.bool_ else lax.sub
     for _ in range(n):
         size = a.shape[axis]
-        a = op(lax.slice_in_dim(a, min(1, size), size, axis=axis),
-               lax.slice_in_dim(a, 0, max(size - 1, 0), axis=axis))
+        a = op(
+            lax.slice_in_dim(a, min(1, size), size, axis=axis),
+            lax.slice_in_dim(a, 0, max(size - 1, 0), axis=axis),
+        )
     return a
 
 
@@ -86,8 +88,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     single = axis is not None and not isinstance(axis, (tuple, list))
     axes = util.canonicalize_axes(axis, f.ndim)
     if any(f.shape[i] < 2 for i in axes):
-        raise ValueError("Shape of array too small to calculate a numerical gradient, at least 2 "
-                         "elements are required.")
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least 2 "
+            "elements are required."
+        )
     if len(varargs) == 0:
         spacings: list[Any] = [1.0] * len(axes)
     elif len(varargs) == 1:
@@ -138,8 +142,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if x is None:
         util.check_arraylike("trapezoid", y)
         (y,) = util.promote_dtypes_inexact(util.as_array(y))
-        step: Any = util.convert(dx, dtypes.to_inexact_dtype(dtypes.dtype(dx)) if np.ndim(
-            dx) else y.dtype)
+        step: Any = util.convert(
+            dx, dtypes.to_inexact_dtype(dtypes.dtype(dx)) if np.ndim(dx) else y.dtype
+        )
     else:
         util.check_arraylike("trapezoid", y, x)
         y, x = util.promote_dtypes_inexact(util.as_array(y), util.as_array(x))
@@ -147,7 +152,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = moveaxis(y, axis, -1)
     n = y.shape[-1]
     neighbours = lax.slice_in_dim(y, 1, n, axis=y.ndim - 1) + lax.slice_in_dim(
-        y, 0, n - 1, axis=y.ndim - 1)
+        y, 0, n - 1, axis=y.ndim - 1
+    )
     return reductions.sum(step * neighbours, -1) * np.asarray(0.5, y.dtype)
 
 
@@ -175,8 +181,16 @@ def interp(
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")
     x, xp = util.promote_dtypes_inexact(x, util.as_array(xp))
     (fp,) = util.promote_dtypes_inexact(util.as_array(fp))
-    return _interp(x, xp, fp, None if mode_left else left, None if mode_right else right, period,
-                   mode_left, mode_right)
+    return _interp(
+        x,
+        xp,
+        fp,
+        None if mode_left else left,
+        None if mode_right else right,
+        period,
+        mode_left,
+        mode_right,
+    )
 
 
 @partial(jit, static_argnames=("mode_left", "mode_right"))

@@ -13,14 +13,18 @@ from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.ufuncs import is_complex, is_inexact, isinf
 
 __all__ = [
-    "allclose", "array_equal", "array_equiv", "iscomplexobj", "isclose", "isrealobj", "isscalar",
+    "allclose",
+    "array_equal",
+    "array_equiv",
+    "iscomplexobj",
+    "isclose",
+    "isrealobj",
+    "isscalar",
     "iterable",
 ]
 
 
-def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """|a - b| <= atol + rtol |b|, elementwise; infinities of one sign are close; nan is not.
 
     >>> isclose(1.0, 1.0 + 1e-7).item()
@@ -42,9 +46,7 @@ def _finite(x: Any) -> Any:
     return ~(isinf(x) | lax.ne(x, x)) if is_complex(x) else lax.is_finite(x)
 
 
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are close (see `isclose`), as a boolean scalar array."""
     util.check_arraylike("allclose", a, b)
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
@@ -92,7 +94,8 @@ def isscalar(element: Any) -> bool:
     if np.isscalar(element):
         return True
     return (util.is_array(element) or hasattr(element, "__jax_array__")) and np.ndim(
-        util.to_jax(element)) == 0
+        util.to_jax(element)
+    ) == 0
 
 
 def iterable(y: Any) -> bool:

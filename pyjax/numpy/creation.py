@@ -19,8 +19,22 @@ from pyjax.numpy.array_constructors import asarray
 from pyjax.placement import device_put
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "geomspace", "identity",
-    "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "zeros", "zeros_like",
+    "arange",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "geomspace",
+    "identity",
+    "indices",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
 ]
 
 
@@ -98,30 +112,40 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     return tuple(shape), util.check_user_dtype(dtype, name), weak
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-               out_sharding: Any = None) -> Array:
+def zeros_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """Zeros with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
     out = util.convert(lax.full(shape, 0, dtype), dtype, weak)
     return _place(out, device if device is not None else out_sharding)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-              out_sharding: Any = None) -> Array:
+def ones_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Array:
     """Ones with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
     out = util.convert(lax.full(shape, 1, dtype), dtype, weak)
     return _place(out, device if device is not None else out_sharding)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *,
-               device: Any = None) -> Array:
+def empty_like(
+    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Array:
     """Same as `zeros_like` (see `empty`)."""
     return zeros_like(prototype, dtype, shape, device=device)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
-              device: Any = None, out_sharding: Any = None) -> Array:
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """`fill_value` broadcast to the shape of `a`, in the dtype of `a`, unless they are given."""
     util.check_arraylike("full_like", 0, fill_value)
     shape, dtype, weak = _like("full_like", a, dtype, shape)
@@ -157,7 +181,12 @@ def identity(n: Any, dtype: Any = None) -> Array:
 
 
 def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None,
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
     """Evenly spaced values from `start` (default 0) up to, not including, `stop`.
@@ -170,8 +199,11 @@ def arange(
     >>> arange(2, 10, 3).tolist()
     [2, 5, 8]
     """
-    for name, value in (("start" if stop is not None else "stop", start), ("stop", stop),
-                        ("step", step)):
+    for name, value in (
+        ("start" if stop is not None else "stop", start),
+        ("stop", stop),
+        ("step", step),
+    ):
         _check_concrete_bound(name, value)
     given = [v for v in (start, stop, step) if v is not None]
     dtype = _arange_dtype(given, dtype)
@@ -199,8 +231,9 @@ def _check_concrete_bound(name: str, value: Any) -> None:
         return
     if isinstance(value, Tracer):
         raise ConcretizationTypeError(
-            value, f"It arose in the jnp.arange argument '{name}'; the length of an array is "
-            "static. Make it a static argument, or use lax.iota(dtype, size) * step + start."
+            value,
+            f"It arose in the jnp.arange argument '{name}'; the length of an array is "
+            "static. Make it a static argument, or use lax.iota(dtype, size) * step + start.",
         )
     util.check_arraylike("arange", value)
     if np.ndim(value) != 0:
@@ -218,8 +251,15 @@ def _finite(*values: Any) -> bool:
 
 
 def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
-    dtype: Any = None, axis: int = 0, *, device: Any = None,
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` evenly spaced values over [start, stop] ([start, stop) without `endpoint`).
 
@@ -293,8 +333,13 @@ def _real(dtype: Any) -> np.dtype:
 
 
 def logspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0,
-    dtype: Any = None, axis: int = 0,
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Array:
     """`base ** linspace(start, stop, num)`.
 
@@ -389,7 +434,8 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
     if sparse:
         return tuple(
             lax.broadcast_in_dim(
-                lax.iota(dtype, size), tuple(size if i == axis else 1 for i in axes_range(shape)),
+                lax.iota(dtype, size),
+                tuple(size if i == axis else 1 for i in axes_range(shape)),
                 (axis,),
             )
             for axis, size in enumerate(shape)

@@ -14,13 +14,24 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
 
 __all__ = [
-    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "nancumprod",
+    "nancumsum",
 ]
 
 
 def _cumulative(
-    name: str, op: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any,
-    fill_nan: int | None = None, promote_integers: bool = False,
+    name: str,
+    op: Callable[..., Any],
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    fill_nan: int | None = None,
+    promote_integers: bool = False,
 ) -> Any:
     util.reject_out(name, out)
     a = util.ensure_arraylike(name, a)

@@ -9,8 +9,15 @@ import numpy as np
 from pyjax.core import dtypes
 
 __all__ = [
-    "ComplexWarning", "can_cast", "dtype", "finfo", "iinfo", "isdtype", "issubdtype",
-    "promote_types", "result_type",
+    "ComplexWarning",
+    "can_cast",
+    "dtype",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "issubdtype",
+    "promote_types",
+    "result_type",
 ]
 
 ComplexWarning = np.exceptions.ComplexWarning

@@ -19,9 +19,15 @@ __all__ = ["einsum", "einsum_path"]
 
 
 def einsum(
-    subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto",
-    precision: Any = None, preferred_element_type: Any = None,
-    _dot_general: Callable[..., Any] = lax.dot_general, out_sharding: Any = None,
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "auto",
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    _dot_general: Callable[..., Any] = lax.dot_general,
+    out_sharding: Any = None,
 ) -> Any:
     """Sum of products in Einstein's notation.
 
@@ -72,7 +78,8 @@ class _Operand:
 
 def _shape_only(x: Any) -> Any:
     is_text = isinstance(x, str) or (
-        isinstance(x, (list, tuple)) and not any(util.is_array(i) for i in x))
+        isinstance(x, (list, tuple)) and not any(util.is_array(i) for i in x)
+    )
     return x if is_text else _Operand(x)
 
 
@@ -84,7 +91,11 @@ def _compiled(
 
 
 def _einsum(
-    arrays: tuple[Any, ...], subscripts: str, path_kind: Any, precision: Any, preferred: Any,
+    arrays: tuple[Any, ...],
+    subscripts: str,
+    path_kind: Any,
+    precision: Any,
+    preferred: Any,
     dot_general: Callable[..., Any],
 ) -> Any:
     inputs, output = subscripts.split("->")
@@ -99,7 +110,7 @@ def _einsum(
         parts = [(operands.pop(i), names.pop(i)) for i in chosen]
         kept = set(output).union(*names)
         for position in range(1, len(parts)):
-            later = set().union(*(n for _, n in parts[position + 1:]))
+            later = set().union(*(n for _, n in parts[position + 1 :]))
             merged = accumulate.pair(*parts[0], *parts[position], kept | later, output)
             parts[0] = merged
         operands.append(parts[0][0])
@@ -130,8 +141,11 @@ def _sum_out(x: Any, name: str, keep: set[str]) -> tuple[Any, str]:
     axes = tuple(i for i, c in enumerate(name) if c not in keep)
     if not axes:
         return x, name
-    x = reductions.any(x, axes) if x.dtype == np.bool_ else reductions.sum(
-        x, axes, promote_integers=False)
+    x = (
+        reductions.any(x, axes)
+        if x.dtype == np.bool_
+        else reductions.sum(x, axes, promote_integers=False)
+    )
     return x, "".join(c for c in name if c in keep)
 
 
@@ -150,7 +164,7 @@ def _diagonal(x: Any, name: str, i: int, j: int) -> tuple[Any, str]:
     columns = lax.broadcasted_iota(np.int32, x.shape, j)
     masked = select_where(lax.eq(rows, columns), x, np.zeros((), x.dtype))
     x = lax.reduce_or(masked, (j,)) if x.dtype == np.bool_ else lax.reduce_sum(masked, (j,))
-    return x, name[:j] + name[j + 1:]
+    return x, name[:j] + name[j + 1 :]
 
 
 class _Accumulate:
@@ -172,8 +186,10 @@ class _Accumulate:
         batch = [c for c in shared if c in keep]
         contracted = [c for c in shared if c not in keep]
         numbers = (
-            (tuple(a_name.index(c) for c in contracted),
-             tuple(b_name.index(c) for c in contracted)),
+            (
+                tuple(a_name.index(c) for c in contracted),
+                tuple(b_name.index(c) for c in contracted),
+            ),
             (tuple(a_name.index(c) for c in batch), tuple(b_name.index(c) for c in batch)),
         )
         boolean = a.dtype == np.bool_
@@ -224,8 +240,11 @@ def einsum_path(
     [(0, 1)]
     """
     if isinstance(optimize, bool):
-        optimize = "optimal" if optimize else (
-            [tuple(range(len(operands)))] if isinstance(subscripts, str) else "auto")
+        optimize = (
+            "optimal"
+            if optimize
+            else ([tuple(range(len(operands)))] if isinstance(subscripts, str) else "auto")
+        )
     given = (subscripts, *operands)
     text, output, arrays = opt_einsum.parser.parse_einsum_input(
         tuple(_shape_only(x) for x in given), shapes=False

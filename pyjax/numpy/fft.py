@@ -20,8 +20,24 @@ from pyjax.numpy.ufuncs import conj, is_complex
 from pyjax.placement import device_put
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
-    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
 ]
 
 _FORWARD = (lax.FftType.FFT, lax.FftType.RFFT)
@@ -39,9 +55,7 @@ def _scale(norm: Any, sizes: Sequence[int], forward: bool) -> float:
     raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
 
 
-def _transform(
-    name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any
-) -> Any:
+def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     full = f"jax.numpy.fft.{name}"
     a = util.ensure_arraylike(full, a)
     if axes is None:
@@ -120,7 +134,9 @@ def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
 
 def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(
-        a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+        a: Any,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] = (-2, -1),
         norm: str | None = None,
     ) -> Any:
         if len(axes) != 2:
@@ -132,7 +148,9 @@ def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
 
 def _many_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(
-        a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+        a: Any,
+        s: Sequence[int] | None = None,
+        axes: Sequence[int] | None = None,
         norm: str | None = None,
     ) -> Any:
         return _transform(name, kind, a, s, axes, norm)

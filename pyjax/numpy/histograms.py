@@ -21,7 +21,11 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 
 def bincount(
-    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None,
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """Number of times (or sum of the weights with which) each nonnegative integer occurs in `x`.
@@ -120,8 +124,9 @@ def histogram(
         if weights.shape != a.shape:
             raise ValueError("weights should have the same shape as a.")
     edges = histogram_bin_edges(a, bins, range, weights)
-    counts = _count(_bin_numbers(*util.promote_dtypes(ravel(a), edges)), ravel(weights),
-                    edges.shape[0] - 1)
+    counts = _count(
+        _bin_numbers(*util.promote_dtypes(ravel(a), edges)), ravel(weights), edges.shape[0] - 1
+    )
     if density:
         counts = counts / diff(edges) / reductions.sum(counts)
     return counts, edges
@@ -132,24 +137,33 @@ def _count(places: Any, weights: Any, length: int) -> Any:
 
 
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None,
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Any, Any, Any]:
     """Two-dimensional histogram: counts, and the edges along each axis."""
     x, y = _arrays("histogram2d", x, y)
-    count = len(bins) if isinstance(bins, (list, tuple)) else np.shape(bins)[0] if np.ndim(
-        bins) else 1
+    count = (
+        len(bins) if isinstance(bins, (list, tuple)) else np.shape(bins)[0] if np.ndim(bins) else 1
+    )
     if count not in (1, 2):
         edges = asarray(bins) if isinstance(bins, (list, tuple)) else bins
         bins = [edges, edges]
     sample = lax.concatenate(
-        [lax.expand_dims(c, (1,)) for c in util.promote_dtypes(ravel(x), ravel(y))], 1)
+        [lax.expand_dims(c, (1,)) for c in util.promote_dtypes(ravel(x), ravel(y))], 1
+    )
     counts, (x_edges, y_edges) = histogramdd(sample, bins, range, weights, density)
     return counts, x_edges, y_edges
 
 
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None,
+    sample: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Any, list[Any]]:
     """Histogram of points in the rows of `sample` (N by D): D-dimensional counts, and edges."""
@@ -163,8 +177,7 @@ def histogramdd(
         (weights,) = _arrays("histogramdd", weights)
         if weights.shape != (n,):
             raise ValueError("should have one weight for each sample.")
-    if range is not None and (len(range) != d or any(
-            r is not None and len(r) != 2 for r in range)):
+    if range is not None and (len(range) != d or any(r is not None and len(r) != 2 for r in range)):
         raise ValueError(f"For sample.shape={(n, d)}, range must be a sequence of {d} pairs.")
     if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
         per_axis = list(bins)
@@ -194,7 +207,6 @@ def histogramdd(
     if density:
         counts = counts / reductions.sum(counts)
         for i, axis_edges in enumerate(edges):
-            width = lax.reshape(diff(axis_edges), (1,) * i + (shape[i],)
-                                + (1,) * (d - 1 - i))
+            width = lax.reshape(diff(axis_edges), (1,) * i + (shape[i],) + (1,) * (d - 1 - i))
             counts = counts / width
     return counts, edges

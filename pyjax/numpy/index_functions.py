@@ -24,9 +24,27 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.stacking import concatenate
 
 __all__ = [
-    "c_", "diag_indices", "diag_indices_from", "fill_diagonal", "index_exp", "ix_", "mask_indices",
-    "mgrid", "ogrid", "place", "put", "put_along_axis", "r_", "ravel_multi_index", "s_", "take",
-    "take_along_axis", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
+    "c_",
+    "diag_indices",
+    "diag_indices_from",
+    "fill_diagonal",
+    "index_exp",
+    "ix_",
+    "mask_indices",
+    "mgrid",
+    "ogrid",
+    "place",
+    "put",
+    "put_along_axis",
+    "r_",
+    "ravel_multi_index",
+    "s_",
+    "take",
+    "take_along_axis",
+    "tril_indices",
+    "tril_indices_from",
+    "triu_indices",
+    "triu_indices_from",
     "unravel_index",
 ]
 
@@ -44,8 +62,14 @@ def _integer_indices(name: str, indices: Any) -> Any:
 
 
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None,
-    unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None,
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
 ) -> Any:
     """Elements of `a` at `indices` along `axis` (of the flattened array by default).
 
@@ -68,13 +92,23 @@ def take(
     indices, parsed = normalized(indices, a.shape[axis], parsed)
     fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
     return take_rows(
-        a, indices, axis, mode=parsed, fill_value=static_fill(fill_value) if fills else None,
-        unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
+        a,
+        indices,
+        axis,
+        mode=parsed,
+        fill_value=static_fill(fill_value) if fills else None,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
     )
 
 
 def take_along_axis(
-    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Any = None,
+    fill_value: Any = None,
+    *,
     wrap_negative_indices: bool | None = None,
 ) -> Any:
     """out[i, j] = arr[i, indices[i, j]] (for the last axis): one index per element.
@@ -90,9 +124,7 @@ def take_along_axis(
     a = util.as_array(arr)
     indices = util.as_array(indices)
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise TypeError(
-            f"take_along_axis indices must be of integer type, got {indices.dtype}."
-        )
+        raise TypeError(f"take_along_axis indices must be of integer type, got {indices.dtype}.")
     if axis is None:
         if indices.ndim != 1:
             raise ValueError(
@@ -101,8 +133,7 @@ def take_along_axis(
         a, axis = lax.reshape(a, (a.size,)), 0
     if a.ndim != indices.ndim:
         raise ValueError(
-            "indices and arr must have the same number of dimensions; "
-            f"{indices.ndim} vs. {a.ndim}"
+            f"indices and arr must have the same number of dimensions; {indices.ndim} vs. {a.ndim}"
         )
     axis = util.canonicalize_axis(axis, a.ndim)
     for i, (n, m) in enumerate(zip(a.shape, indices.shape, strict=True)):
@@ -116,8 +147,10 @@ def take_along_axis(
         indices, parsed = normalized(indices, a.shape[axis], parsed)
     fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
     fill_value = static_fill(fill_value) if fills else None
-    shape = tuple(m if i == axis else max(n, m) if n and m else 0
-                  for i, (n, m) in enumerate(zip(a.shape, indices.shape, strict=True)))
+    shape = tuple(
+        m if i == axis else max(n, m) if n and m else 0
+        for i, (n, m) in enumerate(zip(a.shape, indices.shape, strict=True))
+    )
     if 0 in shape or a.shape[axis] == 0:
         return lax.full(shape, 0, a.dtype)
     return gather_along(a, indices, axis, mode=parsed, fill_value=fill_value)
@@ -176,7 +209,12 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
 
 
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
     mode: str | None = None,
 ) -> Any:
     """`arr` with elements at `indices` along `axis` replaced: the write of `take_along_axis`."""
@@ -193,8 +231,10 @@ def put_along_axis(
             f"put_along_axis indices must have the rank of arr: {indices.ndim} vs. {x.ndim}."
         )
     axis = util.canonicalize_axis(axis, x.ndim)
-    shape = tuple(m if i == axis else max(n, m)
-                  for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)))
+    shape = tuple(
+        m if i == axis else max(n, m)
+        for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True))
+    )
     indices = util.broadcast_array(indices, shape)
     places = [
         indices if i == axis else lax.broadcasted_iota(indices.dtype, shape, i)
@@ -278,8 +318,11 @@ def ravel_multi_index(
     if len(multi_index) != len(sizes):
         raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(sizes)}")
     util.check_arraylike("ravel_multi_index", *multi_index)
-    arrays = list(util.promote_dtypes(*multi_index)) if len(sizes) > 1 else [
-        util.as_array(m) for m in multi_index]
+    arrays = (
+        list(util.promote_dtypes(*multi_index))
+        if len(sizes) > 1
+        else [util.as_array(m) for m in multi_index]
+    )
     arrays = [util.as_array(x) for x in arrays]
     for x in arrays:
         if not dtypes.issubdtype(x.dtype, np.integer):
@@ -289,14 +332,17 @@ def ravel_multi_index(
             value = util.concrete_or_none(x)
             if value is None:
                 raise util.concretization_error(
-                    x, "The error occurred because ravel_multi_index was traced with mode='raise'. "
-                    "Use mode='wrap' or mode='clip'."
+                    x,
+                    "The error occurred because ravel_multi_index was traced with mode='raise'. "
+                    "Use mode='wrap' or mode='clip'.",
                 )
             if (value < 0).any() or (value >= n).any():
                 raise ValueError("invalid entry in coordinates array")
     elif mode == "clip":
-        arrays = [lax.clamp(np.asarray(0, x.dtype), x, np.asarray(n - 1, x.dtype))
-                  for x, n in zip(arrays, sizes, strict=True)]
+        arrays = [
+            lax.clamp(np.asarray(0, x.dtype), x, np.asarray(n - 1, x.dtype))
+            for x, n in zip(arrays, sizes, strict=True)
+        ]
     elif mode == "wrap":
         arrays = [normalized(x, n, "wrap")[0] for x, n in zip(arrays, sizes, strict=True)]
     else:
@@ -441,7 +487,7 @@ class _Concatenator:
                 numbers = [int(n) for n in directive.split(",")]
             except ValueError:
                 raise ValueError(f"could not understand directive {directive!r}") from None
-            axis, ndmin, trans1d = [*numbers, *(axis, ndmin, trans1d)[len(numbers):]]
+            axis, ndmin, trans1d = [*numbers, *(axis, ndmin, trans1d)[len(numbers) :]]
         parts = [self._part(item, ndmin, trans1d) for item in items]
         return concatenate(parts, axis)
 

@@ -116,9 +116,12 @@ def as_tuple(index: Any) -> tuple[Any, ...]:
 
 def _reject(index: Any) -> None:
     if isinstance(index, (list, tuple)):
-        util.fail(TypeError, NON_TUPLE_SEQUENCE,
-                  "A list could mean a tuple of indices or an index array.",
-                  "x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.")
+        util.fail(
+            TypeError,
+            NON_TUPLE_SEQUENCE,
+            "A list could mean a tuple of indices or an index array.",
+            "x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.",
+        )
     if isinstance(index, str):
         raise TypeError(f"JAX does not support string indexing; got idx={index!r}")
     kind = getattr(index, "dtype", None) or type(index).__name__
@@ -192,7 +195,7 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
         else:
             dim = sum(_axes_used(x) for x in expanded)
             mask = _concrete_mask(e)
-            target = shape[dim: dim + mask.ndim]
+            target = shape[dim : dim + mask.ndim]
             if mask.shape != target:
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {dim}: got "
@@ -424,12 +427,28 @@ def layout(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Layout, Any]:
             shape[strided_at[dim]] = element.size
             columns.append((dim, value.astype(dtype).reshape(shape)))
         else:
-            columns.append((dim, _align(arrays[element.position], plan.array_shape or (),
-                                        array_first, len(batch_shape))))
+            columns.append(
+                (
+                    dim,
+                    _align(
+                        arrays[element.position],
+                        plan.array_shape or (),
+                        array_first,
+                        len(batch_shape),
+                    ),
+                )
+            )
     columns.sort(key=lambda c: c[0])
     indices = _columns(columns, tuple(batch_shape), dtype)
-    made = Layout(tuple(windows), tuple(sorted(collapsed)), tuple(d for d, _ in columns),
-                  tuple(sizes), tuple(core), tuple(new_axes), tuple(reversed_axes))
+    made = Layout(
+        tuple(windows),
+        tuple(sorted(collapsed)),
+        tuple(d for d, _ in columns),
+        tuple(sizes),
+        tuple(core),
+        tuple(new_axes),
+        tuple(reversed_axes),
+    )
     return made, indices
 
 

@@ -62,60 +62,139 @@ class IndexUpdateRef:
         return f"IndexUpdateRef({self.array!r}, {self.index!r})"
 
     def get(
-        self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
-        fill_value: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        fill_value: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """`x[index]` with a choice for indices out of bounds: mode='fill' gives `fill_value`
         (default nan, or the extreme integer), 'clip' the nearest element."""
         return read(
-            self.array, self.index, mode=mode, fill_value=fill_value,
-            unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
+            self.array,
+            self.index,
+            mode=mode,
+            fill_value=fill_value,
+            unique_indices=unique_indices,
+            indices_are_sorted=indices_are_sorted,
             wrap_negative_indices=wrap_negative_indices,
         )
 
     def set(
-        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """The array with the chosen elements replaced by `values` (broadcast to them)."""
-        return update(self.array, self.index, values, "set", indices_are_sorted, unique_indices,
-                      mode, wrap_negative_indices)
+        return update(
+            self.array,
+            self.index,
+            values,
+            "set",
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+        )
 
     def apply(
-        self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False,
-        unique_indices: bool = False, mode: Any = None, wrap_negative_indices: bool = True,
+        self,
+        func: Callable[[Any], Any],
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """The array with `func` applied to each chosen element (once per repeated index)."""
-        return _apply(self.array, self.index, func, indices_are_sorted, unique_indices, mode,
-                      wrap_negative_indices)
+        return _apply(
+            self.array,
+            self.index,
+            func,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+        )
 
     def power(
-        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """The array with the chosen elements raised to the power `values`."""
-        chosen = read(self.array, self.index, mode=mode,
-                      wrap_negative_indices=wrap_negative_indices)
-        return update(self.array, self.index, power(chosen, values), "set", indices_are_sorted,
-                      unique_indices, mode, wrap_negative_indices)
+        chosen = read(
+            self.array, self.index, mode=mode, wrap_negative_indices=wrap_negative_indices
+        )
+        return update(
+            self.array,
+            self.index,
+            power(chosen, values),
+            "set",
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+        )
 
     def divide(
-        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """The array divided by `values` at the chosen elements."""
-        divisor = update(lax.full_like(self.array, 1), self.index, values, "multiply",
-                         indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        divisor = update(
+            lax.full_like(self.array, 1),
+            self.index,
+            values,
+            "multiply",
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+        )
         return divide(self.array, divisor)
 
 
 def _method(name: str, kind: str, doc: str) -> Callable[..., Any]:
     def method(
-        self: Any, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False,
-        mode: Any = None, out_sharding: Any = None, wrap_negative_indices: bool = True,
+        self: Any,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
-        return update(self.array, self.index, values, kind, indices_are_sorted, unique_indices,
-                      mode, wrap_negative_indices)
+        return update(
+            self.array,
+            self.index,
+            values,
+            kind,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+        )
 
     method.__name__ = name
     method.__qualname__ = f"IndexUpdateRef.{name}"
@@ -147,8 +226,14 @@ _ON_BOOL = {"add": lax.bitwise_or, "multiply": lax.bitwise_and}
 
 
 def update(
-    x: Any, index: Any, values: Any, kind: str, indices_are_sorted: bool = False,
-    unique_indices: bool = False, mode: Any = None, wrap_negative_indices: bool = True,
+    x: Any,
+    index: Any,
+    values: Any,
+    kind: str,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+    wrap_negative_indices: bool = True,
 ) -> Any:
     """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
     util.check_arraylike(f"at[].{kind}", x, values)
@@ -213,14 +298,21 @@ def _warn_if_lossy(values: Any, x: Any) -> None:
         f"dtype={dtypes.dtype(values)} to dtype={x.dtype} with "
         "jax_numpy_dtype_promotion=standard. In future releases this will result in an error. "
         "Convert the values explicitly: .set(v.astype(x.dtype)).",
-        FutureWarning, stacklevel=4,
+        FutureWarning,
+        stacklevel=4,
     )
 
 
 @partial(jit, static_argnames=("plan", "kind", "mode", "are_sorted", "unique"), inline=True)
 def _scatter(
-    x: Any, arrays: tuple[Any, ...], values: Any, plan: IndexPlan, kind: str, mode: Any,
-    are_sorted: bool, unique: bool,
+    x: Any,
+    arrays: tuple[Any, ...],
+    values: Any,
+    plan: IndexPlan,
+    kind: str,
+    mode: Any,
+    are_sorted: bool,
+    unique: bool,
 ) -> Any:
     shape = plan.result_shape
     _check_broadcastable(values.shape, shape)
@@ -239,7 +331,12 @@ def _scatter(
     else:
         numbers = lax.ScatterDimensionNumbers(made.windows, made.collapsed, made.mapped)
         out = _SCATTER[kind][0](
-            x, indices, values, numbers, indices_are_sorted=are_sorted, unique_indices=unique,
+            x,
+            indices,
+            values,
+            numbers,
+            indices_are_sorted=are_sorted,
+            unique_indices=unique,
             mode=mode,
         )
     return lax.reshape(out, original) if original != plan.operand_shape else out
@@ -265,7 +362,12 @@ def _fit(values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _apply(
-    x: Any, index: Any, func: Callable[[Any], Any], are_sorted: bool, unique: bool, mode: Any,
+    x: Any,
+    index: Any,
+    func: Callable[[Any], Any],
+    are_sorted: bool,
+    unique: bool,
+    mode: Any,
     wrap_negative_indices: bool,
 ) -> Any:
     x = util.ensure_arraylike("at[].apply", x)
@@ -285,8 +387,13 @@ def _apply(
         return util.convert(func(element), x.dtype)
 
     out = lax.scatter_apply(
-        view, util.as_array(indices), scalar, numbers, update_shape=made.core_shape,
-        indices_are_sorted=are_sorted, unique_indices=unique,
+        view,
+        util.as_array(indices),
+        scalar,
+        numbers,
+        update_shape=made.core_shape,
+        indices_are_sorted=are_sorted,
+        unique_indices=unique,
         mode=parsed or lax.GatherScatterMode.FILL_OR_DROP,
     )
     return lax.reshape(out, x.shape)

@@ -105,8 +105,14 @@ def _row(x: Any, i: Any) -> Any:
 
 
 def read(
-    x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, unique_indices: bool = False,
-    indices_are_sorted: bool = False, wrap_negative_indices: bool = True,
+    x: Any,
+    index: Any,
+    *,
+    mode: Any = None,
+    fill_value: Any = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    wrap_negative_indices: bool = True,
 ) -> Any:
     """`x[index]` with the behaviour of integer indices out of bounds chosen by `mode`."""
     x = util.as_array(x)
@@ -115,13 +121,18 @@ def read(
     if fill_value is not None and parsed is None:
         parsed = lax.GatherScatterMode.FILL_OR_DROP
     static = plan.array_shape is None and all(isinstance(a, np.ndarray) for a in arrays)
-    if static and (parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS,
-                              lax.GatherScatterMode.CLIP) or _in_bounds(plan, arrays)):
+    if static and (
+        parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)
+        or _in_bounds(plan, arrays)
+    ):
         return _read_static(x, plan, arrays)
     if parsed == "wrap":
         arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    if plan.array_shape is None and not any(isinstance(e, Strided) for e in plan.elements) and (
-            parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)):
+    if (
+        plan.array_shape is None
+        and not any(isinstance(e, Strided) for e in plan.elements)
+        and (parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP))
+    ):
         return _read_dynamic(x, plan, arrays)
     parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS if parsed is None else parsed
     if fill_value is not None:
@@ -133,7 +144,8 @@ def _in_bounds(plan: IndexPlan, arrays: tuple[Any, ...]) -> bool:
     """Whether static indices are known to be within the operand."""
     return all(
         np.all((arrays[e.position] >= 0) & (arrays[e.position] < plan.operand_shape[e.dim]))
-        for e in plan.elements if isinstance(e, Indexed)
+        for e in plan.elements
+        if isinstance(e, Indexed)
     )
 
 
@@ -244,7 +256,12 @@ def _read_dynamic(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
 
 @partial(jit, static_argnames=("fill_value", "plan", "mode", "unique", "are_sorted"), inline=True)
 def _gather(
-    x: Any, arrays: tuple[Any, ...], fill_value: Any, plan: IndexPlan, mode: Any, unique: bool,
+    x: Any,
+    arrays: tuple[Any, ...],
+    fill_value: Any,
+    plan: IndexPlan,
+    mode: Any,
+    unique: bool,
     are_sorted: bool,
 ) -> Any:
     result_shape = plan.result_shape
@@ -256,8 +273,14 @@ def _gather(
         numbers = lax.GatherDimensionNumbers(made.windows, made.collapsed, made.mapped)
         fill = fill_value if mode is lax.GatherScatterMode.FILL_OR_DROP else None
         x = lax.gather(
-            x, indices, numbers, made.sizes, unique_indices=unique,
-            indices_are_sorted=are_sorted, mode=mode, fill_value=fill,
+            x,
+            indices,
+            numbers,
+            made.sizes,
+            unique_indices=unique,
+            indices_are_sorted=are_sorted,
+            mode=mode,
+            fill_value=fill,
         )
     if made.reversed:
         x = lax.rev(x, made.reversed)
@@ -269,7 +292,8 @@ def static_fill(fill_value: Any) -> Any:
     value = util.concrete_or_none(fill_value)
     if value is None or value.ndim:
         raise util.concretization_error(
-            fill_value, "fill_value must be a concrete scalar; for a traced one, use mode='clip' "
-            "and jnp.where(index < size, ..., fill_value)."
+            fill_value,
+            "fill_value must be a concrete scalar; for a traced one, use mode='clip' "
+            "and jnp.where(index < size, ..., fill_value).",
         )
     return value.item()

@@ -78,8 +78,14 @@ def default_fill(dtype: Any) -> Any:
 
 
 def take_rows(
-    a: Any, indices: Any, axis: int, *, mode: Any = None, fill_value: Any = None,
-    unique_indices: bool = False, indices_are_sorted: bool = False,
+    a: Any,
+    indices: Any,
+    axis: int,
+    *,
+    mode: Any = None,
+    fill_value: Any = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
 ) -> Any:
     """a[..., indices, ...] along `axis`: index array axes replace it.
 
@@ -96,13 +102,17 @@ def take_rows(
     if a.shape[axis] == 0 and indices.size:
         if mode is not lax.GatherScatterMode.FILL_OR_DROP:
             raise IndexError(f"cannot take from axis {axis} of size 0 (shape {a.shape}).")
-        shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1:])
+        shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
         fill = default_fill(a.dtype) if fill_value is None else fill_value
         return lax.full(shape, np.asarray(fill).astype(a.dtype), a.dtype)
     return lax.gather(
-        a, lax.expand_dims(as_index_array(indices, a.shape), (batch,)),
-        lax.GatherDimensionNumbers(offset, (axis,), (axis,)), sizes,
-        unique_indices=unique_indices, indices_are_sorted=indices_are_sorted, mode=mode,
+        a,
+        lax.expand_dims(as_index_array(indices, a.shape), (batch,)),
+        lax.GatherDimensionNumbers(offset, (axis,), (axis,)),
+        sizes,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+        mode=mode,
         fill_value=fill_value,
     )
 
@@ -143,11 +153,14 @@ def gather_along(
     ]
     start_indices = columns[0] if len(columns) == 1 else lax.concatenate(columns, starts.ndim)
     return lax.gather(
-        a, start_indices,
+        a,
+        start_indices,
         lax.GatherDimensionNumbers(
             tuple(offset), collapsed, collapsed, tuple(operand_batch), tuple(index_batch)
         ),
-        tuple(sizes), mode=mode or lax.GatherScatterMode.PROMISE_IN_BOUNDS, fill_value=fill_value,
+        tuple(sizes),
+        mode=mode or lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=fill_value,
     )
 
 

@@ -10,7 +10,13 @@ import numpy as np
 from pyjax.numpy.array_constructors import asarray
 
 __all__ = [
-    "array_repr", "array_str", "get_printoptions", "load", "printoptions", "save", "savez",
+    "array_repr",
+    "array_str",
+    "get_printoptions",
+    "load",
+    "printoptions",
+    "save",
+    "savez",
     "set_printoptions",
 ]
 
@@ -22,8 +28,12 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Save several arrays to one .npz file, by position (arr_0...) or keyword."""
-    np.savez(file, *map(np.asarray, args), allow_pickle=allow_pickle,
-             **{k: np.asarray(v) for k, v in kwds.items()})
+    np.savez(
+        file,
+        *map(np.asarray, args),
+        allow_pickle=allow_pickle,
+        **{k: np.asarray(v) for k, v in kwds.items()},
+    )
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +45,9 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def array_repr(
-    arr: Any, max_line_width: int | None = None, precision: int | None = None,
+    arr: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
     """Text of an array as `repr` shows it."""
@@ -43,7 +55,9 @@ def array_repr(
 
 
 def array_str(
-    a: Any, max_line_width: int | None = None, precision: int | None = None,
+    a: Any,
+    max_line_width: int | None = None,
+    precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
     """Text of an array as `str` shows it."""

@@ -22,10 +22,37 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
-    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
-    "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vecdot",
+    "vector_norm",
 ]
 
 
@@ -95,13 +122,17 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     nan where a matrix is not positive definite.
     """
     a = _matrices("cholesky", a, square=True)
-    factor = lax.linalg.cholesky(_adjoint(a) if upper and not symmetrize_input else a,
-                                 symmetrize_input=symmetrize_input)
+    factor = lax.linalg.cholesky(
+        _adjoint(a) if upper and not symmetrize_input else a, symmetrize_input=symmetrize_input
+    )
     return _adjoint(factor) if upper else factor
 
 
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
     """Singular value decomposition a = U diag(S) Vh; S falls.
@@ -117,17 +148,20 @@ def svd(
             raise NotImplementedError("svd: subset_by_index with hermitian=True is not supported.")
         return _svd_hermitian(a, compute_uv)
     if not compute_uv:
-        return lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=False,
-                              subset_by_index=subset_by_index)
-    u, s, vh = lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=True,
-                              subset_by_index=subset_by_index)
+        return lax.linalg.svd(
+            a, full_matrices=full_matrices, compute_uv=False, subset_by_index=subset_by_index
+        )
+    u, s, vh = lax.linalg.svd(
+        a, full_matrices=full_matrices, compute_uv=True, subset_by_index=subset_by_index
+    )
     return SVDResult(u, s, vh)
 
 
 def _svd_hermitian(a: Any, compute_uv: bool) -> Any:
     w, v = eigh(a)
-    order = lax.sort((lax.neg(lax.abs(w)), lax.broadcasted_iota(np.int32, w.shape, w.ndim - 1)),
-                     num_keys=1)[1]
+    order = lax.sort(
+        (lax.neg(lax.abs(w)), lax.broadcasted_iota(np.int32, w.shape, w.ndim - 1)), num_keys=1
+    )[1]
     s = take_along_axis(lax.abs(w), order, -1)
     if not compute_uv:
         return s
@@ -185,8 +219,7 @@ def eig(a: Any) -> EigResult:
 def eigvals(a: Any) -> Any:
     """Eigenvalues of general matrices, complex, in no particular order."""
     a = _matrices("eigvals", a, square=True)
-    return lax.linalg.eig(
-        a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+    return lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -214,8 +247,10 @@ def solve(a: Any, b: Any) -> Any:
             f"jnp.linalg.solve: a {a.shape} and b {b.shape} have different numbers of rows."
         )
     batch = util.broadcast_shapes("solve", [a.shape[:-2], b.shape[:-2]])
-    out = _solve(util.broadcast_array(a, (*batch, *a.shape[-2:])),
-                 util.broadcast_array(b, (*batch, *b.shape[-2:])))
+    out = _solve(
+        util.broadcast_array(a, (*batch, *a.shape[-2:])),
+        util.broadcast_array(b, (*batch, *b.shape[-2:])),
+    )
     return lax.squeeze(out, (out.ndim - 1,)) if vector else out
 
 
@@ -247,8 +282,9 @@ def _lu_solve(factors: Any, permutation: Any, rhs: Any, transposed: bool) -> Any
     rhs = solve_with(rhs, lower=True, transpose_a=True, unit_diagonal=True)
     places = lax.broadcasted_iota(permutation.dtype, permutation.shape, permutation.ndim - 1)
     inverse = lax.sort((permutation, places), num_keys=1)[1]
-    return take_along_axis(rhs, lax.expand_dims(inverse, (inverse.ndim,)), -2,
-                           mode="promise_in_bounds")
+    return take_along_axis(
+        rhs, lax.expand_dims(inverse, (inverse.ndim,)), -2, mode="promise_in_bounds"
+    )
 
 
 def inv(a: Any) -> Any:
@@ -258,8 +294,12 @@ def inv(a: Any) -> Any:
     """
     a = _matrices("inv", a, square=True)
     n = a.shape[-1]
-    eye = util.convert(lax.eq(lax.broadcasted_iota(np.int32, (n, n), 0),
-                              lax.broadcasted_iota(np.int32, (n, n), 1)), a.dtype)
+    eye = util.convert(
+        lax.eq(
+            lax.broadcasted_iota(np.int32, (n, n), 0), lax.broadcasted_iota(np.int32, (n, n), 1)
+        ),
+        a.dtype,
+    )
     return solve(a, lax.broadcast(eye, a.shape[:-2]))
 
 
@@ -280,8 +320,9 @@ def _slogdet_parts(diagonal: Any, start_sign: Any) -> tuple[Any, Any]:
     singular = reductions.any(magnitude == 0, axis)
     safe = select_where(magnitude == 0, np.ones((), magnitude.dtype), magnitude)
     phases = lax.div(diagonal, util.convert(safe, diagonal.dtype))
-    sign = start_sign * reductions.prod(lax.stop_gradient(phases) if not is_complex(phases)
-                                        else phases, axis)
+    sign = start_sign * reductions.prod(
+        lax.stop_gradient(phases) if not is_complex(phases) else phases, axis
+    )
     logdet = select_where(singular, -np.inf, reductions.sum(lax.log(magnitude), axis))
     return sign, logdet
 
@@ -318,9 +359,11 @@ def det(a: Any) -> Any:
         return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
     if n == 3:
         m = [[a[..., i, j] for j in range(3)] for i in range(3)]
-        return (m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
-                - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
-                + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]))
+        return (
+            m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+        )
     return _det(a)
 
 
@@ -415,7 +458,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     if axes is not None:
         rest = [i for i in range(a.ndim) if i not in axes]
         a = lax.transpose(a, [*rest, *axes])
-    shape = a.shape[b.ndim:]
+    shape = a.shape[b.ndim :]
     if a.size != b.size * util.size_of(shape) or b.size != util.size_of(shape):
         raise ValueError(
             "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == "
@@ -510,8 +553,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if ord == 1:
         return reductions.sum(magnitude, axis, keepdims=keepdims)
     power = util.convert(ord, magnitude.dtype)
-    total = reductions.sum(lax.pow(magnitude, lax.broadcast(power, magnitude.shape)), axis,
-                           keepdims=keepdims)
+    total = reductions.sum(
+        lax.pow(magnitude, lax.broadcast(power, magnitude.shape)), axis, keepdims=keepdims
+    )
     return lax.pow(total, lax.broadcast(1 / power, total.shape))
 
 
@@ -550,15 +594,20 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 def matrix_power(a: Any, n: int) -> Any:
     """`a` multiplied with itself n times; the inverse for negative `n`, identity for 0."""
-    a = _matrices("matrix_power", a, square=True) if n < 0 else util.ensure_arraylike(
-        "jnp.linalg.matrix_power", a)
+    a = (
+        _matrices("matrix_power", a, square=True)
+        if n < 0
+        else util.ensure_arraylike("jnp.linalg.matrix_power", a)
+    )
     n = util.static_int(n, "n")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise TypeError(f"Last 2 dimensions of the array must be square, got {a.shape}")
     if n == 0:
         size = a.shape[-1]
-        eye = lax.eq(lax.broadcasted_iota(np.int32, (size, size), 0),
-                     lax.broadcasted_iota(np.int32, (size, size), 1))
+        eye = lax.eq(
+            lax.broadcasted_iota(np.int32, (size, size), 0),
+            lax.broadcasted_iota(np.int32, (size, size), 1),
+        )
         return lax.broadcast(util.convert(eye, a.dtype), a.shape[:-2])
     base, n = (inv(a), -n) if n < 0 else (a, n)
     out = None
@@ -576,10 +625,13 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     items = [util.as_array(x) for x in arrays]
     if len(items) < 2:
         raise ValueError(f"multi_dot requires at least two arrays; got {len(items)}")
-    if any(x.ndim != 2 for x in items[1:-1]) or any(x.ndim not in (1, 2) for x in
-                                                    (items[0], items[-1])):
-        raise ValueError("multi_dot: inner arrays must be 2-d, the first and last 1-d or 2-d; "
-                         f"got {[x.shape for x in items]}")
+    if any(x.ndim != 2 for x in items[1:-1]) or any(
+        x.ndim not in (1, 2) for x in (items[0], items[-1])
+    ):
+        raise ValueError(
+            "multi_dot: inner arrays must be 2-d, the first and last 1-d or 2-d; "
+            f"got {[x.shape for x in items]}"
+        )
     first, last = items[0].ndim == 1, items[-1].ndim == 1
     if first:
         items[0] = lax.expand_dims(items[0], (0,))
@@ -587,11 +639,14 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
         items[-1] = lax.expand_dims(items[-1], (1,))
     for left, right in pairwise(items):
         if left.shape[1] != right.shape[0]:
-            raise ValueError(
-                f"multi_dot: shapes {left.shape} and {right.shape} are not aligned."
-            )
-    out = _chain(items, _chain_splits([x.shape[0] for x in items] + [items[-1].shape[1]]), 0,
-                 len(items) - 1, precision)
+            raise ValueError(f"multi_dot: shapes {left.shape} and {right.shape} are not aligned.")
+    out = _chain(
+        items,
+        _chain_splits([x.shape[0] for x in items] + [items[-1].shape[1]]),
+        0,
+        len(items) - 1,
+        precision,
+    )
     out = lax.squeeze(out, (0,)) if first else out
     return lax.squeeze(out, (out.ndim - 1,)) if last else out
 
@@ -618,8 +673,11 @@ def _chain(
     if i == j:
         return items[i]
     k = splits[i, j]
-    return linear_algebra.matmul(_chain(items, splits, i, k, precision),
-                                 _chain(items, splits, k + 1, j, precision), precision=precision)
+    return linear_algebra.matmul(
+        _chain(items, splits, i, k, precision),
+        _chain(items, splits, k + 1, j, precision),
+        precision=precision,
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -630,8 +688,9 @@ def matmul(
     x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Any:
     """Same as `jnp.matmul`."""
-    return linear_algebra.matmul(x1, x2, precision=precision,
-                                 preferred_element_type=preferred_element_type)
+    return linear_algebra.matmul(
+        x1, x2, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
@@ -654,21 +713,34 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def tensordot(
-    x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None,
-    preferred_element_type: Any = None, out_sharding: Any = None,
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Same as `jnp.tensordot`."""
-    return linear_algebra.tensordot(x1, x2, axes=axes, precision=precision,
-                                    preferred_element_type=preferred_element_type)
+    return linear_algebra.tensordot(
+        x1, x2, axes=axes, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def vecdot(
-    x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
     """Same as `jnp.vecdot`."""
-    return linear_algebra.vecdot(x1, x2, axis=axis, precision=precision,
-                                 preferred_element_type=preferred_element_type)
+    return linear_algebra.vecdot(
+        x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def matrix_transpose(x: Any, /) -> Any:

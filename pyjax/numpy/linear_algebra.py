@@ -19,14 +19,21 @@ from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
-    "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
     "vecmat",
 ]
 
 
-def contract(
-    name: str, a: Any, b: Any, dims: Any, precision: Any, preferred: Any
-) -> Any:
+def contract(name: str, a: Any, b: Any, dims: Any, precision: Any, preferred: Any) -> Any:
     """dot_general of operands brought to a common dtype; the result is weak only if both are."""
     preferred = util.check_user_dtype(preferred, name)
     weak = preferred is None and dtypes.is_weakly_typed(a) and dtypes.is_weakly_typed(b)
@@ -37,7 +44,11 @@ def contract(
 
 
 def dot(
-    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None,
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
     """Product over the last axis of `a` and the second to last (or only) axis of `b`.
@@ -69,7 +80,11 @@ def _check_contraction(name: str, a: Any, b: Any, i: int, j: int) -> None:
 
 
 def matmul(
-    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None,
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
     """Matrix product over the last two axes; leading axes broadcast; 1-d operands are vectors.
@@ -103,8 +118,9 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     only_b = [i for i in range(rank) if a_dims[i] == 1 and b_dims[i] != 1]
     both = [i for i in shared if i >= rank - min(len(a_batch), len(b_batch))]
     only_a += [i for i in shared if i not in both and i >= rank - len(a_batch)]
-    only_b += [i for i in shared if i not in both and i >= rank - len(b_batch)
-               and i < rank - len(a_batch)]
+    only_b += [
+        i for i in shared if i not in both and i >= rank - len(b_batch) and i < rank - len(a_batch)
+    ]
     a_place = {i: i - (rank - len(a_batch)) for i in range(rank)}
     b_place = {i: i - (rank - len(b_batch)) for i in range(rank)}
     a = lax.squeeze(a, tuple(a_place[i] for i in only_b if a_place[i] >= 0))
@@ -149,29 +165,42 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     util.check_arraylike("vdot", a, b)
     a = util.as_array(a)
     a = lax.conj(a) if is_complex(a) else a
-    return dot(ravel(a), ravel(b), precision=precision,
-               preferred_element_type=preferred_element_type)
+    return dot(
+        ravel(a), ravel(b), precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def vecdot(
-    x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
     """Sum of conj(x1) * x2 along `axis`, batched over the others (which broadcast)."""
     x1, x2 = util.ensure_arraylike("vecdot", x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
-        raise ValueError(
-            f"axes must match; got shapes {x1.shape} and {x2.shape} with {axis=}"
-        )
+        raise ValueError(f"axes must match; got shapes {x1.shape} and {x2.shape} with {axis=}")
     x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     x1 = lax.conj(x1) if is_complex(x1) else x1
-    out = matmul(lax.expand_dims(x1, (x1.ndim - 1,)), lax.expand_dims(x2, (x2.ndim,)),
-                 precision=precision, preferred_element_type=preferred_element_type)
+    out = matmul(
+        lax.expand_dims(x1, (x1.ndim - 1,)),
+        lax.expand_dims(x2, (x2.ndim,)),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
     return lax.squeeze(out, (out.ndim - 2, out.ndim - 1))
 
 
 def tensordot(
-    a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None,
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
     """Product summed over pairs of axes.
@@ -195,8 +224,10 @@ def tensordot(
             raise TypeError(
                 f"tensordot requires axes lists to have equal length, got {first} and {second}."
             )
-        pairs = (tuple(util.canonicalize_axis(i, a.ndim) for i in first),
-                 tuple(util.canonicalize_axis(i, b.ndim) for i in second))
+        pairs = (
+            tuple(util.canonicalize_axis(i, a.ndim) for i in first),
+            tuple(util.canonicalize_axis(i, b.ndim) for i in second),
+        )
     else:
         raise TypeError(
             "tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples "
@@ -212,8 +243,9 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     a, b = util.ensure_arraylike("inner", a, b)
     if a.ndim == 0 or b.ndim == 0:
         return contract("inner", a, b, (((), ()), ((), ())), precision, preferred_element_type)
-    return tensordot(a, b, (-1, -1), precision=precision,
-                     preferred_element_type=preferred_element_type)
+    return tensordot(
+        a, b, (-1, -1), precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def outer(a: Any, b: Any, out: None = None) -> Any:

@@ -16,10 +16,34 @@ from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
-    "ndim", "permute_dims", "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90",
-    "shape", "size", "squeeze", "swapaxes", "tile", "transpose", "trim_zeros",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "matrix_transpose",
+    "moveaxis",
+    "ndim",
+    "permute_dims",
+    "ravel",
+    "repeat",
+    "reshape",
+    "resize",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "shape",
+    "size",
+    "squeeze",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "trim_zeros",
 ]
 
 
@@ -84,8 +108,10 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
     else:
         new = _canonical_with_unknown(a, shape)
     if util.size_of(new) != a.size:
-        raise TypeError(f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
-                        f"{tuple(new)} (size {util.size_of(new)})")
+        raise TypeError(
+            f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+            f"{tuple(new)} (size {util.size_of(new)})"
+        )
     return new
 
 
@@ -102,8 +128,10 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     if -1 in new:
         known = util.size_of([n for n in new if n != -1])
         if known == 0 or a.size % known:
-            raise TypeError(f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
-                            f"{tuple(new)}: {known} does not divide {a.size}")
+            raise TypeError(
+                f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+                f"{tuple(new)}: {known} does not divide {a.size}"
+            )
         new[new.index(-1)] = a.size // known
     return tuple(new)
 
@@ -174,9 +202,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     source = util.canonicalize_axes(source, a.ndim, "source")
     destination = util.canonicalize_axes(destination, a.ndim, "destination")
     if len(source) != len(destination):
-        raise ValueError(
-            f"Inconsistent number of elements: {len(source)} vs {len(destination)}"
-        )
+        raise ValueError(f"Inconsistent number of elements: {len(source)} vs {len(destination)}")
     order = [i for i in range(a.ndim) if i not in source]
     for target, origin in sorted(zip(destination, source, strict=True)):
         order.insert(target, origin)
@@ -224,18 +250,22 @@ def atleast_1d(*arys: Any) -> Any:
 
 def atleast_2d(*arys: Any) -> Any:
     """Arrays with leading axes added up to rank two."""
+
     def widen(x: Any) -> Any:
         return x if x.ndim >= 2 else lax.reshape(x, (1, x.size))
+
     return _at_least("atleast_2d", arys, widen)
 
 
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with axes added up to rank three: (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1)."""
+
     def widen(x: Any) -> Any:
         if x.ndim >= 3:
             return x
         new = (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1)
         return lax.reshape(x, new)
+
     return _at_least("atleast_3d", arys, widen)
 
 
@@ -259,8 +289,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         return ()
-    return util.broadcast_shapes(
-        "broadcast_shapes", [util.canonicalize_shape(s) for s in shapes])
+    return util.broadcast_shapes("broadcast_shapes", [util.canonicalize_shape(s) for s in shapes])
 
 
 def broadcast_arrays(*args: Any) -> list[Any]:
@@ -339,9 +368,15 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         return lax.reshape(roll(ravel(a), shift, 0), a.shape)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple(util.canonicalize_axis(i, a.ndim) for i in axes)
-    shift_value = shift if isinstance(shift, Tracer) else (
-        array(shift) if isinstance(shift, (tuple, list)) and any(
-            isinstance(s, Tracer) for s in shift) else np.asarray(shift))
+    shift_value = (
+        shift
+        if isinstance(shift, Tracer)
+        else (
+            array(shift)
+            if isinstance(shift, (tuple, list)) and any(isinstance(s, Tracer) for s in shift)
+            else np.asarray(shift)
+        )
+    )
     if np.ndim(shift_value) > 1:
         raise ValueError(f"'shift' must be a scalar or 1-d, got shape {np.shape(shift_value)}.")
     if np.ndim(shift_value) == 1 and len(axes) not in (1, shift_value.shape[0]):
@@ -381,7 +416,11 @@ def _roll_traced(a: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
 
 
 def repeat(
-    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None,
+    a: Any,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
     out_sharding: Any = None,
 ) -> Any:
     """`a` with each element along `axis` repeated (flattened first by default).
@@ -410,10 +449,10 @@ def repeat(
         times = int(counts.reshape(()))
         if times < 0:
             raise ValueError(f"repeats must not be negative, got {times}.")
-        shape = (*a.shape[: axis + 1], times, *a.shape[axis + 1:])
+        shape = (*a.shape[: axis + 1], times, *a.shape[axis + 1 :])
         kept = tuple(i for i in range(a.ndim + 1) if i != axis + 1)
         wide = lax.broadcast_in_dim(a, shape, kept)
-        return lax.reshape(wide, (*a.shape[:axis], n * times, *a.shape[axis + 1:]))
+        return lax.reshape(wide, (*a.shape[:axis], n * times, *a.shape[axis + 1 :]))
     if np.ndim(repeats) > 1 or np.size(repeats) not in (1, n):
         raise ValueError(
             f"repeats must be a scalar or have length {n} (axis {axis} of {a.shape}), got shape "
@@ -435,12 +474,14 @@ def _repeat_traced(a: Any, counts: Any, axis: int, total: int) -> Any:
     # ended at or before p.
     n = a.shape[axis]
     if n == 0 or total == 0:
-        shape = (*a.shape[:axis], total, *a.shape[axis + 1:])
+        shape = (*a.shape[:axis], total, *a.shape[axis + 1 :])
         return lax.full(shape, 0, a.dtype)
     ends = lax.cumsum(counts, 0)
     marks = lax.scatter_add(
-        lax.full((total,), 0, np.dtype(np.int32)), lax.expand_dims(ends, (1,)),
-        lax.full((n,), 1, np.dtype(np.int32)), lax.ScatterDimensionNumbers((), (0,), (0,)),
+        lax.full((total,), 0, np.dtype(np.int32)),
+        lax.expand_dims(ends, (1,)),
+        lax.full((n,), 1, np.dtype(np.int32)),
+        lax.ScatterDimensionNumbers((), (0,), (0,)),
         mode=lax.GatherScatterMode.FILL_OR_DROP,
     )
     places = lax.cumsum(marks, 0)

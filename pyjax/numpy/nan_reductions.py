@@ -14,7 +14,14 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
 
 __all__ = [
-    "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
     "nanvar",
 ]
 
@@ -28,8 +35,13 @@ def _filled(a: Any, value: Any) -> Any:
 
 
 def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
 ) -> Any:
     """Sum over axes with nans counted as zero (arguments as for `sum`)."""
     util.reject_out("nansum", out)
@@ -39,8 +51,13 @@ def nansum(
 
 
 def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
 ) -> Any:
     """Product over axes with nans counted as one (arguments as for `prod`)."""
     util.reject_out("nanprod", out)
@@ -64,7 +81,11 @@ def _nan_extreme(
 
 
 def nanmax(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Largest element over axes that is not nan; nan if all are."""
@@ -73,7 +94,11 @@ def nanmax(
 
 
 def nanmin(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Smallest element over axes that is not nan; nan if all are."""
@@ -82,7 +107,11 @@ def nanmin(
 
 
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
     where: Any = None,
 ) -> Any:
     """Mean over axes of the elements that are not nan; nan if there are none.
@@ -101,8 +130,14 @@ def nanmean(
 
 
 def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None, mean: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
 ) -> Any:
     """Variance over axes of the elements that are not nan."""
     util.reject_out("nanvar", out)
@@ -110,14 +145,19 @@ def nanvar(
     mask = _not_nan(a) if is_inexact(a) else None
     if where is not None:
         where = util.as_array(where)
-        mask = where if mask is None else lax.bitwise_and(
-            *util.promote_args("nanvar", mask, where))
+        mask = where if mask is None else lax.bitwise_and(*util.promote_args("nanvar", mask, where))
     return reductions.var(a, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
 
 
 def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None, mean: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
 ) -> Any:
     """Standard deviation over axes of the elements that are not nan."""
     util.reject_out("nanstd", out)

@@ -18,11 +18,16 @@ __all__ = ["pad"]
 
 _ALLOWED: dict[str, set[str]] = {
     "constant": {"constant_values"},
-    "edge": set(), "empty": set(), "wrap": set(),
+    "edge": set(),
+    "empty": set(),
+    "wrap": set(),
     "linear_ramp": {"end_values"},
-    "maximum": {"stat_length"}, "mean": {"stat_length"},
-    "median": {"stat_length"}, "minimum": {"stat_length"},
-    "reflect": {"reflect_type"}, "symmetric": {"reflect_type"},
+    "maximum": {"stat_length"},
+    "mean": {"stat_length"},
+    "median": {"stat_length"},
+    "minimum": {"stat_length"},
+    "reflect": {"reflect_type"},
+    "symmetric": {"reflect_type"},
 }
 
 
@@ -40,8 +45,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     """
     x = util.ensure_arraylike("pad", array)
     widths = _pairs(_widths(pad_width, x.ndim), x.ndim, "pad_width")
-    widths = tuple((util.static_int(a, "pad_width"), util.static_int(b, "pad_width"))
-                   for a, b in widths)
+    widths = tuple(
+        (util.static_int(a, "pad_width"), util.static_int(b, "pad_width")) for a, b in widths
+    )
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError("index can't contain negative values in pad_width")
     if callable(mode):
@@ -98,8 +104,11 @@ def _pairs(value: Any, ndim: int, name: str) -> tuple[tuple[Any, Any], ...]:
 
 def _pad_constant(x: Any, widths: Any, values: Any) -> Any:
     first = values[0][0] if values else 0
-    if all(v is first or (np.ndim(v) == 0 and isinstance(v, (int, float)) and v == first)
-           for pair in values for v in pair):
+    if all(
+        v is first or (np.ndim(v) == 0 and isinstance(v, (int, float)) and v == first)
+        for pair in values
+        for v in pair
+    ):
         fill = util.convert(first, x.dtype)
         return lax.pad(x, fill, [(a, b, 0) for a, b in widths])
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
@@ -161,14 +170,16 @@ def _pad_wrap(x: Any, before: int, after: int, axis: int) -> Any:
     return lax.slice_in_dim(wide, start, start + before + n + after, axis=axis)
 
 
-def _pad_reflected(
-    x: Any, before: int, after: int, axis: int, mode: str, reflect_type: str
-) -> Any:
+def _pad_reflected(x: Any, before: int, after: int, axis: int, mode: str, reflect_type: str) -> Any:
     # Each round mirrors at most the whole array; long paddings take several rounds.
     skip = 1 if mode == "reflect" else 0  # 'reflect' does not repeat the edge element
     if x.shape[axis] == 1 and mode == "reflect":
-        return _pad_copies(x, tuple((before, after) if i == axis else (0, 0)
-                                    for i in range(x.ndim)), "edge", "even")
+        return _pad_copies(
+            x,
+            tuple((before, after) if i == axis else (0, 0) for i in range(x.ndim)),
+            "edge",
+            "even",
+        )
     while before > 0 or after > 0:
         n = x.shape[axis]
         reach = n - skip
@@ -179,8 +190,7 @@ def _pad_reflected(
             edge = lax.slice_in_dim(x, 0, 1, axis=axis)
             parts.insert(0, _mirrored(piece, edge, reflect_type))
         if right:
-            piece = lax.rev(
-                lax.slice_in_dim(x, n - skip - right, n - skip, axis=axis), (axis,))
+            piece = lax.rev(lax.slice_in_dim(x, n - skip - right, n - skip, axis=axis), (axis,))
             edge = lax.slice_in_dim(x, n - 1, n, axis=axis)
             parts.append(_mirrored(piece, edge, reflect_type))
         x = lax.concatenate(parts, axis)
@@ -255,8 +265,9 @@ def _pad_with_function(x: Any, widths: Any, function: Any, kwargs: dict[str, Any
     for axis in range(x.ndim):
         order = [i for i in range(x.ndim) if i != axis] + [axis]
         rows = lax.transpose(padded, order)
-        flat = lax.reshape(rows, (-1 if rows.size == 0 else rows.size // rows.shape[-1],
-                                  rows.shape[-1]))
+        flat = lax.reshape(
+            rows, (-1 if rows.size == 0 else rows.size // rows.shape[-1], rows.shape[-1])
+        )
         done = []
         for i in range(flat.shape[0]):
             vector = lax.index_in_dim(flat, i, 0, keepdims=False)

@@ -18,7 +18,15 @@ from pyjax.numpy.signal import convolve
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
-    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
     "roots",
 ]
 
@@ -93,7 +101,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     for k in range(m - n + 1):
         d = scale * u[k]
         quotient = quotient.at[k].set(d)
-        u = u.at[k: k + n + 1].add(-d * v)
+        u = u.at[k : k + n + 1].add(-d * v)
     if trim_leading_zeros:
         u = trim_zeros(u, "f")
         u = u if u.shape[0] else lax.full((1,), 0, u.dtype)
@@ -156,7 +164,7 @@ def poly(seq_of_zeros: Any) -> Any:
         raise ValueError("input must be 1d or non-empty square 2d array.")
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
-        factor = lax.concatenate([lax.full((1,), 1, zeros.dtype), -zeros[i: i + 1]], 0)
+        factor = lax.concatenate([lax.full((1,), 1, zeros.dtype), -zeros[i : i + 1]], 0)
         out = convolve(out, factor, "full")
     return out
 
@@ -179,8 +187,9 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     value = util.concrete_or_none(p)
     if value is None:
         raise util.concretization_error(
-            p, "jnp.roots: the number of roots depends on leading zeros. Under jit pass "
-            "strip_zeros=False."
+            p,
+            "jnp.roots: the number of roots depends on leading zeros. Under jit pass "
+            "strip_zeros=False.",
         )
     nonzero = np.flatnonzero(value)
     if not nonzero.size:
@@ -250,8 +259,9 @@ def polyfit(
         return c, base
     order = deg + 1
     if x.shape[0] <= order:
-        raise ValueError("the number of data points must exceed order to scale the covariance "
-                         "matrix")
+        raise ValueError(
+            "the number of data points must exceed order to scale the covariance matrix"
+        )
     factor = residuals / np.asarray(x.shape[0] - order, x.dtype)
     if y.ndim == 1:
         return c, base * factor

@@ -21,8 +21,20 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
-    "all", "amax", "amin", "any", "average", "count_nonzero", "max", "mean", "min", "prod", "ptp",
-    "std", "sum", "var",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "average",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
 ]
 
 
@@ -90,7 +102,14 @@ def _computation_dtype(kind: _Kind, dtype: Any) -> Any:
 
 
 def _reduce(
-    kind: _Kind, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any,
+    kind: _Kind,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
     promote_integers: bool = True,
 ) -> Any:
     util.reject_out(kind.name, out)
@@ -145,8 +164,14 @@ def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
 
 
 def sum(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None, promote_integers: bool = True,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
 ) -> Any:
     """Sum over axes.
 
@@ -164,8 +189,14 @@ def sum(
 
 
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None, promote_integers: bool = True,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
 ) -> Any:
     """Product over axes; arguments as for `sum`.
 
@@ -176,7 +207,11 @@ def prod(
 
 
 def max(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Largest element over axes; nan if any is nan.  `where` needs `initial`.
@@ -188,7 +223,11 @@ def max(
 
 
 def min(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Smallest element over axes; nan if any is nan.  `where` needs `initial`."""
@@ -196,7 +235,11 @@ def min(
 
 
 def amax(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Same as `max`."""
@@ -204,7 +247,11 @@ def amax(
 
 
 def amin(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     """Same as `min`."""
@@ -253,7 +300,12 @@ def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Any:
 
 
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
     where: Any = None,
 ) -> Any:
     """Arithmetic mean over axes, in floating point; nan for none.
@@ -287,8 +339,16 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
 
 
 def var(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
 ) -> Any:
     """Variance over axes: the mean squared distance from the mean.
 
@@ -329,8 +389,10 @@ def _var(
     count = util.convert(element_count(a, axes, where), real)
     divisor = lax.sub(*util.promote_args("var", count, util.convert(correction, real)))
     total = sum(centered, axes, None, None, keepdims, where=where)
-    divisor = lax.reshape(divisor, total.shape) if np.ndim(divisor) else lax.broadcast(
-        divisor, total.shape
+    divisor = (
+        lax.reshape(divisor, total.shape)
+        if np.ndim(divisor)
+        else lax.broadcast(divisor, total.shape)
     )
     out = select_where(lax.gt(divisor, lax.full_like(divisor, 0)), lax.div(total, divisor), np.nan)
     return util.convert(out, result)
@@ -351,14 +413,25 @@ def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
         result = dtype
     else:
         compute = dtypes.to_inexact_dtype(a_dtype)
-        result = np.zeros((), compute).real.dtype if dtypes.issubdtype(
-            compute, np.complexfloating) else compute
+        result = (
+            np.zeros((), compute).real.dtype
+            if dtypes.issubdtype(compute, np.complexfloating)
+            else compute
+        )
     return _computation_dtype(_SUM, compute), result
 
 
 def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
 ) -> Any:
     """Standard deviation over axes: the square root of `var` (same arguments)."""
     util.reject_out("std", out)
@@ -366,8 +439,9 @@ def std(
     dtype = util.check_user_dtype(dtype, "std")
     if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
         raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtype}")
-    return lax.sqrt(var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean,
-                        correction=correction))
+    return lax.sqrt(
+        var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
 
 
 def average(
@@ -391,8 +465,11 @@ def average(
     if np.shape(weights) != a.shape:
         weights = _align_weights(weights, a, axis)
     total_weight = sum(weights, axis, None, None, keepdims)
-    out = lax.div(*util.promote_args(
-        "average", sum(lax.mul(a, weights), axis, None, None, keepdims), total_weight))
+    out = lax.div(
+        *util.promote_args(
+            "average", sum(lax.mul(a, weights), axis, None, None, keepdims), total_weight
+        )
+    )
     return (out, util.broadcast_array(total_weight, out.shape)) if returned else out
 
 

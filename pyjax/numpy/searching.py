@@ -21,8 +21,16 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
 
 __all__ = [
-    "argmax", "argmin", "argwhere", "compress", "digitize", "extract", "flatnonzero", "nonzero",
-    "searchsorted", "where",
+    "argmax",
+    "argmin",
+    "argwhere",
+    "compress",
+    "digitize",
+    "extract",
+    "flatnonzero",
+    "nonzero",
+    "searchsorted",
+    "where",
 ]
 
 
@@ -114,16 +122,19 @@ def _nonzero(mask: Any, fills: tuple[Any, ...], size: int) -> tuple[Any, ...]:
     rank = lax.cumsum(util.convert(flat, index_type), 0)
     place = select_where(flat, rank - 1, np.asarray(size, index_type))
     numbers = lax.scatter(
-        lax.full((size,), 0, index_type), lax.expand_dims(place, (1,)),
+        lax.full((size,), 0, index_type),
+        lax.expand_dims(place, (1,)),
         lax.iota(index_type, mask.size),
-        lax.ScatterDimensionNumbers((), (0,), (0,)), mode=lax.GatherScatterMode.FILL_OR_DROP,
+        lax.ScatterDimensionNumbers((), (0,), (0,)),
+        mode=lax.GatherScatterMode.FILL_OR_DROP,
     )
     valid = lax.iota(index_type, size) < rank[-1]
     out, stride = [], mask.size
     for axis_size, fill in zip(mask.shape, fills, strict=True):
         stride //= axis_size
-        index = lax.rem(lax.div(numbers, lax.full_like(numbers, stride)),
-                        lax.full_like(numbers, axis_size))
+        index = lax.rem(
+            lax.div(numbers, lax.full_like(numbers, stride)), lax.full_like(numbers, axis_size)
+        )
         out.append(select_where(valid, index, fill))
     return tuple(out)
 
@@ -145,7 +156,12 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 
 
 def where(
-    condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None,
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
     """Elements of `x` where `condition` is true, else of `y`; all three broadcast.
@@ -177,8 +193,13 @@ def _ravel(name: str, x: Any) -> Any:
 
 
 def compress(
-    condition: Any, a: Any, axis: int | None = None, *, size: int | None = None,
-    fill_value: Any = 0, out: None = None,
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
 ) -> Any:
     """The slices of `a` along `axis` where the 1-d `condition` is true (of flat `a` by default).
 

@@ -35,9 +35,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     if condition.shape:
         condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)
-    return lax.select(
-        condition, util.broadcast_array(x, shape), util.broadcast_array(y, shape)
-    )
+    return lax.select(condition, util.broadcast_array(x, shape), util.broadcast_array(y, shape))
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
@@ -49,8 +47,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """
     if len(condlist) != len(choicelist):
         raise ValueError(
-            f"condlist must have length equal to choicelist ({len(condlist)} vs "
-            f"{len(choicelist)})."
+            f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})."
         )
     if len(condlist) == 0:
         raise ValueError("condlist must be non-empty.")
@@ -127,9 +124,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
             f"with {count} condition(s), either {count} or {count + 1} functions are expected; "
             f"got {len(functions)}"
         )
+
     def evaluate(function: Any) -> Any:
         value = function(x, *args, **kw) if callable(function) else function
         return util.convert(value, x.dtype)
+
     out = evaluate(functions[0])
     out = util.broadcast_array(util.as_array(out), x.shape)
     for condition, function in zip(condlist, functions[1:], strict=True):

@@ -23,8 +23,16 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
 
 __all__ = [
-    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values",
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
 ]
 
 
@@ -63,15 +71,23 @@ def _sorted_rows(rows: Any, equal_nan: bool) -> tuple[Any, Any, Any]:
     differs = lax.ne(before, after)
     if equal_nan and is_inexact(rows):
         differs = differs & ~((before != before) & (after != after))
-    starts = lax.concatenate([lax.full((1,), True, np.dtype(np.bool_)),
-                              lax.reduce_or(differs, (1,))], 0)
+    starts = lax.concatenate(
+        [lax.full((1,), True, np.dtype(np.bool_)), lax.reduce_or(differs, (1,))], 0
+    )
     return rows, order, starts
 
 
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: int | None = None, *, equal_nan: bool = True, size: int | None = None,
-    fill_value: Any = None, sorted: bool = True,
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
 ) -> Any:
     """Distinct values of the flattened `ar` in order, or distinct slices along `axis`.
 
@@ -95,15 +111,23 @@ def unique(
     width = util.size_of(moved.shape[1:])
     rows = lax.reshape(moved, (n, width))
     if n == 0 or width == 0:
-        return _unique_empty(x, moved, axis, original if flatten else (n,), size, fill_value,
-                             (return_index, return_inverse, return_counts))
+        return _unique_empty(
+            x,
+            moved,
+            axis,
+            original if flatten else (n,),
+            size,
+            fill_value,
+            (return_index, return_inverse, return_counts),
+        )
     ordered, order, starts = _sorted_rows(rows, bool(equal_nan))
     if size is None:
         concrete = util.concrete_or_none(starts)
         if concrete is None:
             raise util.concretization_error(
-                ar, "The size argument of jnp.unique must be given under jit: the number of "
-                "distinct values depends on the data. Use jnp.unique(x, size=n, fill_value=...)."
+                ar,
+                "The size argument of jnp.unique must be given under jit: the number of "
+                "distinct values depends on the data. Use jnp.unique(x, size=n, fill_value=...).",
             )
         size = int(concrete.sum())
     size = util.static_int(size, "size")
@@ -124,12 +148,22 @@ def unique(
         out.append(select_where(valid, found, found[0]) if size else found)
     if return_inverse:
         group = lax.cumsum(util.convert(starts, index_type), 0) - 1
-        inverse = lax.scatter(lax.full((n,), 0, index_type), lax.expand_dims(order, (1,)), group,
-                              lax.ScatterDimensionNumbers((), (0,), (0,)), unique_indices=True)
+        inverse = lax.scatter(
+            lax.full((n,), 0, index_type),
+            lax.expand_dims(order, (1,)),
+            group,
+            lax.ScatterDimensionNumbers((), (0,), (0,)),
+            unique_indices=True,
+        )
         out.append(lax.reshape(inverse, original) if flatten else inverse)
     if return_counts:
-        ends = lax.concatenate([lax.slice_in_dim(first, min(1, size), size),
-                                lax.full((min(1, size),), n, first.dtype)], 0)
+        ends = lax.concatenate(
+            [
+                lax.slice_in_dim(first, min(1, size), size),
+                lax.full((min(1, size),), n, first.dtype),
+            ],
+            0,
+        )
         counts = util.convert(lax.max(ends - first, lax.full_like(first, 0)), index_type)
         out.append(select_where(valid, counts, np.asarray(0, index_type)))
     return out[0] if len(out) == 1 else tuple(out)
@@ -143,13 +177,20 @@ def _fill_rows(fill_value: Any, ordered: Any, shape: tuple[int, ...], width: int
 
 
 def _unique_empty(
-    x: Any, moved: Any, axis: int, inverse_shape: Any, size: Any, fill_value: Any,
+    x: Any,
+    moved: Any,
+    axis: int,
+    inverse_shape: Any,
+    size: Any,
+    fill_value: Any,
     wanted: tuple[bool, ...],
 ) -> Any:
     count = size if size is not None else (1 if moved.shape[0] else 0)
     if size and not moved.shape[0] and fill_value is None:
-        raise ValueError("jnp.unique: for zero-sized input with nonzero size argument, fill_value "
-                         "must be specified")
+        raise ValueError(
+            "jnp.unique: for zero-sized input with nonzero size argument, fill_value "
+            "must be specified"
+        )
     index_type = dtypes.canonicalize_dtype(np.int64)
     shape = (count, *moved.shape[1:])
     fill = 0 if fill_value is None else fill_value
@@ -162,8 +203,9 @@ def _unique_empty(
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
     """Distinct values, first places, inverse and counts; every nan is distinct."""
     util.check_arraylike("unique_all", x)
-    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size,
-                                   fill_value=fill_value))
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 def unique_counts(
@@ -171,8 +213,9 @@ def unique_counts(
 ) -> UniqueCountsResult:
     """Distinct values and how often each occurs."""
     util.check_arraylike("unique_counts", x)
-    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size,
-                                      fill_value=fill_value))
+    return UniqueCountsResult(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 def unique_inverse(
@@ -180,8 +223,9 @@ def unique_inverse(
 ) -> UniqueInverseResult:
     """Distinct values and the places that rebuild `x` from them."""
     util.check_arraylike("unique_inverse", x)
-    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size,
-                                       fill_value=fill_value))
+    return UniqueInverseResult(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -203,7 +247,11 @@ def _two(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
 
 
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
     method: str = "auto",
 ) -> Any:
     """Which elements of `element` occur in `test_elements`.
@@ -212,8 +260,9 @@ def isin(
     and 'auto' choose.
     """
     if method not in ("auto", "compare_all", "binary_search", "sort"):
-        raise ValueError(f"isin: method {method!r} is not one of 'auto', 'compare_all', "
-                         "'binary_search', 'sort'.")
+        raise ValueError(
+            f"isin: method {method!r} is not one of 'auto', 'compare_all', 'binary_search', 'sort'."
+        )
     a, b = _two("isin", element, test_elements)
     flat = ravel(b)
     if a.size == 0 or flat.size == 0:
@@ -226,9 +275,13 @@ def isin(
 def _isin(a: Any, flat: Any, compare_all: bool) -> Any:
     if compare_all:
         wide = lax.expand_dims(a, (a.ndim,))
-        return lax.reduce_or(lax.eq(
-            util.broadcast_array(wide, (*a.shape, flat.size)),
-            util.broadcast_array(flat, (*a.shape, flat.size))), (a.ndim,))
+        return lax.reduce_or(
+            lax.eq(
+                util.broadcast_array(wide, (*a.shape, flat.size)),
+                util.broadcast_array(flat, (*a.shape, flat.size)),
+            ),
+            (a.ndim,),
+        )
     ordered = lax.sort(flat)
     place = searchsorted(ordered, a)
     place = lax.min(place, lax.full_like(place, flat.size - 1))
@@ -242,7 +295,11 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 
 def setdiff1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
     """Distinct values of `ar1` that are not in `ar2`, in order."""
@@ -272,8 +329,13 @@ def _kept(a: Any, keep: Any, size: int, fill: Any) -> Any:
 
 
 def intersect1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
-    size: int | None = None, fill_value: Any = None,
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
 ) -> Any:
     """Distinct values in both arrays, in order; with `return_indices` also where in each."""
     a, b = _two("intersect1d", ar1, ar2)
@@ -307,14 +369,20 @@ def intersect1d(
     inside = places < a.size
     from_a = take_rows(order, lax.min(places, lax.full_like(places, a.size - 1)), 0)
     b_sorted, b_order = lax.sort((b, lax.iota(np.int32, b.size)), num_keys=1)
-    from_b = take_rows(b_order, lax.min(searchsorted(b_sorted, common),
-                                        np.int32(b.size - 1)), 0)
-    return (common, select_where(inside, util.convert(from_a, index_type), a.size),
-            select_where(inside, util.convert(from_b, index_type), b.size))
+    from_b = take_rows(b_order, lax.min(searchsorted(b_sorted, common), np.int32(b.size - 1)), 0)
+    return (
+        common,
+        select_where(inside, util.convert(from_a, index_type), a.size),
+        select_where(inside, util.convert(from_b, index_type), b.size),
+    )
 
 
 def setxor1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
     """Distinct values in exactly one of the arrays, in order."""

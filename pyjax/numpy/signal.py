@@ -25,12 +25,17 @@ def convolve(
     [1.0, 3.0, 2.0]
     """
     a, v = _operands("convolve", a, v)
-    return _convolve(a, v, mode, precision, util.check_user_dtype(preferred_element_type,
-                                                                  "convolve"))
+    return _convolve(
+        a, v, mode, precision, util.check_user_dtype(preferred_element_type, "convolve")
+    )
 
 
 def correlate(
-    a: Any, v: Any, mode: str = "valid", *, precision: Any = None,
+    a: Any,
+    v: Any,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
     """Cross-correlation of two 1-d arrays: sum over k of a[n + k] conj(v[k])."""
@@ -63,6 +68,10 @@ def _convolve(a: Any, v: Any, mode: str, precision: Any, preferred: Any) -> Any:
     n = v.shape[0]
     padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
     return lax.conv_general_dilated(
-        a[None, None, :], lax.rev(v, (0,))[None, None, :], (1,), [padding], precision=precision,
+        a[None, None, :],
+        lax.rev(v, (0,))[None, None, :],
+        (1,),
+        [padding],
+        precision=precision,
         preferred_element_type=preferred,
     )[0, 0]

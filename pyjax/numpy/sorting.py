@@ -32,7 +32,12 @@ def _axis_or_flat(x: Any, axis: Any) -> tuple[Any, int]:
 
 
 def sort(
-    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
     descending: bool = False,
 ) -> Any:
     """`a` sorted along `axis` (flattened first if None); nans last.
@@ -49,8 +54,14 @@ def sort(
 
 
 def argsort(
-    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-    descending: bool = False, dtype: Any = None,
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
 ) -> Any:
     """Indices that sort `a` along `axis`; equal elements keep their order.
 

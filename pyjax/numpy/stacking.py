@@ -16,8 +16,23 @@ from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 
 __all__ = [
-    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
-    "dstack", "hsplit", "hstack", "insert", "split", "stack", "unstack", "vsplit", "vstack",
+    "append",
+    "array_split",
+    "block",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "delete",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "insert",
+    "split",
+    "stack",
+    "unstack",
+    "vsplit",
+    "vstack",
 ]
 
 
@@ -46,8 +61,11 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     >>> concatenate([np.array([1]), np.array([2, 3])]).tolist()
     [1, 2, 3]
     """
-    if not isinstance(arrays, (list, tuple)) and not isinstance(arrays, np.ndarray) and (
-            not util.is_array(arrays)):
+    if (
+        not isinstance(arrays, (list, tuple))
+        and not isinstance(arrays, np.ndarray)
+        and (not util.is_array(arrays))
+    ):
         raise TypeError(
             "The first argument to jnp.concatenate must be a sequence of arrays, got "
             f"{type(arrays).__name__}."
@@ -104,9 +122,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
             "Unstack requires arrays with rank > 0, however a scalar array was passed."
         )
     axis = util.canonicalize_axis(axis, x.ndim)
-    return tuple(
-        lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis])
-    )
+    return tuple(lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis]))
 
 
 def _joined(name: str, tup: Any, widen: Any, axis: Any, dtype: Any) -> Any:
@@ -132,9 +148,11 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
 
 def column_stack(tup: Any) -> Any:
     """1-d arrays as the columns of a matrix; 2-d arrays joined along axis 1."""
+
     def widen(x: Any) -> Any:
         x = util.as_array(x)
         return lax.reshape(x, (x.size, 1)) if x.ndim < 2 else x
+
     return _joined("column_stack", tup, widen, 1, None)
 
 
@@ -225,8 +243,7 @@ def _split(name: str, ary: Any, where: Any, axis: int) -> list[Any]:
         sizes = [size + 1] * rest + [size] * (sections - rest)
         bounds = [0, *np.cumsum(sizes).tolist()]
     return [
-        lax.slice_in_dim(x, start, max(start, stop), axis=axis)
-        for start, stop in pairwise(bounds)
+        lax.slice_in_dim(x, start, max(start, stop), axis=axis) for start, stop in pairwise(bounds)
     ]
 
 
@@ -294,8 +311,10 @@ def delete(
         if places.dtype != np.bool_:
             outside = (places < -n) | (places >= n)
             if outside.any():
-                raise IndexError(f"index {places[outside][0] if places.ndim else places} is out of "
-                                 f"bounds for axis {axis} with size {n}")
+                raise IndexError(
+                    f"index {places[outside][0] if places.ndim else places} is out of "
+                    f"bounds for axis {axis} with size {n}"
+                )
         drop[places] = True
         return take_rows(x, np.flatnonzero(~drop).astype(np.int32), axis)
     if np.ndim(obj) == 0:
@@ -328,8 +347,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     util.check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     x, axis = _resolve_axis("insert", arr, axis)
     n = x.shape[axis]
-    values = util.convert(values, x.dtype) if util.as_array(values).dtype == x.dtype else (
-        util.as_array(values))
+    values = (
+        util.convert(values, x.dtype)
+        if util.as_array(values).dtype == x.dtype
+        else (util.as_array(values))
+    )
     x, values = util.promote_dtypes(x, values)
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
@@ -350,11 +372,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     places = lax.clamp(np.int32(0), places, np.int32(n))
     count = places.shape[0]
     if scalar or (count == 1 and values.ndim and values.ndim == x.ndim):
-        width = values.shape[axis] if values.ndim == x.ndim else (
-            values.shape[0] if x.ndim == 1 and values.ndim == 1 else 1)
+        width = (
+            values.shape[axis]
+            if values.ndim == x.ndim
+            else (values.shape[0] if x.ndim == 1 and values.ndim == 1 else 1)
+        )
         places = util.broadcast_array(places, (width,))
         count = width
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1:])
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     values = util.broadcast_array(values, shape)
     # Sorted positions, and the order of the values for them; place i moves up by i.
     order = lax.iota(np.int32, count)
@@ -364,8 +389,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     total = n + count
     numbers = lax.full((total,), 0, np.dtype(np.int32))
     dims = lax.ScatterDimensionNumbers((), (0,), (0,))
-    marks = lax.scatter_add(numbers, lax.expand_dims(places, (1,)),
-                            lax.full((count,), 1, np.dtype(np.int32)), dims)
+    marks = lax.scatter_add(
+        numbers, lax.expand_dims(places, (1,)), lax.full((count,), 1, np.dtype(np.int32)), dims
+    )
     before = lax.cumsum(marks, 0)
     source = lax.select(marks > 0, n + before - 1, lax.iota(np.int32, total) - before)
     return take_rows(lax.concatenate([x, values], axis), source, axis)

@@ -19,7 +19,13 @@ from pyjax.numpy.stacking import concatenate
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = [
-    "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile",
+    "corrcoef",
+    "cov",
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
     "quantile",
 ]
 
@@ -27,8 +33,15 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
-    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Any:
     """Quantiles of `a` over axes.
 
@@ -41,38 +54,81 @@ def quantile(
     >>> quantile(np.array([1.0, 2.0, 4.0]), 0.5).item()
     2.0
     """
-    return _check_quantile("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights,
-                           False)
+    return _check_quantile(
+        "quantile", a, q, axis, out, overwrite_input, method, keepdims, weights, False
+    )
 
 
 def nanquantile(
-    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Any:
     """`quantile` of the elements that are not nan."""
-    return _check_quantile("nanquantile", a, q, axis, out, overwrite_input, method, keepdims,
-                           weights, True)
+    return _check_quantile(
+        "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
+    )
 
 
 def percentile(
-    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
     out_sharding: Any = None,
 ) -> Any:
     """`quantile` with `q` in percent."""
     (q,) = util.promote_args_inexact("percentile", _maybe_array(q))
-    return _check_quantile("percentile", a, q / np.asarray(100, q.dtype), axis, out,
-                           overwrite_input, method, keepdims, weights, False)
+    return _check_quantile(
+        "percentile",
+        a,
+        q / np.asarray(100, q.dtype),
+        axis,
+        out,
+        overwrite_input,
+        method,
+        keepdims,
+        weights,
+        False,
+    )
 
 
 def nanpercentile(
-    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-    method: str = "linear", keepdims: bool = False, *, weights: Any = None,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Any:
     """`percentile` of the elements that are not nan."""
     (q,) = util.promote_args_inexact("nanpercentile", _maybe_array(q))
-    return _check_quantile("nanpercentile", a, q / np.asarray(100, q.dtype), axis, out,
-                           overwrite_input, method, keepdims, weights, True)
+    return _check_quantile(
+        "nanpercentile",
+        a,
+        q / np.asarray(100, q.dtype),
+        axis,
+        out,
+        overwrite_input,
+        method,
+        keepdims,
+        weights,
+        True,
+    )
 
 
 def _maybe_array(q: Any) -> Any:
@@ -80,7 +136,10 @@ def _maybe_array(q: Any) -> Any:
 
 
 def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Any:
     """Middle value over axes (mean of the two middle ones); nan if there is a nan.
@@ -88,22 +147,35 @@ def median(
     >>> median(np.array([3, 1, 2, 10])).item()
     2.5
     """
-    return _check_quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None,
-                           False)
+    return _check_quantile(
+        "median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, False
+    )
 
 
 def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Any:
     """`median` of the elements that are not nan."""
-    return _check_quantile("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims,
-                           None, True)
+    return _check_quantile(
+        "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
+    )
 
 
 def _check_quantile(
-    name: str, a: Any, q: Any, axis: Any, out: Any, overwrite_input: bool, method: str,
-    keepdims: bool, weights: Any, squash_nans: bool,
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    overwrite_input: bool,
+    method: str,
+    keepdims: bool,
+    weights: Any,
+    squash_nans: bool,
 ) -> Any:
     q = _maybe_array(q)
     util.check_arraylike(name, a, q)
@@ -139,9 +211,7 @@ def _axes_last(a: Any, axes: tuple[int, ...] | None) -> tuple[Any, tuple[int, ..
 
 
 @partial(jit, static_argnames=("axes", "method", "keepdims", "squash_nans"))
-def _quantile(
-    a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nans: bool
-) -> Any:
+def _quantile(a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nans: bool) -> Any:
     x, kept = _axes_last(a, axes)
     rest, n = x.shape[:-1], x.shape[-1]
     if n == 0:
@@ -188,14 +258,23 @@ def _pick_same(ordered: Any, q: Any, place: Any, n: int) -> Any:
     """Elements at the same places of every row: place depends on q alone."""
     index = place
     for _ in range(place.ndim - q.ndim):
-        index = lax.index_in_dim(index, 0, index.ndim - 1, keepdims=False) if (
-            index.shape[-1]) else lax.full(index.shape[:-1], 0, index.dtype)
+        index = (
+            lax.index_in_dim(index, 0, index.ndim - 1, keepdims=False)
+            if (index.shape[-1])
+            else lax.full(index.shape[:-1], 0, index.dtype)
+        )
     index = util.convert(index, np.dtype(np.int32))
     rank = ordered.ndim - 1
     numbers = lax.GatherDimensionNumbers(
-        tuple(range(index.ndim, index.ndim + rank)), (rank,), (rank,))
-    return lax.gather(ordered, lax.expand_dims(index, (index.ndim,)), numbers,
-                      (*ordered.shape[:-1], 1), mode=lax.GatherScatterMode.CLIP)
+        tuple(range(index.ndim, index.ndim + rank)), (rank,), (rank,)
+    )
+    return lax.gather(
+        ordered,
+        lax.expand_dims(index, (index.ndim,)),
+        numbers,
+        (*ordered.shape[:-1], 1),
+        mode=lax.GatherScatterMode.CLIP,
+    )
 
 
 def _pick(ordered: Any, place: Any, q_rank: int) -> Any:
@@ -213,8 +292,10 @@ def _weighted_quantile(
     weights = util.convert(weights, a.dtype)
     if weights.ndim and weights.shape != a.shape:
         if axes is None or len(axes) != 1 or weights.shape != (a.shape[axes[0]],):
-            raise ValueError(f"weights {weights.shape} must have the shape of a {a.shape}, or be "
-                             "1-d along the axis.")
+            raise ValueError(
+                f"weights {weights.shape} must have the shape of a {a.shape}, or be "
+                "1-d along the axis."
+            )
         weights = lax.broadcast_in_dim(weights, a.shape, axes)
     weights = util.broadcast_array(weights, a.shape)
     x, kept = _axes_last(a, axes)
@@ -243,8 +324,14 @@ def _weighted_quantile(
 
 
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
-    fweights: Any = None, aweights: Any = None, dtype: Any = None,
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    dtype: Any = None,
 ) -> Any:
     """Covariance matrix of variables in the rows of `m` (columns if not `rowvar`).
 
@@ -285,8 +372,11 @@ def cov(
         aw = util.convert(aweights, weights.dtype)
         factor = total - ddof * reductions.sum(weights * aw) / total
     centered = x - lax.expand_dims(mean, (1,))
-    right = centered if weights is None else centered * lax.expand_dims(
-        util.convert(weights, centered.dtype), (0,))
+    right = (
+        centered
+        if weights is None
+        else centered * lax.expand_dims(util.convert(weights, centered.dtype), (0,))
+    )
     conj = lax.conj(right) if is_complex(right) else right
     out = linear_algebra.dot(centered, lax.transpose(conj, (1, 0)))
     out = out / util.convert(factor, lax.real(out).dtype if is_complex(out) else out.dtype)

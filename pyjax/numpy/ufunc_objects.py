@@ -24,9 +24,22 @@ from pyjax.numpy.selection import select_where
 from pyjax.numpy.vectorize import vectorize
 
 __all__ = [
-    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2",
-    "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
-    "subtract", "ufunc",
+    "add",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "frompyfunc",
+    "logaddexp",
+    "logaddexp2",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "subtract",
+    "ufunc",
 ]
 
 
@@ -40,10 +53,20 @@ class ufunc:
     """
 
     def __init__(
-        self, func: Callable[..., Any], /, nin: int, nout: int, *, name: str | None = None,
-        nargs: int | None = None, identity: Any = None, call: Callable[..., Any] | None = None,
-        reduce: Callable[..., Any] | None = None, accumulate: Callable[..., Any] | None = None,
-        at: Callable[..., Any] | None = None, reduceat: Callable[..., Any] | None = None,
+        self,
+        func: Callable[..., Any],
+        /,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        nargs: int | None = None,
+        identity: Any = None,
+        call: Callable[..., Any] | None = None,
+        reduce: Callable[..., Any] | None = None,
+        accumulate: Callable[..., Any] | None = None,
+        at: Callable[..., Any] | None = None,
+        reduceat: Callable[..., Any] | None = None,
     ) -> None:
         self._func = func
         self._call = call or func
@@ -61,8 +84,10 @@ class ufunc:
         names = ["x"] if nin == 1 else [f"x{i + 1}" for i in range(nin)]
         names = ["x1"] if nin == 1 and name == "negative" else names
         positional = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names]
-        keywords = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None)
-                    for n in ("out", "where")]
+        keywords = [
+            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None)
+            for n in ("out", "where")
+        ]
         self.__signature__ = inspect.Signature([*positional, *keywords])
 
     nin = property(lambda self: self._nin, doc="Number of inputs.")
@@ -77,9 +102,12 @@ class ufunc:
         return hash((self._func, self._identity, self._nin, self._nout))
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, ufunc) and (
-            self._func, self._identity, self._nin, self._nout
-        ) == (other._func, other._identity, other._nin, other._nout)
+        return isinstance(other, ufunc) and (self._func, self._identity, self._nin, self._nout) == (
+            other._func,
+            other._identity,
+            other._nin,
+            other._nout,
+        )
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         util.reject_out(self.__name__, out)
@@ -96,8 +124,14 @@ class ufunc:
             raise ValueError(f"{method} only supported for functions returning a single value")
 
     def reduce(
-        self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False,
-        initial: Any = None, where: Any = None,
+        self,
+        a: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
     ) -> Any:
         """Fold along `axis`: f(f(a[0], a[1]), a[2])..."""
         self._check_binary("reduce")
@@ -108,8 +142,9 @@ class ufunc:
                 "mask one has to specify 'initial'."
             )
         if self._reduce is not None:
-            return self._reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial,
-                                where=where)
+            return self._reduce(
+                a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+            )
         return self._generic_reduce(a, axis, dtype, keepdims, initial, where)
 
     def _generic_reduce(
@@ -120,28 +155,35 @@ class ufunc:
         if axis is not None and not isinstance(axis, (int, np.integer)):
             axes = util.canonicalize_axes(axis, a.ndim)
             if len(axes) != 1:
-                raise ValueError("reduction operation with multiple axes is not reorderable; use "
-                                 "axis=None or one axis.")
+                raise ValueError(
+                    "reduction operation with multiple axes is not reorderable; use "
+                    "axis=None or one axis."
+                )
             (axis,) = axes
         shape, ndim = a.shape, a.ndim
         if axis is None:
             a, place = ravel(a), 0
-            where = None if where is None else ravel(util.broadcast_array(
-                util.as_array(where), shape))
+            where = (
+                None if where is None else ravel(util.broadcast_array(util.as_array(where), shape))
+            )
         else:
             place = util.canonicalize_axis(axis, a.ndim)
             where = None if where is None else util.broadcast_array(util.as_array(where), shape)
         if initial is None:
             initial = self._identity
         if a.shape[place] == 0 and initial is None:
-            raise ValueError(f"zero-size array to reduction operation {self.__name__} which has "
-                             "no identity")
+            raise ValueError(
+                f"zero-size array to reduction operation {self.__name__} which has no identity"
+            )
         rows = moveaxis(a, place, 0)
         masks = None if where is None else moveaxis(where, place, 0)
         out = self._fold(rows, masks, initial)
         if keepdims:
-            kept = (1,) * ndim if axis is None else tuple(
-                1 if i == place else n for i, n in enumerate(shape))
+            kept = (
+                (1,) * ndim
+                if axis is None
+                else tuple(1 if i == place else n for i, n in enumerate(shape))
+            )
             out = lax.reshape(out, kept)
         return out
 
@@ -208,16 +250,17 @@ class ufunc:
 
     def _at_each(self, a: Any, indices: Any, b: Any) -> Any:
         entries = indices if isinstance(indices, tuple) else (indices,)
-        if not all(util.is_array(i) or isinstance(i, (np.ndarray, int, np.integer))
-                   for i in entries):
+        if not all(
+            util.is_array(i) or isinstance(i, (np.ndarray, int, np.integer)) for i in entries
+        ):
             raise NotImplementedError(
                 f"jnp.{self.__name__}.at supports integer indices only (no slices)."
             )
         arrays = [util.as_array(i) for i in entries]
         shape = util.broadcast_shapes("at", [x.shape for x in arrays])
         columns = [ravel(util.broadcast_array(x, shape)) for x in arrays]
-        values = util.broadcast_array(util.as_array(b), (*shape, *a.shape[len(arrays):]))
-        values = lax.reshape(values, (columns[0].size, *a.shape[len(arrays):]))
+        values = util.broadcast_array(util.as_array(b), (*shape, *a.shape[len(arrays) :]))
+        values = lax.reshape(values, (columns[0].size, *a.shape[len(arrays) :]))
 
         def step(i: Any, array: Any) -> Any:
             place = tuple(lax.dynamic_index_in_dim(c, i, 0, keepdims=False) for c in columns)
@@ -248,8 +291,9 @@ class ufunc:
         def step(i: Any, total: Any) -> Any:
             row = rows[i]
             inside = (i > indices) & (i < ends)
-            new = util.convert(self._func(total, util.broadcast_array(row, total.shape)),
-                               total.dtype)
+            new = util.convert(
+                self._func(total, util.broadcast_array(row, total.shape)), total.dtype
+            )
             mask = lax.broadcast_in_dim(inside, total.shape, (0,))
             return lax.select(mask, new, total)
 
@@ -264,16 +308,20 @@ class ufunc:
         return self._call(left, right)
 
 
-def frompyfunc(
-    func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None
-) -> ufunc:
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A ufunc that applies the scalar function `func` elementwise (through vmap).
 
     >>> frompyfunc(lambda a, b: a + 2 * b, 2, 1)(1, np.arange(2)).tolist()
     [1, 3]
     """
-    return ufunc(vectorize(func), nin, nout, name=getattr(func, "__name__", "func"),
-                 identity=identity, call=vectorize(func))
+    return ufunc(
+        vectorize(func),
+        nin,
+        nout,
+        name=getattr(func, "__name__", "func"),
+        identity=identity,
+        call=vectorize(func),
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -281,21 +329,34 @@ def frompyfunc(
 
 
 def _logical_reduce(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    def fn(a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> Any:
+    def fn(
+        a: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
         out = reduce(a, axis=axis, keepdims=keepdims, where=where)
         if initial is not None:
             combine = lax.bitwise_and if reduce is reductions.all else lax.bitwise_or
-            out = combine(out, util.broadcast_array(
-                util.convert(initial, np.dtype(np.bool_)), out.shape))
+            out = combine(
+                out, util.broadcast_array(util.convert(initial, np.dtype(np.bool_)), out.shape)
+            )
         return out if dtype is None else util.convert(out, dtype)
 
     return fn
 
 
 def _plain_reduce(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    def fn(a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> Any:
+    def fn(
+        a: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
         a = util.as_array(a) if dtype is None else util.convert(a, dtype)
         return reduce(a, axis=axis, keepdims=keepdims, initial=initial, where=where)
 
@@ -310,9 +371,7 @@ def _subtract_at(a: Any, indices: Any, b: Any) -> Any:
     return update(a, indices, b, "subtract")
 
 
-def _segment_sum_at(
-    a: Any, indices: Any, axis: int = 0, dtype: Any = None
-) -> Any:
+def _segment_sum_at(a: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
     a = a if dtype is None else util.convert(a, dtype)
     axis = util.canonicalize_axis(axis, a.ndim)
     rows = moveaxis(a, axis, 0)
@@ -327,14 +386,22 @@ def _segment_sum_at(
 
 
 def _sum_reduce(
-    a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
 
 
 def _prod_reduce(
-    a: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
 ) -> Any:
     return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
@@ -385,8 +452,10 @@ def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:
 def _pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x1, x2 = util.promote_args_inexact(name, x1, x2)
     shape = util.broadcast_shapes(name, [np.shape(x1), np.shape(x2)])
-    return (util.broadcast_array(util.as_array(x1), shape),
-            util.broadcast_array(util.as_array(x2), shape))
+    return (
+        util.broadcast_array(util.as_array(x1), shape),
+        util.broadcast_array(util.as_array(x2), shape),
+    )
 
 
 @jit
@@ -399,26 +468,63 @@ def logaddexp2_arrays(x1: Any, x2: Any, /) -> Any:
 
 
 add = ufunc(
-    ufuncs.add_arrays, 2, 1, name="add", identity=0, reduce=_sum_reduce,
-    accumulate=cumulative.cumsum, at=_scatter_at("add"), reduceat=_segment_sum_at,
+    ufuncs.add_arrays,
+    2,
+    1,
+    name="add",
+    identity=0,
+    reduce=_sum_reduce,
+    accumulate=cumulative.cumsum,
+    at=_scatter_at("add"),
+    reduceat=_segment_sum_at,
 )
 multiply = ufunc(
-    ufuncs.multiply_arrays, 2, 1, name="multiply", identity=1, reduce=_prod_reduce,
-    accumulate=cumulative.cumprod, at=_scatter_at("multiply"),
+    ufuncs.multiply_arrays,
+    2,
+    1,
+    name="multiply",
+    identity=1,
+    reduce=_prod_reduce,
+    accumulate=cumulative.cumprod,
+    at=_scatter_at("multiply"),
 )
 subtract = ufunc(ufuncs.subtract_arrays, 2, 1, name="subtract", at=_subtract_at)
 negative = ufunc(ufuncs.negative_array, 1, 1, name="negative")
-maximum = ufunc(ufuncs.maximum_arrays, 2, 1, name="maximum",
-                reduce=_plain_reduce(reductions.max), at=_scatter_at("max"))
-minimum = ufunc(ufuncs.minimum_arrays, 2, 1, name="minimum",
-                reduce=_plain_reduce(reductions.min), at=_scatter_at("min"))
+maximum = ufunc(
+    ufuncs.maximum_arrays,
+    2,
+    1,
+    name="maximum",
+    reduce=_plain_reduce(reductions.max),
+    at=_scatter_at("max"),
+)
+minimum = ufunc(
+    ufuncs.minimum_arrays,
+    2,
+    1,
+    name="minimum",
+    reduce=_plain_reduce(reductions.min),
+    at=_scatter_at("min"),
+)
 bitwise_and = ufunc(ufuncs.bitwise_and_arrays, 2, 1, name="bitwise_and", identity=-1)
 bitwise_or = ufunc(ufuncs.bitwise_or_arrays, 2, 1, name="bitwise_or", identity=0)
 bitwise_xor = ufunc(ufuncs.bitwise_xor_arrays, 2, 1, name="bitwise_xor", identity=0)
-logical_and = ufunc(ufuncs.logical_and_arrays, 2, 1, name="logical_and", identity=True,
-                    reduce=_logical_reduce(reductions.all))
-logical_or = ufunc(ufuncs.logical_or_arrays, 2, 1, name="logical_or", identity=False,
-                   reduce=_logical_reduce(reductions.any))
+logical_and = ufunc(
+    ufuncs.logical_and_arrays,
+    2,
+    1,
+    name="logical_and",
+    identity=True,
+    reduce=_logical_reduce(reductions.all),
+)
+logical_or = ufunc(
+    ufuncs.logical_or_arrays,
+    2,
+    1,
+    name="logical_or",
+    identity=False,
+    reduce=_logical_reduce(reductions.any),
+)
 logical_xor = ufunc(ufuncs.logical_xor_arrays, 2, 1, name="logical_xor", identity=False)
 logaddexp = ufunc(logaddexp_arrays, 2, 1, name="logaddexp", identity=-np.inf)
 logaddexp2 = ufunc(logaddexp2_arrays, 2, 1, name="logaddexp2", identity=-np.inf)

@@ -104,7 +104,9 @@ def _checked(
 
 
 def vectorize(
-    pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(),
+    pyfunc: Callable[..., Any],
+    *,
+    excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
     """A function that applies `pyfunc` over the broadcast leading axes of its arguments, with vmap.
@@ -137,8 +139,10 @@ def vectorize(
         if inputs is None:
             inputs = [()] * len(arrays)
         elif len(inputs) != len(arrays):
-            raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got "
-                            f"{len(arrays)} {where}")
+            raise TypeError(
+                f"wrong number of positional arguments: expected {len(inputs)}, got "
+                f"{len(arrays)} {where}"
+            )
 
         def call(*given: Any) -> Any:
             values = iter(given)
@@ -146,11 +150,14 @@ def vectorize(
             positional = list(args)
             for i, value in zip(positions, merged, strict=False):
                 positional[i] = value
-            named = dict(zip(keyword_dynamic, merged[len(positions):], strict=True))
+            named = dict(zip(keyword_dynamic, merged[len(positions) :], strict=True))
             return pyfunc(*positional, **{**kwargs, **named})
 
-        kept = [(util.as_array(a), dims) for a, dims in zip(arrays, inputs, strict=True)
-                if a is not None]
+        kept = [
+            (util.as_array(a), dims)
+            for a, dims in zip(arrays, inputs, strict=True)
+            if a is not None
+        ]
         values = [a for a, _ in kept]
         core = [dims for _, dims in kept]
         shape, sizes = _core_sizes(values, core, where)
@@ -215,7 +222,7 @@ def apply_along_axis(
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int] | int) -> Any:
     """`func(a, axis)` applied for each axis in turn; reduced axes are kept with size one."""
     a = util.ensure_arraylike("apply_over_axes", a)
-    for axis in (axes if isinstance(axes, (tuple, list)) else (axes,)):
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         out = func(a, axis)
         if np.ndim(out) == a.ndim - 1:
             out = expand_dims(out, axis)

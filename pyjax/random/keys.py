@@ -134,10 +134,13 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """A raw random key: the uint32 data of `key(seed)`. New programs should use `key`.
 
+    With the option jax_enable_custom_prng it is a typed key.
+
     >>> PRNGKey(7).tolist()
     [0, 7]
     """
-    return key_data(key(seed, impl=impl))
+    typed = key(seed, impl=impl)
+    return typed if options.enable_custom_prng.value else key_data(typed)
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
@@ -269,7 +270,13 @@ def gumbel(
     if mode not in (None, "low", "high"):
         raise ValueError(f"mode must be 'low' or 'high', got {mode!r}")
     kind = float_dtype("gumbel", dtype)
-    return _gumbel(scalar_key("gumbel", key), as_shape("gumbel", shape), kind, mode or "low")
+    return _gumbel(
+        scalar_key("gumbel", key), as_shape("gumbel", shape), kind, mode or _gumbel_mode()
+    )
+
+
+def _gumbel_mode() -> str:
+    return "high" if options.high_dynamic_range_gumbel.value else "low"
 
 
 @partial(jit, static_argnames=("shape", "dtype", "mode"))

@@ -191,6 +191,31 @@ def test_pprint_use_color(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in str(jaxpr)  # the output of the tests is no terminal
 
 
+def test_optimization_level() -> None:
+    f = lambda x: (x * 1.0 + jnp.sin(x) * 0 + (x.T).T).sum()
+    x = jnp.ones((8, 8))
+    compiled = pyjax.jit(f).lower(x).compile().as_text()
+    with pyjax._config.options.optimization_level("O0"):
+        plain = pyjax.jit(f).lower(x).compile()
+    assert len(plain.as_text()) > len(compiled)
+    assert float(plain(x)) == float(f(x))
+
+
+def test_high_dynamic_range_gumbel() -> None:
+    key = pyjax.random.key(0)
+    high = pyjax.random.gumbel(key, (4,), mode="high")
+    low = pyjax.random.gumbel(key, (4,))
+    with pyjax._config.options.high_dynamic_range_gumbel(True):
+        np.testing.assert_array_equal(pyjax.random.gumbel(key, (4,)), high)
+    assert not np.array_equal(low, high)
+
+
+def test_enable_custom_prng() -> None:
+    assert pyjax.random.PRNGKey(0).dtype == np.uint32
+    with pyjax.enable_custom_prng(True):
+        assert str(pyjax.random.PRNGKey(0).dtype) == "key<fry>"
+
+
 def test_options_that_do_not_act_say_so() -> None:
     result = run_python("import pyjax", JAX_DYNAMIC_SHAPES="1")
     assert "jax_dynamic_shapes is set but has no effect" in result.stderr

@@ -175,6 +175,6 @@ def test_callbacks_fail_with_the_callers_error():
         raise ZeroDivisionError("from the callback")
 
     with pytest.raises(Exception, match="from the callback"):
-        pyjax.jit(
-            lambda x: pyjax.pure_callback(bad, pyjax.ShapeDtypeStruct((), jnp.float32), x)
-        )(1.0).block_until_ready()
+        pyjax.jit(lambda x: pyjax.pure_callback(bad, pyjax.ShapeDtypeStruct((), jnp.float32), x))(
+            1.0
+        ).block_until_ready()

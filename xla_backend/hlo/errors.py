@@ -1,5 +1,4 @@
-"""Exceptions of the compiler. All derive from HloError, so that a caller can tell ours from bugs.
-"""
+"""Exceptions of the compiler. All derive from HloError, so that a caller can tell ours from bugs."""
 
 from __future__ import annotations
 

@@ -116,9 +116,7 @@ def _choose(b: Emit, node: Instruction, results: list[Instruction]) -> Instructi
     return chosen
 
 
-def _pick(
-    b: Emit, condition: Instruction, yes: Instruction, no: Instruction
-) -> Instruction:
+def _pick(b: Emit, condition: Instruction, yes: Instruction, no: Instruction) -> Instruction:
     if yes.shape.dimensions:
         condition = b.broadcast(condition, yes.shape.dimensions, ())
     return b.add(Opcode.SELECT, (condition, yes, no), shape=yes.shape)

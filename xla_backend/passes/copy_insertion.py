@@ -170,9 +170,7 @@ class _Editor:
 
 def _is_old_carry(node: Instruction) -> bool:
     node = memory_origin(node)
-    return node.opcode is Opcode.GET_TUPLE_ELEMENT and (
-        node.operands[0].opcode is Opcode.PARAMETER
-    )
+    return node.opcode is Opcode.GET_TUPLE_ELEMENT and (node.operands[0].opcode is Opcode.PARAMETER)
 
 
 def _reorder(

@@ -116,9 +116,7 @@ def _rows(operand: Instruction, loop: Instruction, variable: InductionVariable) 
     return _Rows(carry, row, number)
 
 
-def _move_out(
-    loop: Instruction, index: int, dot: Instruction, variable: InductionVariable
-) -> bool:
+def _move_out(loop: Instruction, index: int, dot: Instruction, variable: InductionVariable) -> bool:
     body = loop.called[1]
     found = [_rows(operand, loop, variable) for operand in dot.operands]
     known = [rows for rows in found if rows is not None]

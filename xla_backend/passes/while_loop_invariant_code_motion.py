@@ -129,9 +129,7 @@ def _hoist(computation: Computation, loop: Instruction, worth: list[Instruction]
         body.replace(node, element)
 
 
-def _closure(
-    worth: list[Instruction], known: dict[Instruction, Instruction]
-) -> list[Instruction]:
+def _closure(worth: list[Instruction], known: dict[Instruction, Instruction]) -> list[Instruction]:
     """What computes `worth` from the known values, operands first."""
     needed: set[Instruction] = set()
     stack = list(worth)

@@ -327,8 +327,9 @@ XS = "raw = f32[10,40] parameter(0)\n  xs = f32[10,40] sine(raw)"
         accumulation(total="d, d"),  # no sum
         accumulation().replace("tuple(next, new, xs, sum)", "tuple(next, new, xs, d)"),
         # The sum is needed in each iteration.
-        accumulation().replace("y = f32[1,40] sine(x)", "y = f32[1,40] slice(acc), "
-        "slice={[0:1], [0:40]}"),
+        accumulation().replace(
+            "y = f32[1,40] sine(x)", "y = f32[1,40] slice(acc), slice={[0:1], [0:40]}"
+        ),
         accumulation().replace("direction=LT", "direction=NE"),
     ],
 )
