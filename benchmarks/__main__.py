@@ -79,7 +79,7 @@ def cold(
 
 
 def import_time() -> dict[str, Step]:
-    """Time of a fresh process, its start included; byte code is cached, as after an installation."""
+    """Time of a fresh process, its start included, with byte code cached as after installing."""
     cache = tempfile.mkdtemp()
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = cache
