@@ -1,4 +1,4 @@
-"""Names, types and defaults of the XLA_FLAGS that XLA of mid-2026 accepts (facts, one row a flag)."""
+"""Names, types and defaults of the XLA_FLAGS that XLA of mid-2026 accepts, one row a flag."""
 
 from __future__ import annotations
 

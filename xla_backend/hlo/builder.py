@@ -27,7 +27,7 @@ from xla_backend.hlo.types import PrimitiveType
 
 
 class HloBuilder:
-    """Appends instructions to a computation; `metadata` is stamped on each (set it before adding)."""
+    """Appends instructions to a computation; `metadata` is stamped on each."""
 
     def __init__(self, name: str) -> None:
         self.computation = Computation(name)

@@ -226,7 +226,7 @@ class Computation:
             later.attributes = ParameterAttributes(i)
 
     def reorder(self, order: list[Instruction]) -> None:
-        """Set the instruction order (a schedule). Must be a permutation with operands before users."""
+        """Set the instruction order (a schedule): a permutation, operands before users."""
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
 

@@ -1,4 +1,4 @@
-"""Exceptions of the compiler. All derive from HloError, so that a caller can tell ours from bugs."""
+"""Exceptions of the compiler; all derive from HloError, which tells ours from bugs."""
 
 from __future__ import annotations
 

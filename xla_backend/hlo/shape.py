@@ -1,4 +1,4 @@
-"""Shapes: the type of an HLO value. A shape is a value: equal by content, hashable, never mutated."""
+"""Shapes: the types of HLO values; equal by content, hashable, never mutated."""
 
 from __future__ import annotations
 
