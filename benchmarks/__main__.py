@@ -169,52 +169,61 @@ def numpy_sort() -> Step:
 
 
 ROWS: list[Callable[[], Row]] = [
-    lambda: Row("import", import_time(), "s", 0.25, once=True),
-    lambda: Row("eager x + y, 4 elements", on_two(lambda f, x, y: x + y, 4, jit=False), "us", 2),
-    lambda: Row("jit call, 2 arguments", on_two(lambda f, x, y: x + y, 4), "us", 2),
-    lambda: Row("jit call, 20-leaf tree", tree_call(), "us", 15),
-    lambda: Row("x[0]", on_array(lambda f, x: x[0], 8, jit=False), "us", 10),
-    lambda: Row("x.reshape", on_array(lambda f, x: x.reshape(2, 4), 8, jit=False), "us", 5),
+    lambda: Row("import", import_time(), "s", 0.25, 0.68, once=True),
+    lambda: Row("eager x + y, 4 elements", on_two(lambda f, x, y: x + y, 4, jit=False), "us", 2, 5),
+    lambda: Row("jit call, 2 arguments", on_two(lambda f, x, y: x + y, 4), "us", 2, 3.5),
+    lambda: Row("jit call, 20-leaf tree", tree_call(), "us", 15, 26),
+    lambda: Row("x[0]", on_array(lambda f, x: x[0], 8, jit=False), "us", 10, 29),
+    lambda: Row("x.reshape", on_array(lambda f, x: x.reshape(2, 4), 8, jit=False), "us", 5, 12),
     lambda: Row(
         "eager grad(sum(v*v))",
         on_array(lambda f, x: f.top.grad(lambda v: (v * v).sum())(x), 8, jit=False),
         "us",
         300,
+        628,
     ),
-    lambda: Row("first eager op on a new shape", new_shapes(), "ms", 3),
-    lambda: Row("MLP step: trace + lower + compile", cold(programs.mlp_step), "ms", 90, once=True),
-    lambda: Row("MLP step: run", jitted(programs.mlp_step), "us", 250),
-    lambda: Row("GPT step: trace + lower + compile", cold(programs.gpt_step), "s", 0.6, once=True),
-    lambda: Row("GPT step: run", jitted(programs.gpt_step), "ms", 90, seconds=2),
-    lambda: Row("depthwise 3×3 conv, 8×56×56×64", jitted(programs.depthwise_conv), "ms", 5),
+    lambda: Row("first eager op on a new shape", new_shapes(), "ms", 3, 30),
+    lambda: Row(
+        "MLP step: trace + lower + compile", cold(programs.mlp_step), "ms", 90, 182, once=True
+    ),
+    lambda: Row("MLP step: run", jitted(programs.mlp_step), "us", 250, 358),
+    lambda: Row(
+        "GPT step: trace + lower + compile", cold(programs.gpt_step), "s", 0.6, 1.06, once=True
+    ),
+    lambda: Row("GPT step: run", jitted(programs.gpt_step), "ms", 90, 94, seconds=2),
+    lambda: Row("depthwise 3×3 conv, 8×56×56×64", jitted(programs.depthwise_conv), "ms", 5, 32),
     lambda: Row(
         "argmax over the middle axis, 64×512×128",
         on_array(lambda f, x: f.numpy.argmax(x, axis=1), 64, 512, 128),
         "ms",
         2,
+        9.1,
     ),
-    lambda: Row("wave stencil 512², 100 steps", jitted(programs.wave), "ms", 12),
-    lambda: Row("LSTM scan gradient", jitted(programs.lstm_gradient), "ms", 15),
+    lambda: Row("wave stencil 512², 100 steps", jitted(programs.wave), "ms", 12, 15),
+    lambda: Row("LSTM scan gradient", jitted(programs.lstm_gradient), "ms", 15, 18),
     lambda: Row(
         "sum(a + b*exp(-a)*tanh(b)), 4M",
         on_two(lambda f, a, b: (a + b * f.numpy.exp(-a) * f.numpy.tanh(b)).sum(), 4_000_000),
         "ms",
         1.5,
+        1.7,
     ),
     lambda: Row(
-        "a*b + sin(a), 4M", on_two(lambda f, a, b: a * b + f.numpy.sin(a), 4_000_000), "ms", 2
+        "a*b + sin(a), 4M", on_two(lambda f, a, b: a * b + f.numpy.sin(a), 4_000_000), "ms", 2, 4.7
     ),
     lambda: Row(
         "sort 1M f32",
         {**on_array(lambda f, x: f.numpy.sort(x), 1_000_000), "numpy": numpy_sort()},
         "ms",
         12,
+        227,
     ),
     lambda: Row(
         "matmul 128 f32",
         {**on_two(lambda f, a, b: a @ b, 128, 128), "numpy": numpy_matmul(128)},
         "GFLOP/s",
         200,
+        107,
         rate=gflops(128),
     ),
     lambda: Row(
@@ -222,11 +231,12 @@ ROWS: list[Callable[[], Row]] = [
         {**on_two(lambda f, a, b: a @ b, 1024, 1024), "numpy": numpy_matmul(1024)},
         "GFLOP/s",
         400,
+        461,
         rate=gflops(1024),
     ),
-    lambda: Row("conv 8×32×32×32 by 64×32×3×3", jitted(programs.dense_conv), "ms", 1.6),
-    lambda: Row("normal(1M)", normals(), "ms", 2.5),
-    lambda: Row("fori_loop, 1000 scalar steps", jitted(programs.scalar_loop), "us", 7.5),
+    lambda: Row("conv 8×32×32×32 by 64×32×3×3", jitted(programs.dense_conv), "ms", 1.6, 1.64),
+    lambda: Row("normal(1M)", normals(), "ms", 2.5, 2.5),
+    lambda: Row("fori_loop, 1000 scalar steps", jitted(programs.scalar_loop), "us", 7.5, 7.5),
 ]
 
 
