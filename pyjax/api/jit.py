@@ -81,19 +81,33 @@ class Jit:
     # -- calling -----------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._has_direct_path and not kwargs and not trace_state.tracing:
-            try:
-                key = (trace_context(), *[a.spec for a in args])
-            except AttributeError:
-                args = tuple([a if type(a) not in SCALAR_KINDS else as_array(a) for a in args])
-                try:
-                    key = (trace_context(), *[a.spec for a in args])
-                except AttributeError:
-                    return self._call(args, kwargs)
-            compiled = self._direct.get(key)
+        if self._has_direct_path and not trace_state.tracing:
+            compiled, arrays = self._known(args, kwargs)
             if compiled is not None:
-                return self._run(compiled, args, args, kwargs)
+                return self._run(compiled, arrays, args, kwargs)
         return self._call(args, kwargs)
+
+    def _known(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Compiled | None, Sequence[Array]]:
+        """The program for a call and its arrays, if it is there already: the path of most calls."""
+        context = trace_context()
+        if self._direct and not kwargs:
+            try:
+                return self._direct.get((context, *[a.spec for a in args])), args
+            except AttributeError:
+                args = tuple([as_array(a) if type(a) in SCALAR_KINDS else a for a in args])
+            try:
+                return self._direct.get((context, *[a.spec for a in args])), args
+            except AttributeError:
+                pass  # containers or NumPy arrays: the general way
+        leaves, in_tree = tree_flatten((args, kwargs))
+        try:
+            specs = tuple([x.spec for x in leaves])
+        except AttributeError:  # numbers or NumPy arrays
+            leaves = [as_array(x) if type(x) in SCALAR_KINDS else x for x in leaves]
+            specs = tuple([getattr(x, "spec", None) for x in leaves])
+        return self._compiled.get((in_tree, (), specs, context)), leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -104,11 +118,6 @@ class Jit:
         else:
             args_now, names, static = args, kwargs, ()
         leaves, in_tree = tree_flatten((args_now, names))
-        if not trace_state.tracing and self._device is None:
-            specs = tuple([getattr(x, "spec", None) for x in leaves])
-            known = self._compiled.get((in_tree, static, specs, trace_context()))
-            if known is not None:  # all leaves are arrays, and the program is there
-                return self._run(known, leaves, args, kwargs)
         if trace_state.tracing or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not Array
         ):
@@ -124,8 +133,8 @@ class Jit:
             compiled = self._compile(arrays, in_tree, static)
             self._compiled[key] = compiled
             if not kwargs and self._has_direct_path and len(args) == len(leaves):
-                if all(type(a) is Array for a in args):
-                    self._direct[(trace_context(), *[a.spec for a in args])] = compiled
+                if all(type(a) is Array or type(a) in SCALAR_KINDS for a in args):
+                    self._direct[(trace_context(), *[a.spec for a in arrays])] = compiled
         return self._run(compiled, arrays, args, kwargs)
 
     def _run(
