@@ -244,7 +244,9 @@ def compile_lowered(
     debug = with_overrides(dict(overrides or {}))
     dump = make_dumper(debug, module.name)
     if dump is not None:
-        dump.write("before_optimizations.txt", device.client.module_text(module))
+        dump.write(
+            "before_optimizations.txt", device.client.module_text(module, **dump.text_options)
+        )
     start = time.perf_counter()
     executable = device.client.compile(module, compile_options(debug, dump))
     if options.log_compiles.value:

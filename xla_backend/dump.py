@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xla_backend.debug_options import DebugOptions
@@ -21,6 +22,18 @@ class Dumper:
     pass_pattern: str
     large_constants: bool
     metadata: bool
+    pass_numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def text_options(self) -> dict[str, bool]:
+        """How modules are printed: arguments of `module_to_text`."""
+        return {"large_constants": self.large_constants, "metadata": self.metadata}
+
+    def write_pass(self, pipeline: str, pass_name: str, text: str) -> None:
+        """HLO after a pass, numbered in the order of the passes."""
+        number = next(self.pass_numbers)
+        suffix = f"{number:04d}.{pipeline}.after_{pass_name}.txt".replace(" ", "_")
+        self.write(suffix, text)
 
     def write(self, suffix: str, content: str | bytes) -> None:
         path = self.directory / f"{self.prefix}.{suffix}"

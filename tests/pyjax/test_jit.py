@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -269,6 +270,35 @@ def test_compiler_options(tmp_path: Path) -> None:
     assert any(n.endswith(".ll") for n in names) and any(n.endswith(".o") for n in names)
     with pytest.raises(ValueError, match="no such compile option 'xla_dmp_to'"):
         lowered.compile({"xla_dmp_to": "x"})
+
+
+def test_dump_variants(tmp_path: Path) -> None:
+    lowered = jit(lambda x: jnp.sin(x) * 2 + np.arange(12.0, dtype=np.float32)).lower(jnp.ones(12))
+    lowered.compile(
+        {
+            "xla_dump_to": str(tmp_path),
+            "xla_dump_hlo_pass_re": "fusion",
+            "xla_dump_disable_metadata": True,
+            "xla_dump_large_constants": True,
+        }
+    )
+    before = next(p for p in tmp_path.iterdir() if "before_optimizations" in p.name).read_text()
+    assert "metadata" not in before and "10, 11}" in before
+    after_fusion = [
+        p for p in tmp_path.iterdir() if re.search(r"\.\d{4}\..*after_.*fusion", p.name)
+    ]
+    assert after_fusion and "fusion(" in after_fusion[0].read_text()
+    other = tmp_path / "other"
+    lowered.compile({"xla_dump_to": str(other), "xla_dump_hlo_module_re": "nothing_like_this"})
+    assert not other.exists()
+
+
+def test_passes_can_be_disabled() -> None:
+    lowered = jit(lambda x: jnp.sin(x) * 2 + jnp.cos(x)).lower(jnp.ones(12))
+    fused = lowered.compile()
+    apart = lowered.compile({"xla_disable_hlo_passes": "fusion"})
+    assert "fusion(" in fused.as_text() and "fusion(" not in apart.as_text()
+    np.testing.assert_array_equal(apart(jnp.ones(12)), fused(jnp.ones(12)))
 
 
 def test_unknown_dialect_and_stage() -> None:

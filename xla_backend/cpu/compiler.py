@@ -127,7 +127,8 @@ def _dump(
     if options.dump is None:
         return
     write = options.dump.write  # type: ignore[attr-defined]
-    write("cpu_after_optimizations.txt", module_to_text(module))
+    text_options = options.dump.text_options  # type: ignore[attr-defined]
+    write("cpu_after_optimizations.txt", module_to_text(module, **text_options))
     write("cpu_after_optimizations-buffer-assignment.txt", assignment.to_text())
     write("loop-ir.txt", "\n\n".join(driver.kernels.texts().values()))
     write("ir-no-opt.ll", llvm_ir)

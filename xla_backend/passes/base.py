@@ -178,7 +178,8 @@ class Pipeline(HloPass):
             self._audit(module, hlo_pass, before, changed)
         dump = self.options.dump
         if dump is not None and changed and dump.wants_pass(hlo_pass.name):  # type: ignore[attr-defined]
-            dump.write(module.name, f"after_{hlo_pass.name}", module_to_text(module))  # type: ignore[attr-defined]
+            text = module_to_text(module, **dump.text_options)  # type: ignore[attr-defined]
+            dump.write_pass(self.name, hlo_pass.name, text)  # type: ignore[attr-defined]
         return changed
 
     def _audit(self, module: HloModule, hlo_pass: HloPass, before: str, changed: bool) -> None:

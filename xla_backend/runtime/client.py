@@ -72,8 +72,14 @@ class AbstractClient:
         """
         return None
 
-    def module_text(self, module: HloModule) -> str:
-        """HLO text of a module."""
+    def module_text(
+        self,
+        module: HloModule,
+        *,
+        large_constants: bool | None = None,
+        metadata: bool | None = None,
+    ) -> str:
+        """HLO text of a module, with or without long constants and source locations."""
         raise NotImplementedError
 
     def module_cost(self, module: HloModule) -> dict[str, float]:

@@ -14,8 +14,14 @@ from xla_backend.runtime.client import AbstractClient
 class HloClient(AbstractClient):
     """A client whose programs are HLO modules of this compiler."""
 
-    def module_text(self, module: HloModule) -> str:
-        return module_to_text(module)
+    def module_text(
+        self,
+        module: HloModule,
+        *,
+        large_constants: bool | None = None,
+        metadata: bool | None = None,
+    ) -> str:
+        return module_to_text(module, large_constants=large_constants, metadata=metadata)
 
     def module_cost(self, module: HloModule) -> dict[str, float]:
         cost = analyze(module)

@@ -7,6 +7,8 @@ import pytest
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.debug_options import parse_flags
+from xla_backend.dump import make_dumper
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.instruction import Instruction
@@ -38,17 +40,6 @@ class Appender(HloPass):
         root = computation.root
         computation.set_root(computation.add(Instruction(Opcode.SINE, root.shape, (root,))))
         return True if self.report is None else self.report
-
-
-class Dump:
-    def __init__(self):
-        self.files = {}
-
-    def wants_pass(self, name):
-        return True
-
-    def write(self, module, suffix, text):
-        self.files[module, suffix] = text
 
 
 def test_fixed_point_repeats_until_nothing_changes():
@@ -104,10 +95,14 @@ def test_broken_module_names_the_pass():
         Pipeline("p", [Breaker()], CompileOptions(verify=True)).run(parse_module(TEXT))
 
 
-def test_dump_after_each_changing_pass():
-    dump = Dump()
-    Pipeline("p", [Appender()], CompileOptions(dump=dump)).run(parse_module(TEXT))
-    assert list(dump.files) == [("m", "after_appender")]
+def test_dump_after_each_changing_pass(tmp_path):
+    flags = parse_flags(f"--xla_dump_to={tmp_path} --xla_dump_hlo_pass_re=append")
+    dump = make_dumper(flags, "m")
+    pipeline = Pipeline("my pipeline", [Appender(), Appender(limit=0)], CompileOptions(dump=dump))
+    pipeline.run(parse_module(TEXT))
+    (path,) = tmp_path.iterdir()
+    assert path.name.endswith(".m.0000.my_pipeline.after_appender.txt")
+    assert path.read_text().startswith("HloModule m")
 
 
 def test_level_zero_leaves_out_simplification():
