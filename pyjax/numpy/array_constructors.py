@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.array import Array, array_from_host
+from pyjax.array import Array, array_from_host, array_without_copy
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
 from pyjax.placement import device_put
@@ -347,5 +347,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if util.is_array(x):
         return x if copy is not True else _copied(x)
     value = np.from_dlpack(x)
-    out = asarray(value)
+    aval = abstractify(value)
+    shared = value.flags.c_contiguous and value.dtype == aval.dtype
+    if copy is False and not shared:
+        raise ValueError(
+            "from_dlpack: a copy is needed, because the memory is not dense in row-major order or "
+            f"the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None"
+        )
+    out = array_without_copy(value, aval) if shared and copy is not True else asarray(value)
     return out if device is None else device_put(out, device)

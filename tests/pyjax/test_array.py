@@ -163,8 +163,15 @@ def test_dlpack_both_ways_without_copies() -> None:
     x = jnp.arange(6.0).reshape(2, 3)
     theirs = np.from_dlpack(x)
     assert theirs.ctypes.data == x.unsafe_buffer_pointer()
-    ours = jnp.from_dlpack(np.arange(4, dtype=np.int32))
+    source = np.arange(4, dtype=np.int32)
+    ours = jnp.from_dlpack(source)
     assert ours.tolist() == [0, 1, 2, 3]
+    assert ours.unsafe_buffer_pointer() == source.ctypes.data
+    assert jnp.from_dlpack(source, copy=True).unsafe_buffer_pointer() != source.ctypes.data
+    strided = jnp.from_dlpack(source[::2])  # arrays are dense: this one needs a copy
+    assert strided.tolist() == [0, 2]
+    with pytest.raises(ValueError, match="copy"):
+        jnp.from_dlpack(source[::2], copy=False)
     assert x.__dlpack_device__() == (1, 0)
 
 
