@@ -6,7 +6,6 @@ pyjax.numpy.array_methods.
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -354,12 +353,6 @@ class Array(Buffer, metaclass=_ArrayMeta):
             "elementwise; use a tuple from x.tolist() as a key, or id(x)"
         )
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError(
-            "arrays are immutable: write x = x.at[index].set(value) instead of x[index] = value "
-            "(add, multiply, min, max, ... likewise)"
-        )
-
     def __repr__(self) -> str:
         if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
@@ -401,17 +394,10 @@ class Array(Buffer, metaclass=_ArrayMeta):
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _array_namespace: list[Any] = [None]  # pyjax.numpy, which lies above this layer, puts itself here
 
-_live: weakref.WeakSet[Array] | None = None
-
 
 def set_array_namespace(namespace: Any) -> None:
     """What `__array_namespace__` returns; called once by pyjax.numpy."""
     _array_namespace[0] = namespace
-
-
-def new_array() -> Array:
-    """An Array without memory yet; the caller fills `ptr`, `spec` and `_owner`."""
-    return Array.__new__(Array)
 
 
 def _from_view(spec: ArraySpec, view: np.ndarray) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.core.avals import abstractify, is_valid_value
+from pyjax.core.avals import is_valid_value
 from pyjax.core.errors import InvalidInputException
 from pyjax.core.source_info import function_name, user_frame
 from pyjax.core.trace import Tracer
@@ -162,11 +162,6 @@ def partial_args(
 def dtype_of(x: Any) -> Any:
     """dtype of a value."""
     return x.aval.dtype if isinstance(x, Tracer) else dtypes.dtype(x)
-
-
-def primal_text(x: Any) -> str:
-    """`float32[3]` of a value."""
-    return abstractify(x).str_short()
 
 
 def argument_places(fun: Any, args: Sequence[Any]) -> list[str]:

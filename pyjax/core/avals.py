@@ -283,11 +283,6 @@ def physical_aval(aval: Any) -> Any:
     return aval
 
 
-def raise_to_shaped(aval: Any) -> Any:
-    """Kept for users of older JAX code: avals are always shaped."""
-    return aval
-
-
 def typecompat(a: Any, b: Any) -> bool:
     """Equal but for weak types."""
     return a is b or a.strip_weak_type() is b.strip_weak_type()

@@ -9,8 +9,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from pyjax.core import source_info
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -292,8 +290,3 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
 def count_eqns(jaxpr: Jaxpr) -> int:
     """Equations, nested ones included."""
     return len(jaxpr.eqns) + sum(count_eqns(j) for j in subjaxprs(jaxpr))
-
-
-def is_literalable(x: Any) -> bool:
-    """Whether a value is printed in operand position: Python and NumPy scalars."""
-    return type(x) in (bool, int, float, complex) or isinstance(x, np.generic)

@@ -413,11 +413,6 @@ def node_type_of(cls: type) -> NodeType | None:
     return _registry.get(cls)
 
 
-def is_registered(cls: type) -> bool:
-    """Whether instances are nodes by registration or built in (named tuples are not counted)."""
-    return cls in _registry or cls is _NoneType
-
-
 # Built-in containers are in the registry so that `type(x) in _registry` says "not a leaf".
 _registry[tuple] = _registry[list] = _registry[dict] = None
 

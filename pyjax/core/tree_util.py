@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from pyjax.core.pytree import (
     LEAF,
     flatten_one_level_or_none,
-    make_node,
     node_type_of,
     register_node,
 )
@@ -308,11 +307,6 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], 
 def is_tree_node(tree: Any) -> bool:
     """Whether the value is a node (None included)."""
     return flatten_one_level_or_none(tree) is not None
-
-
-def unflatten_children(treedef: PyTreeDef, children: Sequence[Any]) -> Any:
-    """The root of `treedef` over these subtrees."""
-    return make_node(treedef, list(children))
 
 
 # -- registration ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.builder import LoopBuilder, real_type
 from xla_backend.loops.from_hlo import complex_math
 from xla_backend.loops.from_hlo.attribute_access import attrs
-from xla_backend.loops.index import Index, constant, linearize
+from xla_backend.loops.index import Index, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Value
 
 # A real element is a Value, a complex one a pair, an element of a tuple-shaped node a list of
@@ -276,8 +276,3 @@ def parts(element: Element) -> list[Value]:
     if isinstance(element, Value):
         return [element]
     return [p for e in element for p in parts(e)]
-
-
-def unit_index(node: Instruction) -> Indices:
-    """The index of the only element of a one-element array."""
-    return tuple(constant(0) for _ in node.shape.dimensions)
