@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = {
     "pyjax._config": 0,
     "xla_backend.compile_options": 0,
+    "xla_backend.emitted_kernel": 0,
     "xla_backend.xla_flag_table": 0,
     "xla_backend": 5,
     "xla_backend.hlo": 1,
@@ -27,6 +28,7 @@ LAYERS = {
     "xla_backend.llvm": 3,
     "xla_backend.cpu": 4,
     "xla_backend.runtime.custom_calls": 3,
+    "xla_backend.runtime.host_arrays": 3,
     "xla_backend.runtime": 5,
     "xla_backend.tools": 6,
     "pyjax.version": 0,

@@ -1,0 +1,35 @@
+"""An HLO compiler that stands alone: HLO or StableHLO text in, executables out.
+
+>>> import numpy as np, xla_backend
+>>> text = "ENTRY e { x = f32[3] parameter(0)  ROOT r = f32[3] multiply(x, x) }"
+>>> executable = xla_backend.compile(xla_backend.parse_hlo(text))
+>>> executable.execute([np.array([1, 2, 3], np.float32)])
+[array([1., 4., 9.], dtype=float32)]
+
+The names load with their first use, because `pyjax` imports parts of this package on a budget.
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+_PUBLIC = {
+    "Executable": "xla_backend.library",
+    "compile": "xla_backend.library",
+    "evaluate": "xla_backend.library",
+    "parse_hlo": "xla_backend.library",
+    "CompileOptions": "xla_backend.compile_options",
+    "HloError": "xla_backend.hlo.errors",
+    "HloModule": "xla_backend.hlo.module",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _PUBLIC:
+        return getattr(_import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'xla_backend' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -10,14 +10,16 @@ from functools import cached_property
 import numpy as np
 
 from xla_backend.cpu.kernel_functions import KernelFunctions
+from xla_backend.cpu.kernel_listing import emitted_kernels
+from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.runtime.custom_calls import release_call, take_pending_exception
+from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
 
-_ALIGNMENT = 64
 _TINY_CYCLES = 25_000
 
 
@@ -73,6 +75,11 @@ class CpuExecutable:
         """Kernel name -> its loop nest as text."""
         return self._kernels.texts()
 
+    @cached_property
+    def emitted_kernels(self) -> list[EmittedKernel]:
+        """Every generated kernel with its code; made on first use."""
+        return emitted_kernels(self._kernels)
+
     def error_message(self, code: int) -> str:
         """What a nonzero result of the entry function means."""
         return _ERRORS.get(code, f"the program failed with status {code}")
@@ -92,39 +99,23 @@ class CpuExecutable:
           ValueError: number, shapes or dtypes of the arguments are not the program's.
           RuntimeFailure: the program reported an error.
         """
-        if len(arguments) != len(self.parameter_shapes):
-            raise ValueError(
-                f"program {self.module.name!r} takes {len(self.parameter_shapes)} arrays, "
-                f"got {len(arguments)}"
-            )
-        held = []
-        for i, (argument, shape) in enumerate(zip(arguments, self.parameter_shapes)):
-            array = np.ascontiguousarray(argument).reshape(np.shape(argument))
-            dtype = shape.element_type.numpy_dtype
-            if array.shape != shape.dimensions or array.dtype != dtype:
-                raise ValueError(
-                    f"argument {i} of program {self.module.name!r} must be {shape}, got "
-                    f"{array.dtype}{list(array.shape)}"
-                )
-            held.append(array)
-        donated = set(self.aliases.values())
-        held = [a.copy() if i in donated else a for i, a in enumerate(held)]
-        outputs: list[np.ndarray] = []
-        for i, shape in enumerate(self.output_shapes):
-            if i in self.aliases:
-                outputs.append(held[self.aliases[i]])
-            elif shape.is_array:
-                outputs.append(_aligned_empty(shape))
-            else:
-                outputs.append(np.empty(0, np.uint8))
-        arena = np.empty(self.temp_size + _ALIGNMENT, np.uint8)
-        start = -arena.ctypes.data % _ALIGNMENT
+        return run_on_arrays(
+            self.module.name,
+            self._run,
+            self.parameter_shapes,
+            self.output_shapes,
+            self.aliases,
+            arguments,
+        )
+
+    def _run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        arena = np.empty(self.temp_size + ALIGNMENT, np.uint8)
+        start = -arena.ctypes.data % ALIGNMENT
         status = self._entry(
-            _addresses(held), _addresses(outputs), ctypes.c_void_p(arena.ctypes.data + start)
+            _addresses(arguments), _addresses(outputs), ctypes.c_void_p(arena.ctypes.data + start)
         )
         if status:
             self.raise_error(status)
-        return [o for o, s in zip(outputs, self.output_shapes) if s.is_array]
 
 
 _ERRORS = {
@@ -133,15 +124,5 @@ _ERRORS = {
 }
 
 
-def _aligned_empty(shape: Shape) -> np.ndarray:
-    dtype = shape.element_type.numpy_dtype
-    raw = np.empty(shape.byte_size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + shape.byte_size].view(dtype).reshape(shape.dimensions)
-
-
-def _addresses(arrays: Sequence[np.ndarray]) -> ctypes.Array:
-    table = (ctypes.c_void_p * max(1, len(arrays)))()
-    for i, array in enumerate(arrays):
-        table[i] = array.ctypes.data
-    return table
+def _addresses(addresses: Sequence[int]) -> ctypes.Array:
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

@@ -73,18 +73,17 @@ class KernelFunctions:
         self.module = module
         self._known: dict[Any, CompiledKernel] = {}
         self._names: set[str] = set()
-        self.instructions: dict[
-            str, Instruction
-        ] = {}  # first instruction of each kernel, for printing
+        # Names of the instructions that run each kernel, for listings.
+        self.instructions: dict[str, list[str]] = {}
 
     def get(self, node: Instruction) -> CompiledKernel:
         key = structural_key(node)
         found = self._known.get(key)
         if found is None:
             name = self.unique(node.name)
-            self.instructions[name] = node
             found = self._compile(lower(node, name))
             self._known[key] = found
+        self.instructions.setdefault(found.kernel.name, []).append(node.name)
         return found
 
     def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
@@ -141,12 +140,15 @@ class KernelFunctions:
                 result.append(StageFunction(name, plan.blocks))
         return result
 
-    def _serial_function(self, name: str, kernel: Kernel, statements: Sequence[Statement]) -> None:
+    def _serial_function(
+        self, name: str, kernel: Kernel, statements: Sequence[Statement]
+    ) -> FunctionWriter:
         buffers = arguments_of(kernel)
         w = self.module.function(name, [("ptr", b.name) for b in buffers], internal=True)
         pointers = {b: f"%{b.name}" for b in buffers}
         self._body(w, kernel, pointers).emit(statements)
         w.ret()
+        return w
 
     def _block_function(
         self, name: str, kernel: Kernel, statements: Sequence[Statement], plan: ParallelPlan
@@ -173,9 +175,19 @@ class KernelFunctions:
                 pointers[buffer] = self.module.constant_bytes(buffer.data.tobytes())
         return KernelEmitter(w, pointers)
 
+    def show_inline(self, module: ModuleWriter, kernel: Kernel) -> FunctionWriter:
+        """A kernel that is emitted in place, as a function of another module: for reading."""
+        return KernelFunctions(module)._serial_function(
+            f"kernel.{kernel.name}", kernel, kernel.stages
+        )
+
     def emit_inline(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> None:
         """The statements of a loop-free kernel, in the caller."""
         self._body(w, kernel, pointers).emit(kernel.stages)
+
+    def compiled(self) -> list[CompiledKernel]:
+        """Every kernel, in the order of first use."""
+        return list(self._known.values())
 
     def texts(self) -> dict[str, str]:
         """Loop IR of every kernel, with its schedule."""

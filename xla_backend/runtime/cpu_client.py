@@ -11,6 +11,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.compiler import compile_module
 from xla_backend.cpu.dynamic import DynamicExecutable, NotElementwise, compile_elementwise
 from xla_backend.cpu.executable import CpuExecutable
+from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
@@ -38,6 +39,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.module = executable.module
         self.parameter_shapes = executable.parameter_shapes
         self.output_shapes = executable.output_shapes
+        self.aliases = executable.aliases
         self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
         self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
         # Releasing the interpreter lock costs more than a tiny program runs for.
@@ -88,6 +90,9 @@ class CpuLoadedExecutable(LoadedExecutable):
             "loops": loops,
             "llvm": self.executable.llvm_ir,
         }
+
+    def kernels(self) -> list[EmittedKernel]:
+        return self.executable.emitted_kernels
 
     def memory_stats(self) -> dict[str, int]:
         outputs = [s.byte_size for s in self.output_shapes]

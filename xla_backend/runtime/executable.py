@@ -4,8 +4,10 @@ platforms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 
@@ -16,11 +18,13 @@ class LoadedExecutable:
     Attributes:
       parameter_shapes, output_shapes: flat leaves, in order.
       module: the optimised HLO.
+      aliases: output leaf -> parameter leaf whose memory it takes over (donation).
     """
 
     parameter_shapes: Sequence[Shape]
     output_shapes: Sequence[Shape]
     module: HloModule
+    aliases: Mapping[int, int] = MappingProxyType({})
 
     def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
         """Run on host memory: addresses of the argument and output leaves.
@@ -35,6 +39,10 @@ class LoadedExecutable:
         "assembly".
         """
         raise NotImplementedError
+
+    def kernels(self) -> list[EmittedKernel]:
+        """The generated kernels; platforms that generate none have an empty list."""
+        return []
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes: argument_size, output_size, temp_size, alias_size, generated_code_size."""

@@ -1,0 +1,152 @@
+"""The compiler as a library: parse, compile, evaluate, and executables that run on NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.emitted_kernel import EmittedKernel
+from xla_backend.hlo import evaluator
+from xla_backend.hlo.cost_analysis import analyze
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.verifier import verify
+from xla_backend.runtime.custom_calls import registered_custom_calls
+from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.host_arrays import run_on_arrays
+from xla_backend.runtime.plugins import discover_plugins
+
+
+def parse_hlo(text: str) -> HloModule:
+    """The module of an HLO text, as XLA prints it.
+
+    Raises:
+      ParseError: with line, column, the line and a caret below it. Shapes are not verified here;
+        `compile` and `evaluate` do.
+
+    >>> parse_hlo("ENTRY e { x = f32[3] parameter(0)  ROOT r = f32[3] negate(x) }").name
+    'module_e'
+    """
+    return parse_module(text)
+
+
+def evaluate(
+    module: HloModule, arrays: Sequence[np.ndarray], *, seed: int | None = None
+) -> list[np.ndarray]:
+    """Run a module in the NumPy evaluator: the meaning that compiled code is compared with.
+
+    Args:
+      arrays: one per leaf of the parameters, in order.
+      seed: of the generator behind the `rng` opcode; None: different on each call.
+    Returns:
+      The leaves of the result; tokens are left out.
+    Raises:
+      VerificationError: the module is not valid.
+      ValueError: number, shape or dtype of the arrays is not the module's.
+      UnimplementedError: a custom call that nobody registered.
+
+    >>> module = parse_hlo("ENTRY e { x = s32[3] parameter(0)  ROOT r = s32[3] negate(x) }")
+    >>> evaluate(module, [np.array([1, 2, 3], np.int32)])
+    [array([-1, -2, -3], dtype=int32)]
+    """
+    verify(module)
+    return evaluator.evaluate(module, arrays, custom_calls=registered_custom_calls(), seed=seed)
+
+
+def compile(
+    module: HloModule,
+    platform: str = "cpu",
+    options: CompileOptions | None = None,
+) -> Executable:
+    """Compile a module, which stays as it is, for the first device of a platform.
+
+    Args:
+      platform: "cpu" (machine code for this host), "interpreter" (the evaluator behind the same
+        interface), or a plugin's name.
+    Raises:
+      VerificationError: the module is not valid.
+      UnimplementedError: the platform cannot run something in it.
+      ValueError: no such platform.
+
+    >>> module = parse_hlo("ENTRY e { x = s32[3] parameter(0)  ROOT r = s32[3] negate(x) }")
+    >>> compile(module).execute([np.array([1, 2, 3], np.int32)])
+    [array([-1, -2, -3], dtype=int32)]
+    """
+    plugins = discover_plugins()
+    if platform not in plugins:
+        raise ValueError(f"no platform {platform!r}; there are {', '.join(sorted(plugins))}")
+    verify(module)
+    client = plugins[platform].factory()
+    return Executable(client.compile(module.clone(), options or CompileOptions()))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAnalysis:
+    """Bytes that a program uses: of its code, arguments, results, results that share an
+    argument's memory, and temporaries."""
+
+    generated_code_size: int
+    argument_size: int
+    output_size: int
+    alias_size: int
+    temp_size: int
+
+
+class Executable:
+    """A compiled module.
+
+    Attributes:
+      module: the optimised HLO.
+      loaded: the program behind it, which takes addresses.
+    """
+
+    def __init__(self, loaded: LoadedExecutable) -> None:
+        self.loaded = loaded
+        self.module = loaded.module
+
+    def execute(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on one array per parameter leaf; returns the leaves of the result.
+
+        Donated arguments are copied first: the arrays passed never change.
+
+        Raises:
+          ValueError: number, shapes or dtypes are not the program's.
+          RuntimeFailure: the program reported an error.
+        """
+        loaded = self.loaded
+        return run_on_arrays(
+            self.module.name,
+            loaded.run,
+            loaded.parameter_shapes,
+            loaded.output_shapes,
+            loaded.aliases,
+            arrays,
+        )
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimated "flops", "transcendentals" and "bytes accessed" of one run."""
+        cost = analyze(self.module)
+        return {
+            "flops": cost.flops,
+            "transcendentals": cost.transcendentals,
+            "bytes accessed": cost.bytes_accessed,
+        }
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Bytes of code, arguments, results and temporaries."""
+        return MemoryAnalysis(**self.loaded.memory_stats())
+
+    def kernels(self) -> list[EmittedKernel]:
+        """The generated kernels with loop IR, LLVM IR and assembly; empty on platforms without.
+
+        Library routines (matrix products, convolutions, sorts) are not among them.
+        """
+        return self.loaded.kernels()
+
+    def texts(self) -> Mapping[str, Any]:
+        """Every printable stage of the whole program by name: "hlo", "loops", "llvm" …"""
+        return self.loaded.texts()
