@@ -26,6 +26,7 @@ from xla_backend.hlo.attribute_values import (
     PAIRS,
     PRECISIONS,
     RAW,
+    SHAPE,
     SHAPES,
     SLICE,
     WINDOW,
@@ -55,7 +56,9 @@ from xla_backend.hlo.attributes import (
     GatherAttributes,
     GetTupleElementAttributes,
     IotaAttributes,
+    OutfeedAttributes,
     PadAttributes,
+    RaggedDotAttributes,
     RawAttributes,
     ReducePrecisionAttributes,
     RngAttributes,
@@ -66,6 +69,7 @@ from xla_backend.hlo.attributes import (
     SliceAttributes,
     SortAttributes,
     TopKAttributes,
+    TransferAttributes,
     TriangularSolveAttributes,
     WindowAttributes,
 )
@@ -260,10 +264,13 @@ _TABLE: dict[str, Codec] = {
     "slice": _SLICE,
     "dynamic-slice": _codec(DynamicSliceAttributes, ("dynamic_slice_sizes", DIMS, "sizes")),
     "pad": _PAD,
-    "dot": _codec(DotAttributes, *_DOT_FIELDS),
-    "ragged-dot scaled-dot": _raw(
-        "lhs_batch_dims lhs_contracting_dims rhs_batch_dims rhs_contracting_dims lhs_ragged_dims "
-        "rhs_group_dims operand_precision algorithm"
+    "dot scaled-dot": _codec(DotAttributes, *_DOT_FIELDS),
+    "ragged-dot": _codec(
+        RaggedDotAttributes,
+        *_DOT_FIELDS[:4],
+        ("lhs_ragged_dims", DIMS, "lhs_ragged", ()),
+        ("rhs_group_dims", DIMS, "rhs_group", ()),
+        *_DOT_FIELDS[4:],
     ),
     "convolution": _CONVOLUTION,
     "reduce-window": Codec(
@@ -367,8 +374,16 @@ _TABLE: dict[str, Codec] = {
     "all-reduce all-reduce-start reduce-scatter": _COLLECTIVE_REDUCE,
     "collective-permute collective-permute-start": _PERMUTE,
     "infeed": _raw("infeed_config"),
-    "outfeed": _raw("outfeed_shape outfeed_config"),
-    "send recv send-done recv-done": _raw("channel_id is_host_transfer"),
+    "outfeed": _codec(
+        OutfeedAttributes,
+        ("outfeed_shape", SHAPE, "shape", None),
+        ("outfeed_config", RAW, "config", None),
+    ),
+    "send recv send-done recv-done": _codec(
+        TransferAttributes,
+        ("channel_id", INT, "channel_id", None),
+        ("is_host_transfer", BOOL, "is_host_transfer", False),
+    ),
     "domain": _raw("domain"),
     "copy-start": _raw("cross_program_prefetch_index"),
     "async-start": _raw("async_execution_thread", ["calls"]),

@@ -140,6 +140,21 @@ class DotAttributes(Attributes):
     algorithm: str | None = None
 
 
+class RaggedDotAttributes(Attributes):
+    """A dot whose dimension `lhs_ragged` of lhs is cut into groups of rows; `rhs_group` are the
+    dimensions of rhs that number the groups (none when the ragged dimension is contracted or a
+    batch dimension)."""
+
+    lhs_contracting: Dims
+    rhs_contracting: Dims
+    lhs_ragged: Dims
+    rhs_group: Dims = ()
+    lhs_batch: Dims = ()
+    rhs_batch: Dims = ()
+    precision: tuple[Precision, ...] = ()
+    algorithm: str | None = None
+
+
 class WindowDimension(Value):
     size: int
     stride: int = 1
@@ -304,8 +319,22 @@ class CollectivePermuteAttributes(Attributes):
     channel_id: int | None = None
 
 
+class TransferAttributes(Attributes):
+    """send, recv and their -done: the two ends of one channel."""
+
+    channel_id: int | None = None
+    is_host_transfer: bool = False
+
+
+class OutfeedAttributes(Attributes):
+    """`shape` (with a layout) is what the host sees; None: the operand's own. `config` is text."""
+
+    shape: Shape | None = None
+    config: str | None = None
+
+
 class RawAttributes(Attributes):
-    """Attributes of opcodes this compiler parses and prints but does not generate code for yet."""
+    """Attributes kept as text: they say where something runs, not what it means."""
 
     items: tuple[tuple[str, Any], ...] = ()
 
