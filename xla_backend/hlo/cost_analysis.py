@@ -29,7 +29,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.shape_rules_structured import window_output_size
+from xla_backend.hlo.shape_rules_contractions import window_output_size
 
 _POINTER_BYTES = 8
 _TRANSCENDENTAL = frozenset(

@@ -119,6 +119,16 @@ class Shape:
             return [self]
         return [leaf for member in self.tuple_shapes for leaf in member.flatten()]
 
+    def member(self, index: Sequence[int]) -> Shape | None:
+        """The member of a nested tuple at `index` (the shape itself for an empty index); None if
+        there is none."""
+        shape = self
+        for i in index:
+            if not 0 <= i < len(shape.tuple_shapes):
+                return None
+            shape = shape.tuple_shapes[i]
+        return shape
+
     def to_text(self, *, layout: bool = False) -> str:
         """HLO text; `layout=True` prints `f32[2,3]{1,0}`."""
         if self.is_tuple:

@@ -55,12 +55,14 @@ class RuleContext:
         return self.given
 
     def require_arity(self, count: int) -> None:
+        # operands_c1
         if len(self.shapes) != count:
             self.fail(f"takes {count} operand(s), got {len(self.shapes)}")
 
     def require_array(self, *indices: int) -> None:
         """These operands (all if none is named) must be arrays, not tuples or tokens."""
         for i in indices or range(len(self.shapes)):
+            # operands_c2
             if not self.shapes[i].is_array:
                 self.fail(
                     f"operand {i} must be an array",
@@ -78,9 +80,11 @@ class RuleContext:
             self.fail(f"{what} {set_text(dimensions)} names a dimension twice")
 
     def require_called(self, count: int) -> None:
+        # called_c1
         if len(self.called) != count:
             self.fail(f"calls {count} computation(s), got {len(self.called)}")
         for computation in self.called:
+            # called_c2
             if computation.root is None:
                 self.fail(
                     f"called computation %{computation.name} has no root", "Call set_root on it"

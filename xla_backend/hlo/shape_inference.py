@@ -1,9 +1,10 @@
 """Shape inference: the result shape of an instruction from its opcode, operands and attributes.
 
 The rules live in the shape_rules_* files, one function per opcode family; this file joins their
-tables. A rule
-checks its constraints and raises ShapeInferenceError with opcode, operand shapes and what to write
-instead.
+tables. A rule checks its constraints and raises ShapeInferenceError with opcode, operand shapes and
+what to write instead. A comment above each check names the constraint, `# concatenate_c4`: the
+number in StableHLO's specification where the opcode is listed there, else a number of ours. The
+negative test of a constraint has its name.
 """
 
 from __future__ import annotations
@@ -16,11 +17,23 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_checks import Rule, RuleContext
+from xla_backend.hlo.shape_rules_collectives import COLLECTIVE_RULES
+from xla_backend.hlo.shape_rules_contractions import CONTRACTION_RULES
+from xla_backend.hlo.shape_rules_control import CONTROL_RULES
 from xla_backend.hlo.shape_rules_elementwise import ELEMENTWISE_RULES
+from xla_backend.hlo.shape_rules_indexing import INDEXING_RULES
 from xla_backend.hlo.shape_rules_structural import STRUCTURAL_RULES
 from xla_backend.hlo.shape_rules_structured import STRUCTURED_RULES
 
-RULES: dict[Opcode, Rule] = {**ELEMENTWISE_RULES, **STRUCTURAL_RULES, **STRUCTURED_RULES}
+RULES: dict[Opcode, Rule] = {
+    **ELEMENTWISE_RULES,
+    **STRUCTURAL_RULES,
+    **CONTROL_RULES,
+    **CONTRACTION_RULES,
+    **STRUCTURED_RULES,
+    **INDEXING_RULES,
+    **COLLECTIVE_RULES,
+}
 
 
 def infer_shape(
@@ -65,12 +78,8 @@ _NEEDS_GIVEN = frozenset(
     Opcode(text)
     for text in (
         "parameter iota reshape bitcast dynamic-reshape broadcast convert stochastic-convert "
-        "bitcast-convert "
-        "custom-call rng rng-bit-generator rng-get-and-update-state ragged-dot scaled-dot "
-        "infeed all-to-all "
-        "all-gather reduce-scatter ragged-all-to-all all-gather-start collective-permute-start "
-        "all-reduce-start all-gather-done all-reduce-done collective-permute-done copy-start "
-        "copy-done send recv "
-        "send-done recv-done async-start async-update async-done"
+        "bitcast-convert set-dimension-size custom-call rng rng-bit-generator "
+        "rng-get-and-update-state ragged-dot scaled-dot infeed recv all-gather reduce-scatter "
+        "all-gather-start collective-permute-start async-start"
     ).split()
 )

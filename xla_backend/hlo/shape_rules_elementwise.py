@@ -4,10 +4,10 @@ select)."""
 
 from __future__ import annotations
 
-from xla_backend.hlo.attributes import ReducePrecisionAttributes
+from xla_backend.hlo.attributes import DimensionsAttributes, ReducePrecisionAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.shape_checks import Rule, RuleContext
+from xla_backend.hlo.shape_checks import Rule, RuleContext, set_text
 from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
@@ -61,6 +61,7 @@ def _check_type(c: RuleContext, shape: Shape) -> None:
     accepts = _ACCEPTS[c.opcode.value]
     if shape.element_type not in accepts:
         wanted = _CLASS_NAMES.get(accepts) or " or ".join(sorted(str(t) for t in accepts))
+        # elementwise_c1
         c.fail(f"element type must be {wanted}, is {shape.element_type}", "Insert a convert")
 
 
@@ -81,11 +82,13 @@ def _require_equal(c: RuleContext) -> Shape:
     first = c.shapes[0]
     for other in c.shapes[1:]:
         if other.dimensions != first.dimensions:
+            # elementwise_c2
             c.fail(
                 "operands must have equal dimensions",
                 "HLO does not broadcast implicitly: insert a broadcast",
             )
         if other.element_type is not first.element_type:
+            # elementwise_c3
             c.fail("operands must have equal element types", "Insert a convert")
     return first
 
@@ -125,10 +128,13 @@ def _select(c: RuleContext) -> Shape:
     c.require_arity(3)
     pred, on_true, on_false = c.shapes
     if pred.element_type is not P.PRED:
+        # select_c3
         c.fail(f"the predicate must be pred, is {pred}", "Compare with zero first")
     if not on_true.compatible(on_false):
+        # select_c2
         c.fail("operands 1 and 2 must have equal shapes", "Insert a convert or broadcast")
     if on_true.is_array and pred.dimensions not in ((), on_true.dimensions):
+        # select_c1
         c.fail(
             "the predicate must be a scalar or have the shape of the values", "Insert a broadcast"
         )
@@ -142,8 +148,10 @@ def _clamp(c: RuleContext) -> Shape:
     _check_type(c, shape)
     for bound in (low, high):
         if bound.element_type is not shape.element_type:
+            # clamp_c3
             c.fail("operands must have equal element types", "Insert a convert")
         if bound.dimensions not in ((), shape.dimensions):
+            # clamp_c1, clamp_c2
             c.fail(
                 "a bound must be a scalar or have the shape of the operand", "Insert a broadcast"
             )
@@ -152,7 +160,9 @@ def _clamp(c: RuleContext) -> Shape:
 
 def _convert(c: RuleContext) -> Shape:
     shape, given = _unary(c), c.require_given()
+    # convert_c2
     c.require(given.is_array, f"the result must be an array, is {given}")
+    # convert_c1
     c.require(
         given.dimensions == shape.dimensions, f"cannot change dimensions to {given}", "Use reshape"
     )
@@ -165,20 +175,25 @@ def _stochastic_convert(c: RuleContext) -> Shape:
     value, random = c.shapes
     given = c.require_given()
     _check_type(c, value)
+    # stochastic_convert_c1
     c.require(value.dimensions == random.dimensions, "operands must have equal dimensions")
+    # stochastic_convert_c2
     c.require(
         random.element_type.is_unsigned_integral
         and random.element_type.bits == value.element_type.bits,
         f"random bits must be unsigned with the width of {value.element_type}",
     )
+    # stochastic_convert_c3
     c.require(given.dimensions == value.dimensions, f"cannot change dimensions to {given}")
     return given
 
 
 def _bitcast_convert(c: RuleContext) -> Shape:
     shape, given = _unary(c), c.require_given()
+    # bitcast_convert_c3
     c.require(given.is_array, f"the result must be an array, is {given}")
     have, want = shape.element_type, given.element_type
+    # bitcast_convert_c2
     c.require(
         have.is_complex == want.is_complex and (have is P.PRED) == (want is P.PRED),
         f"cannot reinterpret {have} as {want}",
@@ -190,12 +205,14 @@ def _bitcast_convert(c: RuleContext) -> Shape:
         expected = (*shape.dimensions, have.bits // want.bits)
     else:
         ratio = want.bits // have.bits
+        # bitcast_convert_c4
         c.require(
             shape.dimensions and shape.dimensions[-1] == ratio,
             f"the last dimension must be {ratio} to be packed into {want}",
         )
         expected = shape.dimensions[:-1]
     result = given.with_dimensions(expected)
+    # bitcast_convert_c1
     c.require(given.dimensions == expected, f"the result must be {result}, is {given}")
     return given
 
@@ -204,7 +221,9 @@ def _reduce_precision(c: RuleContext) -> Shape:
     shape = _unary(c)
     a = c.attributes
     assert isinstance(a, ReducePrecisionAttributes)
+    # reduce_precision_c2
     c.require(a.exponent_bits >= 1, f"exponent_bits must be at least 1, is {a.exponent_bits}")
+    # reduce_precision_c3
     c.require(a.mantissa_bits >= 0, f"mantissa_bits must not be negative, is {a.mantissa_bits}")
     return shape
 
@@ -216,23 +235,30 @@ def _copy(c: RuleContext) -> Shape:
 
 def _map(c: RuleContext) -> Shape:
     c.require_called(1)
+    # map_c2
     c.require(c.shapes, "needs at least one operand")
     c.require_array()
     first = c.shapes[0]
     for other in c.shapes[1:]:
+        # map_c1
         c.require(
             other.dimensions == first.dimensions,
             "operands must have equal dimensions",
             "Insert a broadcast",
         )
-    parameters = [Shape(s.element_type) for s in c.shapes]
-    root = c.require_signature(c.called[0], parameters, None, "to_apply")
-    c.require(root.is_scalar, f"to_apply must return a scalar, returns {root}")
-    return (
-        first.with_type(root.element_type)
-        if first.layout is None
-        else root.with_dimensions(first.dimensions)
+    a = c.attributes
+    assert isinstance(a, DimensionsAttributes)
+    # map_c3
+    c.require(
+        a.dimensions in ((), tuple(range(first.rank))),
+        f"dimensions={set_text(a.dimensions)} must be all dimensions in order",
     )
+    parameters = [Shape(s.element_type) for s in c.shapes]
+    # map_c4
+    root = c.require_signature(c.called[0], parameters, None, "to_apply")
+    # map_c5
+    c.require(root.is_scalar, f"to_apply must return a scalar, returns {root}")
+    return _result(first.with_type(root.element_type))
 
 
 _SPECIAL: dict[Opcode, Rule] = {

@@ -12,7 +12,7 @@ from xla_backend.hlo.attributes import ConvolutionAttributes, DotAttributes, Win
 from xla_backend.hlo.evaluator.conversions import convert_array, wrap_small
 from xla_backend.hlo.evaluator.shape_ops import pad_array
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.shape_rules_structured import window_output_size
+from xla_backend.hlo.shape_rules_contractions import window_output_size
 from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
