@@ -67,6 +67,7 @@ class Driver:
         self.writer = writer
         self.kernels = KernelFunctions(writer)
         self.scratch_bytes = 0
+        self.uses_rng_state = False
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
         self.host_call_numbers: list[

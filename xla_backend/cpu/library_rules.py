@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from xla_backend.cpu import conv_rules, dot_rules, host_rules, scan_rules, sort_rules
+from xla_backend.cpu import (
+    conv_rules,
+    dot_rules,
+    effect_rules,
+    host_rules,
+    scan_rules,
+    sort_rules,
+)
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address
 
 # Imported for the rules they register.
-_RULE_MODULES = (conv_rules, dot_rules, host_rules, scan_rules, sort_rules)
+_RULE_MODULES = (conv_rules, dot_rules, effect_rules, host_rules, scan_rules, sort_rules)
 
 
 def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
@@ -13,11 +14,14 @@ from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scheduler import Scheduler
+from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
@@ -35,6 +39,9 @@ _SIMPLIFICATION_ROUNDS = 6
 def build_pipeline(options: CompileOptions) -> Pipeline:
     """The passes for CPUs, in order. A table of contents of the compiler's HLO half."""
     passes: list[HloPass] = [
+        # First: the meaning of a bitcast depends on layouts, and no later pass looks at them.
+        LayoutNormalization(),
+        Defuser(),
         CallInliner(),
         # After inlining (which shares bodies between copies), before anything edits a body.
         CallGraphFlattener(),
@@ -72,6 +79,8 @@ def expansion(options: CompileOptions) -> Pipeline:
             RngBitGeneratorExpander(),
             TopKDecomposer(),
             MapInliner(),
+            # After everything that makes sorts.
+            SortKeyRewriter(SORT_TYPES),
             TupleSimplifier(),
         ],
         options,

@@ -8,7 +8,6 @@ import math
 from xla_backend.cpu.driver import Driver, aligned, runs
 from xla_backend.cpu.emitter import KernelEmitter
 from xla_backend.cpu.kernels.library import kernel_library
-from xla_backend.cpu.sort_keys import SortKey, sort_keys
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -18,6 +17,7 @@ from xla_backend.loops.builder import LoopBuilder
 from xla_backend.loops.from_hlo.elemental import ElementalEmitter
 from xla_backend.loops.index import Index
 from xla_backend.loops.ir import BufferRole, Kernel
+from xla_backend.passes.sort_keys import SortKey, sort_keys
 
 P = PrimitiveType
 _DESCENDING, _REFINE = 1, 2

@@ -247,6 +247,8 @@ class CallAttributes(Attributes):
 
 # Custom-call target of memory whose content does not matter, because all of it is written later.
 ALLOCATE_BUFFER = "AllocateBuffer"
+# Custom-call target that gives the k largest elements along the last dimension and their positions.
+TOPK_CALL = "TopK"
 
 
 class CustomCallAttributes(Attributes):

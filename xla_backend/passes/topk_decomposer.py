@@ -1,8 +1,9 @@
-"""topk -> sort and slice."""
+"""topk, as an opcode or as the custom call of optimised programs, -> sort and slice."""
 
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import (
+    TOPK_CALL,
     CompareAttributes,
     ComparisonDirection,
     ParameterAttributes,
@@ -21,29 +22,42 @@ from xla_backend.passes.emit import Emit, adopt
 class TopKDecomposer(HloPass):
     """topk(x) -> the first k of a stable sort of (x, position) along the last dimension.
 
-    Why: sorting has a fast kernel.  Needs: nothing.  Leaves: no topk.
+    Why: sorting has a fast kernel.  Needs: nothing.
+    Leaves: no topk, and no custom call "TopK" (which XLA makes of a sort that only needs its k
+    largest elements).
     """
 
     name = "topk-decomposer"
-    opcodes = frozenset({Opcode.TOPK})
+    opcodes = frozenset({Opcode.TOPK, Opcode.CUSTOM_CALL})
 
     def run_on_computation(self, computation: Computation) -> bool:
-        nodes = computation.post_order(Opcode.TOPK)
-        for node in nodes:
-            computation.replace(node, _decompose(node))
-        if nodes:
+        changed = False
+        for node in computation.post_order(*self.opcodes):
+            attributes = _attributes(node)
+            if attributes is not None:
+                computation.replace(node, _decompose(node, attributes))
+                changed = True
+        if changed:
             adopt(computation)
-        return bool(nodes)
+        return changed
 
 
-def _decompose(node: Instruction) -> Instruction:
-    assert isinstance(node.attributes, TopKAttributes)
+def _attributes(node: Instruction) -> TopKAttributes | None:
+    """What a topk instruction or custom call wants, None for other custom calls."""
+    if isinstance(node.attributes, TopKAttributes):
+        return node.attributes
+    if getattr(node.attributes, "target", None) != TOPK_CALL:
+        return None
+    return TopKAttributes(node.shape.tuple_shapes[0].dimensions[-1], largest=True)
+
+
+def _decompose(node: Instruction, attributes: TopKAttributes) -> Instruction:
     b = Emit(node)
     x = node.operands[0]
     last = x.shape.rank - 1
     index_type = node.shape.tuple_shapes[1].element_type
     positions = b.iota(x.shape.with_type(index_type), last)
-    comparator = _comparator(x.shape.element_type, index_type, node.attributes.largest)
+    comparator = _comparator(x.shape.element_type, index_type, attributes.largest)
     both = b.add(
         Opcode.SORT,
         (x, positions),
@@ -52,7 +66,7 @@ def _decompose(node: Instruction) -> Instruction:
         shape=Shape.tuple([x.shape, positions.shape]),
     )
     start = (0,) * x.shape.rank
-    limit = (*x.shape.dimensions[:last], node.attributes.k)
+    limit = (*x.shape.dimensions[:last], attributes.k)
     return b.tuple([b.slice(b.gte(both, i), start, limit) for i in range(2)])
 
 

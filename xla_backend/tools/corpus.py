@@ -110,9 +110,7 @@ def mismatch_reason(
     fraction `mismatch` of the elements may break the rule.
     """
     if got.shape != expected.shape or got.dtype != expected.dtype:
-        return (
-            f"is {got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
-        )
+        return f"is {got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     if expected.dtype.kind in "biu":
         wrong = got != expected
@@ -140,6 +138,4 @@ def _same_parts(g: np.ndarray, e: np.ndarray, tolerance: Mapping[str, float]) ->
     if g.dtype.kind == "c":
         return _same_parts(g.real, e.real, tolerance) & _same_parts(g.imag, e.imag, tolerance)
     close = np.abs(g - e) <= tolerance["atol"] + tolerance["rtol"] * np.abs(e)
-    return np.where(
-        np.isfinite(g) & np.isfinite(e), close, (g == e) | (np.isnan(g) & np.isnan(e))
-    )
+    return np.where(np.isfinite(g) & np.isfinite(e), close, (g == e) | (np.isnan(g) & np.isnan(e)))

@@ -226,7 +226,9 @@ def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the top of this file. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="score_corpus", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="score_corpus", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("folder", type=Path, help="folder with INDEX.json and one folder a family")
     parser.add_argument("--family", help="only programs of this family")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may repeat")

@@ -13,8 +13,10 @@ import numpy as np
 
 from xla_backend.hlo.attributes import (
     ALLOCATE_BUFFER,
+    TOPK_CALL,
     ConditionalAttributes,
     CustomCallAttributes,
+    RngGetAndUpdateStateAttributes,
 )
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
@@ -33,6 +35,9 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+
+# What XLA's CPU programs start from.
+RNG_INITIAL_STATE = 0x7012395
 
 Value = Any  # np.ndarray | tuple[Value, ...] | None
 CustomCall = Callable[[list[np.ndarray], list[np.ndarray], CustomCallAttributes], None]
@@ -72,6 +77,7 @@ class Interpreter:
         self._seed = seed
         self._generator: np.random.Generator | None = None
         self._plans: dict[int, tuple[Computation, _Plan]] = {}
+        self._rng_state = RNG_INITIAL_STATE
 
     @property
     def generator(self) -> np.random.Generator:
@@ -80,6 +86,12 @@ class Interpreter:
         if self._generator is None:
             self._generator = np.random.default_rng(self._seed)
         return self._generator
+
+    def advance_rng_state(self, delta: int) -> np.ndarray:
+        """The 128-bit state of this evaluation before `delta` is added, low word first."""
+        state = self._rng_state
+        self._rng_state = (state + delta) % 2**128
+        return np.array([state % 2**64, state >> 64], np.uint64)
 
     def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """Value of the root for these parameter values."""
@@ -165,6 +177,8 @@ def _custom_call(interpreter: Interpreter, node: Instruction, inputs: list[Value
             ],
         )
     function = interpreter.custom_calls.get(a.target)
+    if function is None and a.target == TOPK_CALL:
+        return sorting.topk_call(node, *inputs)
     if function is None:
         known = ", ".join(sorted(interpreter.custom_calls)) or "none"
         raise UnimplementedError(
@@ -176,6 +190,13 @@ def _custom_call(interpreter: Interpreter, node: Instruction, inputs: list[Value
     results = [np.zeros(s.dimensions, s.element_type.numpy_dtype) for s in leaves]
     function([np.ascontiguousarray(x) for x in operands], results, a)
     return unflatten_value(node.shape, results)
+
+
+def _rng_get_and_update_state(
+    interpreter: Interpreter, node: Instruction, inputs: list[Value]
+) -> Value:
+    assert isinstance(node.attributes, RngGetAndUpdateStateAttributes)
+    return interpreter.advance_rng_state(node.attributes.delta).reshape(node.shape.dimensions)
 
 
 def _single_participant(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
@@ -233,6 +254,7 @@ _HANDLERS: dict[Opcode, Handler] = {
     Opcode.SCAN: lambda i, node, v: reductions.scan(node, v, i.run),
     Opcode.SCATTER: lambda i, node, v: indexing.scatter(node, v, i.run),
     Opcode.SORT: lambda i, node, v: sorting.sort(node, v, i.run),
+    Opcode.RNG_GET_AND_UPDATE_STATE: _rng_get_and_update_state,
     Opcode.RNG: lambda i, node, v: random_bits.rng(node, v[0], v[1], i.generator),
     Opcode.MAP: _map,
     Opcode.WHILE: _while,

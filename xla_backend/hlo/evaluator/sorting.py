@@ -117,6 +117,15 @@ def topk(node: Instruction, x: np.ndarray) -> Values:
     floats in total order, so NaN counts as largest."""
     a = node.attributes
     assert isinstance(a, TopKAttributes)
+    return _first(x, a.k, a.largest)
+
+
+def topk_call(node: Instruction, x: np.ndarray) -> Values:
+    """The custom call `TOPK_CALL`, which tells k by its result."""
+    return _first(x, node.shape.tuple_shapes[0].dimensions[-1], largest=True)
+
+
+def _first(x: np.ndarray, k: int, largest: bool) -> Values:
     key = total_order_key(x)
-    order = np.argsort(_reverse_key(key) if a.largest else key, axis=-1, kind="stable")[..., : a.k]
+    order = np.argsort(_reverse_key(key) if largest else key, axis=-1, kind="stable")[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
