@@ -11,17 +11,22 @@ from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
 from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
 from xla_backend.passes.constant_folding import ConstantFolding
+from xla_backend.passes.convert_mover import ConvertMover
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
+from xla_backend.passes.sort_simplifier import SortSimplifier
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
@@ -94,7 +99,13 @@ def simplification(options: CompileOptions) -> Pipeline:
         [
             ZeroSizedElimination(),
             AlgebraicSimplifier(),
+            ConvertMover(),
+            ReshapeMover(),
             ConstantFolding(),
+            # Behind constant folding, which computes the indices.
+            GatherSimplifier(),
+            ScatterSimplifier(),
+            SortSimplifier(),
             ConditionalSimplifier(),
             WhileLoopSimplifier(),
             WhileLoopInvariantCodeMotion(),

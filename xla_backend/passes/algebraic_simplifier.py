@@ -6,6 +6,7 @@ from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifie
 from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
 from xla_backend.passes.algebraic_reduction import AlgebraicReductionSimplifier
 from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
+from xla_backend.passes.algebraic_window import AlgebraicWindowSimplifier
 from xla_backend.passes.base import RuleTablePass
 
 _TABLES = (
@@ -13,6 +14,7 @@ _TABLES = (
     AlgebraicShapeSimplifier.rules,
     AlgebraicContractionSimplifier.rules,
     AlgebraicReductionSimplifier.rules,
+    AlgebraicWindowSimplifier.rules,
 )
 
 
