@@ -1,0 +1,146 @@
+"""run_hlo_module as a person would use it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xla_backend.runtime.custom_calls import register_custom_call
+from xla_backend.tools import command_line, run_hlo_module
+
+TANH = """
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT r = f32[3] tanh(x)
+}"""
+WRONG = """
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT r = f32[3] custom-call(x), custom_call_target="differs from run to run"
+}"""
+
+
+@pytest.fixture
+def tanh(tmp_path: Path) -> str:
+    path = tmp_path / "tanh.hlo"
+    path.write_text(TANH)
+    return str(path)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> str:
+    calls = iter(range(100))
+
+    def differs(operands, results, attributes) -> None:  # type: ignore[no-untyped-def]
+        results[0][...] = next(calls)
+
+    register_custom_call("differs from run to run", differs, replace=True)
+    path = tmp_path / "wrong.hlo"
+    path.write_text(WRONG)
+    return str(path)
+
+
+def test_agreement(tanh: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_hlo_module.main(["--platform=cpu", "--iterations=2", tanh]) == 0
+    err = capsys.readouterr().err
+    assert err.count("** Results on cpu and interpreter are close enough. **") == 2
+    assert err.endswith("0/2 runs miscompared.\n")
+
+
+def test_disagreement(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_hlo_module.main([wrong]) == 255
+    err = capsys.readouterr().err
+    assert "** Results on cpu and interpreter DIFFER" in err
+    assert "result 0: 3 of 3 elements differ (100 %)" in err
+    assert "1/1 runs miscompared." in err
+    folder = Path(err.rsplit("literals are in ", 1)[1].strip().splitlines()[0])
+    assert (folder / "expected-0.txt").read_text().startswith("f32[3] {")
+    assert (folder / "actual-0.txt").exists()
+
+
+def test_without_reference_nothing_is_compared(
+    wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_hlo_module.main(["--reference_platform=", wrong]) == 0
+    assert "interpreter" not in capsys.readouterr().err
+
+
+def test_bounds_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(TANH.replace("f32[3]", "f32[1000]"))
+    flags = ["--abs_error_bound=0", "--rel_error_bound=0", "--use_large_float_range"]
+    assert run_hlo_module.main([*flags, str(path)]) == 255
+    assert run_hlo_module.main(["--use_large_float_range", str(path)]) == 0
+    capsys.readouterr()
+
+
+def test_literals_are_printed(tanh: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_hlo_module.main(["--print_literals", "--random_init_input_literals=0", tanh]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "** argument 0: f32[3] {0, 0, 0}",
+        "** result on cpu 0: f32[3] {0, 0, 0}",
+        "** result on interpreter 0: f32[3] {0, 0, 0}",
+    ]
+
+
+def test_seeds(tanh: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def arguments(*flags: str) -> list[str]:
+        run_hlo_module.main(["--print_literals", "--iterations=2", *flags, tanh])
+        out = capsys.readouterr().out.splitlines()
+        return [line for line in out if line.startswith("** argument")]
+
+    same = arguments()
+    assert same[0] == same[1] and arguments() == same
+    different = arguments("--different_random_seeds")
+    assert different[0] == same[0] and different[1] != same[1]
+    assert arguments("--seed=1")[0] == different[1]
+
+
+def test_several_files_and_standard_input(
+    tanh: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(TANH))
+    assert run_hlo_module.main([tanh, "-", f"--input_module={tanh}"]) == 0
+    assert "0/3 runs miscompared." in capsys.readouterr().err
+
+
+def test_xla_flags_are_taken(tanh: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_hlo_module.main(["--xla_dmp_to=x", tanh])
+    assert "did you mean --xla_dump_to?" in capsys.readouterr().err
+    flags = ["--xla_disable_hlo_passes=cse,dce", "--xla_dump_hlo_as_text", "--noprint_literals"]
+    assert run_hlo_module.main([*flags, tanh]) == 0
+    assert not capsys.readouterr().out
+
+
+BAD = {
+    "no file": ([], "no module given"),
+    "missing file": (["missing.hlo"], "cannot read missing.hlo"),
+    "no runs": (["--iterations=0", "x.hlo"], "--iterations=0: run at least once"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", BAD.values(), ids=BAD)
+def test_errors_of_use(arguments: list[str], message: str) -> None:
+    with pytest.raises(command_line.UsageError, match=message):
+        run_hlo_module.main(arguments)
+
+
+def test_errors_of_syntax_show_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "bad.hlo"
+    path.write_text("ENTRY e {\n  ROOT r = f32[3] tahn(x)\n}")
+    with pytest.raises(command_line.UsageError, match=r"bad.hlo: 2:19: (?s:.)*\^"):
+        run_hlo_module.main([str(path)])
+
+
+def test_as_a_process(tanh: str) -> None:
+    command = [sys.executable, "-m", "xla_backend.tools.run_hlo_module"]
+    good = subprocess.run([*command, tanh], capture_output=True, text=True)
+    assert good.returncode == 0 and "0/1 runs miscompared." in good.stderr
+    bad = subprocess.run([*command, "missing.hlo"], capture_output=True, text=True)
+    assert bad.returncode == 1 and bad.stderr.count("\n") == 3
+    assert "Traceback" not in bad.stderr

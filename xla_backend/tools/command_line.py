@@ -1,0 +1,135 @@
+"""What the command-line tools share: boolean flags in XLA's spelling, XLA flags among the
+arguments, reading modules in their formats, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import DebugOptions, FlagError, parse_flags
+from xla_backend.hlo.errors import HloError
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.parser import parse_module
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+# Text formats by name, and which one a file's suffix stands for.
+FORMATS: dict[str, Callable[[str], HloModule]] = {"hlo": parse_module}
+_SUFFIXES = {".hlo": "hlo", ".txt": "hlo"}
+
+
+class UsageError(Exception):
+    """The command line or an input file cannot be used; the text is for the person who typed it."""
+
+
+class ToolParser(argparse.ArgumentParser):
+    """An argument parser that also takes `--xla_...` flags, and booleans as XLA's tools do:
+    `--name`, `--noname`, `--name=true`, `--name=0`."""
+
+    def __init__(self, program: str, description: str) -> None:
+        super().__init__(
+            prog=program,
+            description=description,
+            epilog="Every --xla_... flag is taken as well; see python -m xla_backend.flags.",
+        )
+        self._booleans: set[str] = set()
+
+    def add_boolean(self, name: str, default: bool, help: str) -> None:
+        self._booleans.add(name)
+        self.add_argument(
+            f"--{name}",
+            type=_boolean,
+            default=default,
+            metavar="BOOL",
+            help=f"{help} (default: {str(default).lower()})",
+        )
+
+    def parse(self, arguments: Sequence[str] | None) -> tuple[argparse.Namespace, DebugOptions]:
+        """The tool's own arguments, and the XLA flags among them."""
+        given = sys.argv[1:] if arguments is None else arguments
+        own, rest = self.parse_known_intermixed_args([self._with_value(a) for a in given])
+        flags = [a for a in rest if a.startswith("--xla_")]
+        unknown = [a for a in rest if a not in flags]
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        try:
+            return own, parse_flags(" ".join(_quoted(f) for f in flags), "the command line")
+        except FlagError as error:
+            self.error(str(error))
+
+    def _with_value(self, argument: str) -> str:
+        name = argument.removeprefix("--")
+        if argument.startswith("--") and name in self._booleans:
+            return f"{argument}=true"
+        if argument.startswith("--no") and name[2:] in self._booleans:
+            return f"--{name[2:]}=false"
+        return argument
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text.lower()]
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not true, false, 1 or 0") from None
+
+
+def _quoted(flag: str) -> str:
+    name, equals, value = flag.partition("=")
+    return f"{name}='{value}'" if equals else name
+
+
+def compile_options(flags: DebugOptions) -> CompileOptions:
+    """Options of a compilation with these XLA flags."""
+    return CompileOptions(disabled_passes=frozenset(flags.xla_disable_hlo_passes))
+
+
+def read_text(path: str) -> str:
+    """The text of a file; `-` is standard input.
+
+    Raises:
+      UsageError: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+
+
+def read_module(path: str, format: str | None = None) -> HloModule:
+    """The module in a file, whose suffix tells the format unless it is given.
+
+    Raises:
+      UsageError: the file cannot be read, or its text is not a module.
+    """
+    text = read_text(path)
+    return parse_text(text, path, format)
+
+
+def parse_text(text: str, path: str, format: str | None = None) -> HloModule:
+    """A module from text that was read from `path`.
+
+    Raises:
+      UsageError: the text is not a module of this format.
+    """
+    chosen = format or _SUFFIXES.get(Path(path).suffix, "hlo")
+    try:
+        return FORMATS[chosen](text)
+    except HloError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def run_tool(main: Callable[[], int]) -> None:
+    """Run a tool as a process: its result is the exit status; errors of use are one message."""
+    try:
+        status = main()
+    except (UsageError, HloError) as error:
+        print(error, file=sys.stderr)
+        status = 1
+    except BrokenPipeError:
+        # The reader of our output has gone: nothing is left to say.
+        sys.stderr.close()
+        status = 1
+    sys.exit(status)

@@ -1,0 +1,180 @@
+"""run_hlo_module: run modules on a platform, and compare with a reference.
+
+    run_hlo_module --platform=cpu module.hlo
+    run_hlo_module --platform=cpu --reference_platform= --iterations=10 a.hlo b.mlir
+
+Each module runs on random arguments (the same ones each time, see fake_arguments.py) on the test
+platform and, unless that is empty, on the reference platform; the results are compared. The
+NumPy evaluator is the default reference. The exit status is 0 if no run differed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from xla_backend import library
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.literal import Literal
+from xla_backend.hlo.literal_text import literal_text
+from xla_backend.hlo.module import HloModule
+from xla_backend.tools.command_line import (
+    FORMATS,
+    ToolParser,
+    UsageError,
+    compile_options,
+    read_module,
+    run_tool,
+)
+from xla_backend.tools.compare_results import Mismatch, Tolerance, compare_results
+from xla_backend.tools.fake_arguments import fake_arguments
+
+_INTERPRETER = "interpreter"
+_MISMATCH_STATUS = 255
+
+
+def make_parser() -> ToolParser:
+    parser = ToolParser(
+        "run_hlo_module", "Run HLO or StableHLO modules and compare with a reference platform."
+    )
+    add = parser.add_argument
+    add("modules", nargs="*", metavar="FILE", help="modules to run; - is standard input")
+    add("--input_module", action="append", default=[], metavar="FILE", help="one more module")
+    add("--platform", default="cpu", help="where to run (default: cpu)")
+    add(
+        "--reference_platform",
+        default="default",
+        help="what to compare with: default (the interpreter), a platform, or nothing",
+    )
+    add("--input_format", choices=sorted(FORMATS), help="default: by the file's suffix")
+    add("--iterations", type=int, default=1, help="runs of each module (default: 1)")
+    add("--abs_error_bound", type=float, default=1e-3, help="default: 1e-3")
+    add("--rel_error_bound", type=float, default=1e-3, help="default: 1e-3")
+    add("--seed", type=int, default=0, help="of the arguments (default: 0)")
+    parser.add_boolean("print_literals", False, "print arguments and results")
+    parser.add_boolean("run_test_hlo_passes", True, "optimise for the test platform")
+    parser.add_boolean("run_reference_hlo_passes", True, "optimise for the reference platform")
+    parser.add_boolean("use_large_float_range", False, "floats of all magnitudes as arguments")
+    parser.add_boolean("different_random_seeds", False, "new arguments for each iteration")
+    parser.add_boolean("random_init_input_literals", True, "random arguments instead of zeros")
+    parser.add_boolean("force_fake_data", False, "ignore the arguments that a snapshot holds")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool; the exit status. See the module's docstring."""
+    options, flags = make_parser().parse(arguments)
+    files = [*options.modules, *options.input_module]
+    if not files:
+        raise UsageError("no module given; write run_hlo_module FILE ...")
+    if options.iterations < 1:
+        raise UsageError(f"--iterations={options.iterations}: run at least once")
+    runner = _Runner(options, compile_options(flags))
+    for file in files:
+        runner.run_file(file)
+    total = options.iterations * len(files)
+    if runner.reference:
+        print(f"{runner.failed}/{total} runs miscompared.", file=sys.stderr)
+    return _MISMATCH_STATUS if runner.failed else 0
+
+
+class _Runner:
+    """Runs files one after another and counts the runs that differ."""
+
+    def __init__(self, options: argparse.Namespace, compile_options: CompileOptions) -> None:
+        self.options = options
+        self.compile_options = compile_options
+        chosen = options.reference_platform
+        self.reference = _INTERPRETER if chosen == "default" else chosen
+        self.tolerance = Tolerance(options.abs_error_bound, options.rel_error_bound)
+        self.failed = 0
+
+    def run_file(self, file: str) -> None:
+        print(f"\n ** Running {file} **", file=sys.stderr)
+        module = read_module(file, self.options.input_format)
+        test = self._compile(module, self.options.platform, self.options.run_test_hlo_passes)
+        reference = None
+        if self.reference:
+            passes = self.options.run_reference_hlo_passes
+            reference = self._compile(module, self.reference, passes)
+        for iteration in range(self.options.iterations):
+            arrays = self._arguments(module, iteration)
+            self._show("argument", arrays)
+            got = self._execute(test, self.options.platform, arrays)
+            if reference is not None:
+                want = self._execute(reference, self.reference, arrays)
+                self._judge(file, want, got)
+
+    def _compile(self, module: HloModule, platform: str, passes: bool) -> library.Executable:
+        options = self.compile_options
+        if not passes:
+            options = replace(options, optimization_level=0)
+        start = time.perf_counter()
+        executable = library.compile(module, platform, options)
+        seconds = time.perf_counter() - start
+        print(f"Compiled for {platform} in {seconds:.4f}s.", file=sys.stderr)
+        return executable
+
+    def _arguments(self, module: HloModule, iteration: int) -> list[np.ndarray]:
+        seed = self.options.seed + (iteration if self.options.different_random_seeds else 0)
+        large = self.options.use_large_float_range
+        arrays = fake_arguments(module, seed, large_range=large)
+        if not self.options.random_init_input_literals:
+            arrays = [np.zeros_like(a) for a in arrays]
+        return arrays
+
+    def _execute(
+        self, executable: library.Executable, platform: str, arrays: list[np.ndarray]
+    ) -> list[np.ndarray]:
+        print(f"Running HLO module with runner {platform}...", file=sys.stderr)
+        start = time.perf_counter()
+        results = executable.execute(arrays)
+        print(f"... ran in {time.perf_counter() - start:.4f}s.", file=sys.stderr)
+        self._show(f"result on {platform}", results)
+        return results
+
+    def _show(self, what: str, arrays: list[np.ndarray]) -> None:
+        if self.options.print_literals:
+            for i, array in enumerate(arrays):
+                literal = Literal(array)
+                print(f"** {what} {i}: {literal.shape} {literal_text(literal)}")
+
+    def _judge(self, file: str, want: list[np.ndarray], got: list[np.ndarray]) -> None:
+        names = f"{self.options.platform} and {self.reference}"
+        mismatches = compare_results(want, got, self.tolerance)
+        if not mismatches:
+            print(f"\n** Results on {names} are close enough. **", file=sys.stderr)
+            return
+        self.failed += 1
+        print(f"\n** Results on {names} DIFFER ({file}). **", file=sys.stderr)
+        for mismatch in mismatches:
+            print(mismatch, file=sys.stderr)
+        _keep(mismatches, want, got)
+
+
+def _keep(mismatches: list[Mismatch], want: list[np.ndarray], got: list[np.ndarray]) -> None:
+    """Write what differed to files, to be looked at later."""
+    folder = Path(tempfile.mkdtemp(prefix="run_hlo_module-"))
+    for mismatch in mismatches:
+        for name, arrays in (("expected", want), ("actual", got)):
+            if mismatch.leaf < len(arrays):
+                literal = Literal(arrays[mismatch.leaf])
+                path = folder / f"{name}-{mismatch.leaf}.txt"
+                path.write_text(f"{literal.shape} {literal_text(literal)}\n", encoding="utf-8")
+    print(f"expected and actual literals are in {folder}", file=sys.stderr)
+
+
+def console() -> None:
+    """The console script."""
+    run_tool(main)
+
+
+if __name__ == "__main__":
+    console()
