@@ -39,7 +39,10 @@ def _collective(c: RuleContext) -> CollectiveAttributes:
 
 
 def _group_size(a: CollectiveAttributes) -> int | None:
-    """Participants of a group; None: all there are, a number only the run knows."""
+    """Participants of a group; None: a number only the module knows, because groups are left out
+    (all there are) or count replicas with all their partitions."""
+    if a.channel_id is not None and not a.use_global_device_ids:
+        return None
     return len(a.replica_groups[0]) if a.replica_groups else None
 
 
@@ -161,7 +164,7 @@ def _collective_broadcast(c: RuleContext) -> Shape:
 
 def _all_to_all(c: RuleContext) -> Shape:
     a = _collective(c)
-    count = _group_size(a)
+    count = len(a.replica_groups[0]) if a.replica_groups else None
     if a.dimensions:
         # all_to_all_c4
         c.require_arity(1)

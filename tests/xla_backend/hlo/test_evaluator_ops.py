@@ -698,7 +698,7 @@ def test_custom_calls_are_given_by_the_caller():
 def test_single_device_collectives():
     x = f32(3)
     close(run("f32[3] all-reduce(), replica_groups={}, to_apply=add", x), x)
-    with pytest.raises(UnimplementedError, match="models one device"):
+    with pytest.raises(UnimplementedError, match="use evaluate_partitioned"):
         run("f32[6] all-gather(), replica_groups={{0,1}}, dimensions={0}", x)
 
 

@@ -1,5 +1,5 @@
-"""dot and convolution. Floats accumulate in f64 (complex in c128) and are rounded once; integers
-wrap."""
+"""dot and its relatives, and convolution. Floats accumulate in f64 (complex in c128) and are
+rounded once; integers wrap."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_backend.hlo.attributes import ConvolutionAttributes, DotAttributes, WindowDimension
+from xla_backend.hlo.attributes import (
+    ConvolutionAttributes,
+    DotAttributes,
+    RaggedDotAttributes,
+    WindowDimension,
+)
 from xla_backend.hlo.evaluator.conversions import convert_array, wrap_small
 from xla_backend.hlo.evaluator.shape_ops import pad_array
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.shape_rules_contractions import window_output_size
+from xla_backend.hlo.shape_rules_contractions import (
+    RaggedMode,
+    ragged_mode,
+    ragged_prefix,
+    window_output_size,
+)
 from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
@@ -45,6 +55,90 @@ def dot(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     a = node.attributes
     assert isinstance(a, DotAttributes)
     carrier = _carrier(lhs, rhs, node.shape.element_type)
+    product = _wide_product(a, _widen(lhs, carrier), _widen(rhs, carrier))
+    return _narrow(product, node.shape.element_type)
+
+
+def scaled_dot(
+    node: Instruction,
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    lhs_scale: np.ndarray,
+    rhs_scale: np.ndarray,
+) -> np.ndarray:
+    """Both operands times the scale of the block each element lies in, then dot."""
+    a = node.attributes
+    assert isinstance(a, DotAttributes)
+    product = _wide_product(a, _scaled(lhs, lhs_scale), _scaled(rhs, rhs_scale))
+    return _narrow(product, node.shape.element_type)
+
+
+def _scaled(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    factor = scale.astype(np.float64)
+    for axis, (size, blocks) in enumerate(zip(x.shape, scale.shape)):
+        factor = np.repeat(factor, size // max(blocks, 1), axis)
+    return x.astype(np.float64) * factor
+
+
+def ragged_dot(
+    node: Instruction, lhs: np.ndarray, rhs: np.ndarray, group_sizes: np.ndarray
+) -> np.ndarray:
+    """One dot for each group, which sees only its own rows of the ragged dimension; rows beyond
+    the last group belong to none. A ragged batch dimension has its own rhs per row, so there the
+    groups change nothing."""
+    a = node.attributes
+    assert isinstance(a, RaggedDotAttributes)
+    carrier = _carrier(lhs, rhs, node.shape.element_type)
+    left, right = _widen(lhs, carrier), _widen(rhs, carrier)
+    numbers = DotAttributes(a.lhs_contracting, a.rhs_contracting, a.lhs_batch, a.rhs_batch)
+    mode = ragged_mode(a)
+    if mode is RaggedMode.BATCH:
+        return _narrow(_wide_product(numbers, left, right), node.shape.element_type)
+    masks = _group_masks(a, lhs.shape, group_sizes)
+    zero = np.zeros((), carrier)
+    if mode is RaggedMode.CONTRACTING:
+        parts = [_wide_product(numbers, np.where(m, left, zero), right) for m in masks]
+        product = np.stack(parts) if parts else np.zeros(node.shape.dimensions, carrier)
+        return _narrow(product, node.shape.element_type)
+    (group_dim,) = a.rhs_group
+    numbers = DotAttributes(
+        a.lhs_contracting,
+        tuple(d - (d > group_dim) for d in a.rhs_contracting),
+        a.lhs_batch,
+        tuple(d - (d > group_dim) for d in a.rhs_batch),
+    )
+    product = np.zeros(node.shape.dimensions, carrier)
+    for g, mask in enumerate(masks):
+        matrix = np.take(right, g, axis=group_dim)
+        product = product + _wide_product(numbers, np.where(mask, left, zero), matrix)
+    return _narrow(product, node.shape.element_type)
+
+
+def _group_masks(
+    a: RaggedDotAttributes, lhs_shape: tuple[int, ...], group_sizes: np.ndarray
+) -> list[np.ndarray]:
+    """Which elements of lhs belong to each group, broadcastable to lhs."""
+    (ragged,) = a.lhs_ragged
+    ends = np.cumsum(group_sizes.astype(np.int64), axis=-1)
+    prefix = ragged_prefix(a, len(lhs_shape)) if group_sizes.ndim > 1 else []
+    shape = [1] * len(lhs_shape)
+    shape[ragged] = lhs_shape[ragged]
+    position = np.arange(lhs_shape[ragged]).reshape(shape)
+    masks = []
+    for g in range(group_sizes.shape[-1]):
+        bounds = []
+        for edge in (ends[..., g] - group_sizes[..., g].astype(np.int64), ends[..., g]):
+            lined = [1] * len(lhs_shape)
+            for d in prefix:
+                lined[d] = lhs_shape[d]
+            # `prefix` lists dimensions of lhs in the order of the axes of group_sizes.
+            bounds.append(edge.transpose(np.argsort(prefix)).reshape(lined) if prefix else edge)
+        masks.append((position >= bounds[0]) & (position < bounds[1]))
+    return masks
+
+
+def _wide_product(a: DotAttributes, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """dot in the element type of the operands: batch, free lhs, free rhs dimensions."""
     lhs_free = [i for i in range(lhs.ndim) if i not in a.lhs_batch and i not in a.lhs_contracting]
     rhs_free = [i for i in range(rhs.ndim) if i not in a.rhs_batch and i not in a.rhs_contracting]
     batch = [lhs.shape[i] for i in a.lhs_batch]
@@ -53,10 +147,10 @@ def dot(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     n = math.prod(rhs.shape[i] for i in rhs_free)
     left = lhs.transpose([*a.lhs_batch, *lhs_free, *a.lhs_contracting])
     right = rhs.transpose([*a.rhs_batch, *a.rhs_contracting, *rhs_free])
-    left = _widen(left, carrier).reshape([math.prod(batch), m, k])
-    right = _widen(right, carrier).reshape([math.prod(batch), k, n])
-    product = np.matmul(left, right)
-    return _narrow(product, node.shape.element_type).reshape(node.shape.dimensions)
+    left = left.reshape([math.prod(batch), m, k])
+    right = right.reshape([math.prod(batch), k, n])
+    free = [lhs.shape[i] for i in lhs_free] + [rhs.shape[i] for i in rhs_free]
+    return np.matmul(left, right).reshape([*batch, *free])
 
 
 def window_view(padded: np.ndarray, window: Sequence[WindowDimension], first: int) -> np.ndarray:

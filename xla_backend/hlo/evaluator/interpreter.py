@@ -7,7 +7,6 @@ only calls of computations nest, as deep as the program's own nesting of loops a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import (
+    collectives,
     contractions,
     indexing,
     linear_algebra,
@@ -28,18 +28,21 @@ from xla_backend.hlo.evaluator import (
     reductions,
     shape_ops,
     sorting,
+    transfers,
 )
+from xla_backend.hlo.evaluator.arguments import bind_arguments, result_leaves
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
+from xla_backend.hlo.evaluator.participants import Participant, lone_participant
 from xla_backend.hlo.evaluator.scalar_computations import apply_scalar
+from xla_backend.hlo.evaluator.transfers import Host
+from xla_backend.hlo.evaluator.values import Value, flatten_value, unflatten_value
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
 
 # What XLA's CPU programs start from.
 RNG_INITIAL_STATE = 0x7012395
 
-Value = Any  # np.ndarray | tuple[Value, ...] | None
 CustomCall = Callable[[list[np.ndarray], list[np.ndarray], CustomCallAttributes], None]
 Handler = Callable[["Interpreter", Instruction, list[Value]], Value]
 
@@ -71,9 +74,15 @@ class Interpreter:
     walked."""
 
     def __init__(
-        self, custom_calls: Mapping[str, CustomCall] | None = None, seed: int | None = None
+        self,
+        custom_calls: Mapping[str, CustomCall] | None = None,
+        seed: int | None = None,
+        participant: Participant | None = None,
+        host: Host | None = None,
     ) -> None:
         self.custom_calls: Mapping[str, CustomCall] = custom_calls or {}
+        self.participant = participant or lone_participant()
+        self.host = host or Host()
         self._seed = seed
         self._generator: np.random.Generator | None = None
         self._plans: dict[int, tuple[Computation, _Plan]] = {}
@@ -108,7 +117,11 @@ class Interpreter:
                 continue
             inputs = [values[s] for s in plan.operand_slots[i]]
             simple = _SIMPLE.get(opcode)
-            value = simple(node, *inputs) if simple is not None else self._general(node, inputs)
+            value = (
+                simple(node, *inputs)
+                if simple is not None
+                else _HANDLERS[opcode](self, node, inputs)
+            )
             if (
                 value.__class__ is not np.ndarray
                 and value is not None
@@ -119,15 +132,6 @@ class Interpreter:
             for s in plan.dying[i]:
                 values[s] = None
         return values[plan.root_slot]
-
-    def _general(self, node: Instruction, inputs: list[Value]) -> Value:
-        handler = _HANDLERS.get(node.opcode)
-        if handler is None:
-            raise UnimplementedError(
-                f"the evaluator has no meaning for {node.opcode}: {node}; compile and run the "
-                f"module instead"
-            )
-        return handler(self, node, inputs)
 
 
 def _constant(node: Instruction) -> np.ndarray:
@@ -199,12 +203,14 @@ def _rng_get_and_update_state(
     return interpreter.advance_rng_state(node.attributes.delta).reshape(node.shape.dimensions)
 
 
-def _single_participant(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
-    """A collective among one device gives each operand back."""
-    expected = node.shape.flatten()
-    if [s.dimensions for s in expected] != [x.shape for x in inputs]:
-        raise UnimplementedError(f"the evaluator models one device, but {node} combines several")
-    return inputs[0] if not node.shape.is_tuple else tuple(inputs)
+def _moving(meaning: Callable[..., Value]) -> Handler:
+    return lambda interpreter, node, inputs: meaning(node, inputs, interpreter.participant)
+
+
+def _reducing(meaning: Callable[..., Value]) -> Handler:
+    return lambda interpreter, node, inputs: meaning(
+        node, inputs, interpreter.participant, interpreter.run
+    )
 
 
 _SIMPLE: dict[Opcode, Callable[..., Value]] = {
@@ -241,8 +247,17 @@ _SIMPLE: dict[Opcode, Callable[..., Value]] = {
     Opcode.DOMAIN: lambda node, value: value,
     Opcode.ADD_DEPENDENCY: lambda node, value, token: value,
     Opcode.AFTER_ALL: lambda node, *tokens: None,
-    Opcode.PARTITION_ID: lambda node: np.zeros((), np.uint32),
-    Opcode.REPLICA_ID: lambda node: np.zeros((), np.uint32),
+    Opcode.RAGGED_DOT: contractions.ragged_dot,
+    Opcode.SCALED_DOT: contractions.scaled_dot,
+    Opcode.SET_DIMENSION_SIZE: shape_ops.set_dimension_size,
+    Opcode.ALL_REDUCE_DONE: lambda node, value: value,
+    Opcode.ALL_GATHER_DONE: lambda node, value: value[1],
+    Opcode.COLLECTIVE_PERMUTE_DONE: lambda node, value: value[1],
+    Opcode.COPY_START: transfers.copy_start,
+    Opcode.COPY_DONE: lambda node, value: value[0],
+    Opcode.ASYNC_UPDATE: lambda node, value: value,
+    Opcode.ASYNC_DONE: lambda node, value: value[1],
+    Opcode.SEND_DONE: lambda node, value: None,
 }
 
 _HANDLERS: dict[Opcode, Handler] = {
@@ -262,32 +277,25 @@ _HANDLERS: dict[Opcode, Handler] = {
     Opcode.CALL: _call,
     Opcode.FUSION: _call,
     Opcode.CUSTOM_CALL: _custom_call,
-    Opcode.ALL_REDUCE: _single_participant,
-    Opcode.ALL_GATHER: _single_participant,
-    Opcode.ALL_TO_ALL: _single_participant,
-    Opcode.REDUCE_SCATTER: _single_participant,
-    Opcode.COLLECTIVE_BROADCAST: _single_participant,
-    Opcode.COLLECTIVE_PERMUTE: _single_participant,
+    Opcode.PARTITION_ID: lambda i, node, v: np.asarray(i.participant.partition, np.uint32),
+    Opcode.REPLICA_ID: lambda i, node, v: np.asarray(i.participant.replica, np.uint32),
+    Opcode.INFEED: transfers.infeed,
+    Opcode.OUTFEED: transfers.outfeed,
+    Opcode.SEND: transfers.send,
+    Opcode.RECV: transfers.recv,
+    Opcode.RECV_DONE: transfers.recv_done,
+    Opcode.ASYNC_START: transfers.async_start,
+    Opcode.ALL_REDUCE: _reducing(collectives.all_reduce),
+    Opcode.ALL_REDUCE_START: _reducing(collectives.all_reduce),
+    Opcode.REDUCE_SCATTER: _reducing(collectives.reduce_scatter),
+    Opcode.ALL_GATHER: _moving(collectives.all_gather),
+    Opcode.ALL_GATHER_START: _moving(collectives.all_gather_start),
+    Opcode.ALL_TO_ALL: _moving(collectives.all_to_all),
+    Opcode.COLLECTIVE_BROADCAST: _moving(collectives.collective_broadcast),
+    Opcode.COLLECTIVE_PERMUTE: _moving(collectives.collective_permute),
+    Opcode.COLLECTIVE_PERMUTE_START: _moving(collectives.collective_permute_start),
+    Opcode.RAGGED_ALL_TO_ALL: _moving(collectives.ragged_all_to_all),
 }
-
-
-def flatten_value(value: Value) -> list[np.ndarray]:
-    """Leaves of a nested tuple of values, in order."""
-    if not isinstance(value, tuple):
-        return [value]
-    return [leaf for member in value for leaf in flatten_value(member)]
-
-
-def unflatten_value(shape: Shape, leaves: Sequence[np.ndarray]) -> Value:
-    """The value of `shape` whose array leaves are `leaves`; tokens are None."""
-    remaining = iter(leaves)
-
-    def build(part: Shape) -> Value:
-        if part.is_tuple:
-            return tuple(build(member) for member in part.tuple_shapes)
-        return next(remaining) if part.is_array else None
-
-    return build(shape)
 
 
 def evaluate_computation(
@@ -296,6 +304,7 @@ def evaluate_computation(
     *,
     custom_calls: Mapping[str, CustomCall] | None = None,
     seed: int | None = None,
+    host: Host | None = None,
 ) -> Value:
     """Value of the root: an array, a tuple of values, or None for a token.
 
@@ -304,11 +313,14 @@ def evaluate_computation(
       custom_calls: target name to `fn(operands, results, attributes)`, which fills `results` in
       place.
       seed: of the generator behind the `rng` opcode; None: different on each call.
+      host: the other end of infeed, outfeed and host transfers; None: empty queues.
     Raises:
-      UnimplementedError: an opcode or custom call has no meaning here.
+      UnimplementedError: a custom call has no meaning here, or a collective needs more
+      participants (see `evaluate_partitioned`).
+      RuntimeFailure: a read from a queue that is empty.
     """
     with np.errstate(all="ignore"):  # inf, NaN and wrapping are values here, not errors
-        return Interpreter(custom_calls, seed).run(computation, arguments)
+        return Interpreter(custom_calls, seed, host=host).run(computation, arguments)
 
 
 def evaluate(
@@ -317,35 +329,23 @@ def evaluate(
     *,
     custom_calls: Mapping[str, CustomCall] | None = None,
     seed: int | None = None,
+    host: Host | None = None,
 ) -> list[np.ndarray]:
     """Run a module with NumPy; this is the meaning that passes and compiled code are compared with.
 
     Args:
       args: flat parameter leaves in order (a tuple parameter takes as many as it has leaves).
-      custom_calls, seed: as for `evaluate_computation`.
+      custom_calls, seed, host: as for `evaluate_computation`.
     Returns:
       The leaves of the result in order, as row-major arrays. Tokens are left out.
     Raises:
       ValueError: number, type or shape of an argument differs from the parameter's.
-      UnimplementedError: an opcode or custom call has no meaning here.
+      UnimplementedError, RuntimeFailure: as for `evaluate_computation`.
     """
-    assert module.entry is not None, f"module {module.name} has no entry computation"
-    remaining = list(args)
-    arguments = []
-    for parameter in module.entry.parameters:
-        leaves = [s for s in parameter.shape.flatten() if s.is_array]
-        taken = [np.asarray(x) for x in remaining[: len(leaves)]]
-        remaining = remaining[len(leaves) :]
-        for value, shape in zip(taken, leaves):
-            if value.dtype != shape.element_type.numpy_dtype or value.shape != shape.dimensions:
-                raise ValueError(
-                    f"parameter {parameter.parameter_number} of {module.name} is {shape}, "
-                    f"got {value.dtype} {list(value.shape)}"
-                )
-        if len(taken) != len(leaves):
-            raise ValueError(f"{module.name} takes more than the {len(args)} arguments given")
-        arguments.append(unflatten_value(parameter.shape, taken))
-    if remaining:
-        raise ValueError(f"{module.name} got {len(remaining)} arguments too many")
-    result = evaluate_computation(module.entry, arguments, custom_calls=custom_calls, seed=seed)
-    return [np.array(leaf, order="C") for leaf in flatten_value(result) if leaf is not None]
+    arguments = bind_arguments(module, args)
+    assert module.entry is not None
+    return result_leaves(
+        evaluate_computation(
+            module.entry, arguments, custom_calls=custom_calls, seed=seed, host=host
+        )
+    )

@@ -99,6 +99,20 @@ def reduce(
     return _one_or_tuple(_fold(computation, state, rows, run))
 
 
+def combine(computation: Computation, values: list[np.ndarray], run: ScalarRunner) -> np.ndarray:
+    """Arrays of one shape combined element by element with a binary computation, in order."""
+    opcode = simple_binary(computation)
+    kind = type_of(values[0])
+    if opcode in (Opcode.ADD, Opcode.MULTIPLY) and (kind.is_floating or kind.is_complex):
+        wide = np.complex128 if kind.is_complex else np.float64
+        total = _UFUNCS[opcode].reduce(np.stack(values).astype(wide), axis=0)
+        return convert_array(np.asarray(total), kind)
+    state = values[0]
+    for value in values[1:]:
+        (state,) = apply_scalar(computation, [state, value], run)
+    return np.broadcast_to(state, values[0].shape)
+
+
 def _fold(
     computation: Computation, state: list[np.ndarray], rows: list[np.ndarray], run: ScalarRunner
 ) -> list[np.ndarray]:

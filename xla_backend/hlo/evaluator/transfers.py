@@ -1,0 +1,122 @@
+"""Meaning of transfers: infeed and outfeed, send and recv, and pairs of -start and -done."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xla_backend.hlo.attributes import TransferAttributes
+from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.hlo.evaluator.participants import transfer_pairs
+from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value, zeros_of
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from xla_backend.hlo.evaluator.interpreter import Interpreter
+
+Value = Any
+Leaves = Sequence[np.ndarray]
+
+
+@dataclass
+class Host:
+    """The host's end of one device's queues. Entries are the array leaves of one transfer.
+
+    `infeed` and `to_device[channel]` are read by the program, oldest first; `outfeed` and
+    `from_device[channel]` are filled by it.
+    """
+
+    infeed: deque[Leaves] = field(default_factory=deque)
+    outfeed: list[Leaves] = field(default_factory=list)
+    to_device: dict[int, deque[Leaves]] = field(default_factory=dict)
+    from_device: dict[int, list[Leaves]] = field(default_factory=dict)
+
+
+def _next(queue: deque[Leaves] | None, shape: Shape, node: Instruction, where: str) -> Value:
+    """The oldest entry, checked against the shape the program expects."""
+    if not queue:
+        raise RuntimeFailure(f"{node} reads from {where}, which is empty; put arrays there first")
+    leaves = [np.asarray(x) for x in queue.popleft()]
+    wanted = [s for s in shape.flatten() if s.is_array]
+    found = [(x.dtype, x.shape) for x in leaves]
+    if found != [(s.element_type.numpy_dtype, s.dimensions) for s in wanted]:
+        raise RuntimeFailure(f"{node} got {[Shape.of(x).to_text() for x in leaves]} from {where}")
+    return unflatten_value(shape, leaves)
+
+
+def infeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    shape = node.shape.tuple_shapes[0]
+    return _next(interpreter.host.infeed, shape, node, "the infeed queue of the host"), None
+
+
+def outfeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    interpreter.host.outfeed.append(_copies(inputs[0]))
+
+
+def _copies(value: Value) -> Leaves:
+    return [np.array(x) for x in flatten_value(value) if x is not None]
+
+
+def _channel(node: Instruction) -> tuple[int, bool]:
+    a = node.attributes
+    if not isinstance(a, TransferAttributes):
+        return 0, False
+    return a.channel_id or 0, a.is_host_transfer
+
+
+def _pairs(node: Instruction) -> list[tuple[int, int]] | None:
+    """Source and target partitions of a transfer; a -done half may leave them to the other."""
+    pairs = transfer_pairs(node)
+    if pairs is None and node.operands and node.operands[0].opcode in (Opcode.SEND, Opcode.RECV):
+        return transfer_pairs(node.operands[0])
+    return pairs
+
+
+def send(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    """To the host, to the partition that the pairs name, or to a recv of the same device."""
+    channel, to_host = _channel(node)
+    data, me = inputs[0], interpreter.participant
+    if to_host:
+        interpreter.host.from_device.setdefault(channel, []).append(_copies(data))
+    else:
+        pairs = _pairs(node)
+        base = me.replica * me.topology.num_partitions
+        targets = (
+            [me.number] if pairs is None else [base + t for s, t in pairs if s == me.partition]
+        )
+        for target in targets:
+            me.send(channel, target, data)
+    return data, np.zeros((), np.uint32), None
+
+
+def recv(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    """Only an announcement: recv-done has the data."""
+    return zeros_of(node.shape)
+
+
+def recv_done(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    channel, from_host = _channel(node)
+    shape, me = node.shape.tuple_shapes[0], interpreter.participant
+    if from_host:
+        queue = interpreter.host.to_device.get(channel)
+        return _next(queue, shape, node, f"channel {channel} of the host"), None
+    pairs = _pairs(node)
+    if pairs is not None and me.partition not in [t for _, t in pairs]:
+        return zeros_of(shape), None
+    return me.receive(channel, node), None
+
+
+def copy_start(node: Instruction, value: Value) -> Value:
+    return value, value, np.zeros((), np.uint32)
+
+
+def async_start(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+    """The computation runs at once: nothing the program can see tells when it runs."""
+    result = interpreter.run(node.called[0], inputs)
+    return (tuple(inputs), result, *(zeros_of(s) for s in node.shape.tuple_shapes[2:]))
