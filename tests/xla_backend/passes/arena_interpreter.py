@@ -13,8 +13,8 @@ import numpy as np
 
 from xla_backend.hlo.attributes import ConditionalAttributes
 from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.evaluator import flatten_value
-from xla_backend.hlo.evaluator.interpreter import _SIMPLE, Interpreter, unflatten_value
+from xla_backend.hlo.evaluator import flatten_value, unflatten_value
+from xla_backend.hlo.evaluator.interpreter import Interpreter
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -129,13 +129,7 @@ class ArenaInterpreter:
                     old = self.assignment.leaf_slices(node.operands[number])[0]
                     assert old == self.assignment.leaf_slices(node)[leaf]
                 inputs = [self.read(o) for o in node.operands]
-                simple = _SIMPLE.get(node.opcode)
-                value = (
-                    simple(node, *inputs)
-                    if simple is not None
-                    else self.interpreter._general(node, inputs)
-                )
-                self.write(node, value)
+                self.write(node, self.interpreter.apply(node, inputs))
 
     def run_while(self, node: Instruction) -> None:
         condition, body = node.called

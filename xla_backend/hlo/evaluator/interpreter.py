@@ -102,6 +102,13 @@ class Interpreter:
         self._rng_state = (state + delta) % 2**128
         return np.array([state % 2**64, state >> 64], np.uint64)
 
+    def apply(self, node: Instruction, inputs: list[Value]) -> Value:
+        """The result of one instruction (no parameter) from the values of its operands."""
+        simple = _SIMPLE.get(node.opcode)
+        if simple is not None:
+            return simple(node, *inputs)
+        return _HANDLERS[node.opcode](self, node, inputs)
+
     def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """Value of the root for these parameter values."""
         found = self._plans.get(id(computation))
@@ -116,12 +123,7 @@ class Interpreter:
                 values[i] = arguments[node.parameter_number]
                 continue
             inputs = [values[s] for s in plan.operand_slots[i]]
-            simple = _SIMPLE.get(opcode)
-            value = (
-                simple(node, *inputs)
-                if simple is not None
-                else _HANDLERS[opcode](self, node, inputs)
-            )
+            value = self.apply(node, inputs)
             if (
                 value.__class__ is not np.ndarray
                 and value is not None
