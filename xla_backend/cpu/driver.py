@@ -23,6 +23,8 @@ from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, B
 _ALIGNMENT = 64
 # Constants up to this size live in the object; larger ones are bound by address.
 _EMBEDDED_BYTES = 1 << 16
+# Scratch up to this size, such as the partial sums of blocks, is on the stack.
+_STACK_BYTES = 1 << 11
 _NOTHING_TO_DO = frozenset(
     {
         Opcode.PARAMETER,
@@ -68,6 +70,7 @@ class Driver:
         self.kernels = KernelFunctions(writer)
         self.scratch_bytes = 0
         self.uses_rng_state = False
+        self._stack_scratch: list[str] = []  # small pieces, which kernels use one after another
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
         self.host_call_numbers: list[
@@ -204,7 +207,7 @@ class Driver:
 
     def _kernel_pointers(self, node: Instruction, compiled: CompiledKernel) -> dict[Buffer, str]:
         pointers: dict[Buffer, str] = {}
-        scratch = 0
+        scratch = small = 0
         for buffer in compiled.kernel.buffers:
             if buffer.role is BufferRole.OPERAND:
                 pointers[buffer] = self.address(node.operands[buffer.number])
@@ -212,9 +215,19 @@ class Driver:
                 pointers[buffer] = self.address(node, buffer.number)
             elif buffer.role is BufferRole.SCRATCH:
                 size = buffer.size * buffer.element_type.byte_size
+                if size <= _STACK_BYTES:
+                    pointers[buffer] = self._small_scratch(small)
+                    small += 1
+                    continue
                 pointers[buffer] = self.scratch_at(scratch, size)
                 scratch += aligned(size)
         return pointers
+
+    def _small_scratch(self, number: int) -> str:
+        """A piece of the stack for one kernel."""
+        while len(self._stack_scratch) <= number:
+            self._stack_scratch.append(self.w.alloca("i8", _STACK_BYTES, _ALIGNMENT))
+        return self._stack_scratch[number]
 
     def call_kernel(self, compiled: CompiledKernel, pointers: dict[Buffer, str]) -> None:
         w = self.w

@@ -12,6 +12,7 @@ from xla_backend.cpu.schedule import ParallelPlan, schedule
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.loops.from_hlo.lower import lower
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel, Loop, Statement, Store, walk
@@ -19,6 +20,7 @@ from xla_backend.loops.printer import kernel_to_text
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
+_LOCAL_ALIGNMENT = 64
 
 
 @dataclass(slots=True)
@@ -173,6 +175,9 @@ class KernelFunctions:
             if buffer.role is BufferRole.CONSTANT:
                 assert buffer.data is not None
                 pointers[buffer] = self.module.constant_bytes(buffer.data.tobytes())
+            elif buffer.role is BufferRole.LOCAL:
+                stored = memory_type(buffer.element_type)
+                pointers[buffer] = w.alloca(stored, buffer.size, _LOCAL_ALIGNMENT)
         return KernelEmitter(w, pointers)
 
     def show_inline(self, module: ModuleWriter, kernel: Kernel) -> FunctionWriter:
@@ -196,4 +201,5 @@ class KernelFunctions:
 
 def arguments_of(kernel: Kernel) -> list[Buffer]:
     """Buffers the caller passes, in order."""
-    return [b for b in kernel.buffers if b.role is not BufferRole.CONSTANT]
+    own = (BufferRole.CONSTANT, BufferRole.LOCAL)
+    return [b for b in kernel.buffers if b.role not in own]

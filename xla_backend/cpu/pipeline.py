@@ -23,6 +23,7 @@ from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
@@ -64,6 +65,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
         LoopFusion(),
+        RowFusion(),
         DeadCodeElimination(),
         # From here on, instruction order means execution order.
         Scheduler(),

@@ -310,7 +310,8 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
             best, best_units = loop, units
             if units >= 16:
                 break
-        inner = [s for s in loop.body if isinstance(s, Loop) and _stores(s)]
+        # Blocks of an inner loop would each repeat the loops beside it.
+        inner = [s for s in loop.body if isinstance(s, Loop)]
         if len(inner) != 1 or any(isinstance(s, Store) for s in loop.body):
             break
         loop = inner[0]
@@ -320,7 +321,3 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     chunk = math.ceil(best_units / blocks) * best.vector * best.tile
     blocks = math.ceil(best.var.extent / chunk)
     return ParallelPlan(best, blocks, chunk) if blocks > 1 else None
-
-
-def _stores(loop: Loop) -> bool:
-    return any(isinstance(s, Store) for s in walk(loop.body))
