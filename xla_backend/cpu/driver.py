@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.cpu.kernel_functions import CompiledKernel, KernelFunctions, arguments_of
+from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
@@ -39,12 +40,12 @@ _SAME_BYTES = frozenset(
 )
 
 # Rules that add their own estimate to `cycles`; all others may take any time.
-_COSTED = frozenset({Opcode.DOT, Opcode.CONDITIONAL, Opcode.CALL})
+_COSTED = frozenset({Opcode.DOT, Opcode.FUSION, Opcode.CONDITIONAL, Opcode.CALL})
 
 Rule = Callable[["Driver", Instruction], None]
 RULES: dict[Opcode, Rule] = {}
-# Tried first for an instruction and the next one; true if it ran both.
-PAIR_RULES: dict[Opcode, Callable[[Driver, Instruction, Instruction], bool]] = {}
+# How fusions run that are not one kernel.
+FUSION_RULES: dict[FusionKind, Rule] = {}
 
 
 def runs(*opcodes: Opcode) -> Callable[[Rule], Rule]:
@@ -151,15 +152,7 @@ class Driver:
         self.w.ret("i32", "0")
 
     def run_computation(self, computation: Computation) -> None:
-        nodes = [n for n in computation if n.opcode not in _NOTHING_TO_DO]
-        done = -1
-        for i, node in enumerate(nodes):
-            if i == done:
-                continue
-            rule = PAIR_RULES.get(node.opcode)
-            if rule is not None and i + 1 < len(nodes) and rule(self, node, nodes[i + 1]):
-                done = i + 1
-                continue
+        for node in computation:
             self.run(node)
 
     def run(self, node: Instruction) -> None:
@@ -170,6 +163,9 @@ class Driver:
             self._copy(node)
             return
         rule = RULES.get(opcode)
+        if opcode is Opcode.FUSION:
+            assert isinstance(node.attributes, FusionAttributes)
+            rule = FUSION_RULES.get(node.attributes.kind)
         if rule is not None:
             if opcode not in _COSTED:
                 self.cycles = float("inf")

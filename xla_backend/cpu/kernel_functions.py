@@ -90,10 +90,22 @@ class KernelFunctions:
 
     def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
         """A kernel that is built by hand: `build(name)` makes its loop IR if `key` is new."""
+        return self.get_compiled(key, name, lambda unique: self._compile(build(unique)))
+
+    def get_compiled(
+        self,
+        key: Hashable,
+        name: str,
+        make: Callable[[str], CompiledKernel],
+        instruction: Instruction | None = None,
+    ) -> CompiledKernel:
+        """A kernel that `make(name)` lowers and emits if `key` is new."""
         found = self._known.get(key)
         if found is None:
-            found = self._compile(build(self.unique(name)))
-            self._known[key] = found
+            name = self.unique(name)
+            if instruction is not None:
+                self.instructions[name] = instruction
+            found = self._known[key] = make(name)
         return found
 
     def unique(self, base: str) -> str:
@@ -148,7 +160,7 @@ class KernelFunctions:
         buffers = arguments_of(kernel)
         w = self.module.function(name, [("ptr", b.name) for b in buffers], internal=True)
         pointers = {b: f"%{b.name}" for b in buffers}
-        self._body(w, kernel, pointers).emit(statements)
+        self.body(w, kernel, pointers).emit(statements)
         w.ret()
         return w
 
@@ -158,7 +170,7 @@ class KernelFunctions:
         buffers = arguments_of(kernel)
         w = self.module.function(name, [("ptr", "context"), ("i64", "block")], internal=True)
         pointers = {b: w.load("ptr", w.gep("ptr", "%context", i)) for i, b in enumerate(buffers)}
-        emitter = self._body(w, kernel, pointers)
+        emitter = self.body(w, kernel, pointers)
         first = w.imul("%block", plan.chunk)
         extent = plan.loop.var.extent
         last = w.iadd(first, plan.chunk)
@@ -168,9 +180,8 @@ class KernelFunctions:
         emitter.emit(statements)
         w.ret()
 
-    def _body(
-        self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]
-    ) -> KernelEmitter:
+    def body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
+        """An emitter for statements of a kernel in the function of `w`."""
         for buffer in kernel.buffers:
             if buffer.role is BufferRole.CONSTANT:
                 assert buffer.data is not None
@@ -188,7 +199,7 @@ class KernelFunctions:
 
     def emit_inline(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> None:
         """The statements of a loop-free kernel, in the caller."""
-        self._body(w, kernel, pointers).emit(kernel.stages)
+        self.body(w, kernel, pointers).emit(kernel.stages)
 
     def compiled(self) -> list[CompiledKernel]:
         """Every kernel, in the order of first use."""

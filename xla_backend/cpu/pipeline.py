@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.kernels.sort import SORT_TYPES
+from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
@@ -19,6 +20,7 @@ from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.layout_normalization import LayoutNormalization
+from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.reshape_mover import ReshapeMover
@@ -67,6 +69,11 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),
+    ]
+    if options.optimization_level > 0:
+        # After loop fusion, which decides what belongs to one loop.
+        passes.append(GemmEpilogueFusion(runs_as_product))
+    passes += [
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),

@@ -201,6 +201,11 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
     return result
 
 
+def cycles_in_lanes(stage: Loop, lanes: int) -> float:
+    """Rough cycles of a nest with the best of its loops in vector lanes; sets no marks."""
+    return _Cost(lanes).loop(stage, None, set())
+
+
 def _memory_cycles(stage: Loop) -> float:
     """What moving the arrays takes at least; parts that are read once may come from far away."""
     touched: dict[Buffer, int] = {}

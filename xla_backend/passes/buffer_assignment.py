@@ -21,6 +21,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
+from xla_backend.passes.output_fusion import accumulated_parameter
 
 ALIGNMENT = 64
 
@@ -131,10 +132,7 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
     for node, leaves in analysis.leaves.items():
         if node.opcode is not Opcode.FUSION:
             continue
-        assert isinstance(node.attributes, FusionAttributes)
-        if node.attributes.kind is not FusionKind.LOOP:
-            continue
-        linear = analysis.rules.linear_parameters(node)
+        linear = _reusable_operands(analysis, node)
         if not linear:
             continue
         for view in leaves:
@@ -150,6 +148,18 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
                 ):
                     if analysis.unite(operand.value, view.value):
                         break
+
+
+def _reusable_operands(analysis: BufferValues, fusion: Instruction) -> frozenset[int]:
+    """Operands of a fusion whose memory is as good for a result as any other."""
+    assert isinstance(fusion.attributes, FusionAttributes)
+    if fusion.attributes.kind is FusionKind.LOOP:
+        return analysis.rules.linear_parameters(fusion)
+    if fusion.attributes.kind is FusionKind.OUTPUT:
+        # Elsewhere a product is formed where its result goes, which must not be an operand.
+        number = accumulated_parameter(fusion.called[0])
+        return frozenset() if number is None else frozenset({number})
+    return frozenset()
 
 
 def _place_buffers(

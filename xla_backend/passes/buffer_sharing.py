@@ -87,7 +87,7 @@ class SharingRules:
 def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     assert isinstance(fusion.attributes, FusionAttributes)
     fused = fusion.called[0]
-    if fusion.attributes.kind is not FusionKind.LOOP:
+    if fusion.attributes.kind is FusionKind.INPUT:
         return frozenset()
     roots = fusion_roots(fused)
     if any(r.opcode is Opcode.DYNAMIC_UPDATE_SLICE for r in roots):
