@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xla_backend.cpu.emitter import KernelEmitter
+from xla_backend.cpu.emitter import KernelEmitter, is_heavy
 from xla_backend.cpu.kernel_functions import (
     CompiledKernel,
     KernelFunctions,
@@ -18,7 +18,7 @@ from xla_backend.cpu.kernel_functions import (
     arguments_of,
     structural_key,
 )
-from xla_backend.cpu.schedule import cycles_in_lanes
+from xla_backend.cpu.schedule import cycles_in_lanes, lanes_for
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.llvm.types import memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
@@ -73,7 +73,7 @@ def _compile(
     rows, columns = _inner_loop(stage), _inner_loop(_inner_loop(stage))
     lanes = kernels.module.target.lanes(_widest(columns))
     cycles = cycles_in_lanes(stage, lanes) / dot_of(fusion.called[0]).shape.num_elements
-    columns.vector = lanes if columns.var.extent > 1 else 1
+    columns.vector = lanes_for(columns, lanes) if columns.var.extent > 1 else 1
     symbol = f"kernel.{name}"
     _EpilogueFunction(kernels, kernel, (stage, rows, columns)).emit(symbol)
     return CompiledKernel(kernel, [StageFunction(symbol, 1)], cycles)
@@ -164,17 +164,18 @@ class _EpilogueFunction:
 
     def _columns(self, w: FunctionWriter, e: KernelEmitter, row: str) -> None:
         lanes = self.columns.vector
-        if lanes > 1 and w.target.has_masks:
-            with w.loop("%column_lo", "%column_hi", lanes) as column:
-                mask = w.active_mask(lanes, column.index, "%column_hi")
-                self._lanes(w, e, row, column.index, mask)
-            return
+        masks = lanes > 1 and w.target.has_masks
         first = "%column_lo"
-        if lanes > 1:
+        if lanes > 1 and not (masks and is_heavy(self.columns)):
             count = w.op("and", "i64", w.isub("%column_hi", "%column_lo"), str(-lanes))
             first = w.iadd("%column_lo", count)
             with w.loop("%column_lo", first, lanes) as column:
                 self._lanes(w, e, row, column.index, None)
+        if masks:
+            with w.loop(first, "%column_hi", lanes) as column:
+                mask = w.active_mask(lanes, column.index, "%column_hi")
+                self._lanes(w, e, row, column.index, mask)
+            return
         with w.loop(first, "%column_hi") as column:
             e.vars[self.columns.var] = column.index
             self._load_product(w, e, row, column.index, 1, None)

@@ -135,8 +135,10 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
         linear = _reusable_operands(analysis, node)
         if not linear:
             continue
+        # A product is added to memory only where the other term has the memory of the sum.
+        adds = node.attributes.kind is FusionKind.OUTPUT
         for view in leaves:
-            if view is None or view.value.buffer.output is not None:
+            if view is None or (view.value.buffer.output is not None and not adds):
                 continue
             for number in linear:
                 operand = analysis.leaves[node.operands[number]][0]

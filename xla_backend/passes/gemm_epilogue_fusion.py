@@ -100,7 +100,8 @@ def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> 
     if any(o in aliases and i not in linear for i, o in enumerate(fusion.operands)):
         return False
     columns = dot_sizes(dot).columns
-    return all(_is_plain(node, elements, columns) for node in fused.instructions)
+    # A result of scalars has no rows to work along.
+    return columns > 1 and all(_is_plain(node, elements, columns) for node in fused.instructions)
 
 
 def _is_plain(node: Instruction, elements: int, columns: int) -> bool:

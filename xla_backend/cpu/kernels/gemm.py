@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from xla_backend.cpu.kernels.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.cpu.kernels.gemm_pack import emit_pack_a, emit_pack_b
@@ -35,6 +36,10 @@ _BATCHED = "M N K A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
 _EPILOGUE = "epilogue data batch weight".split()
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
+# A block that is handed to an epilogue: rows in register tiles, columns in panels. Small enough for
+# the first-level cache, and wide enough for loops along its rows.
+_BLOCK_TILES = 8
+_BLOCK_PANELS = 4
 # A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
 # 128 x 128 on packing wins).
 _DIRECT_BYTES = 16 * 1024
@@ -86,6 +91,14 @@ def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> st
     base = w.op("udiv", "i64", vectors, panels)
     extra = w.isub(vectors, w.imul(base, panels))
     return w.iadd(w.imul(base, index), w.imin(index, extra))
+
+
+class _Panel(NamedTuple):
+    """Columns of B: the first, how many vectors, and how many columns those hold."""
+
+    column: str
+    vectors: str
+    valid: str
 
 
 class _Driver:
@@ -171,18 +184,29 @@ class _Driver:
         # Several column blocks never share packed rows: emit_entry gives packed products one.
         finish = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
         # An epilogue finds a block of C in the cache if the block has few rows.
-        height = w.select(finish, "i64", str(self.tile.mc), w.imax(w.isub(row_hi, row_lo), 1))
-        scratch = w.alloca(_element(self.t, "C"), self.tile.mc * self.tile.columns, 64)
-        with w.loop(row_lo, row_hi, height) as chunk, w.loop(panel_lo, panel_hi) as columns:
+        block_rows = self.tile.rows * _BLOCK_TILES
+        height = w.select(finish, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
+        block_columns = self.tile.columns * _BLOCK_PANELS
+        scratch = w.alloca(_element(self.t, "C"), block_rows * block_columns, 64)
+        with (
+            w.loop(row_lo, row_hi, height) as chunk,
+            w.loop(panel_lo, panel_hi, _BLOCK_PANELS) as group,
+        ):
             rows = (chunk.index, w.imin(w.iadd(chunk.index, height), row_hi))
-            first = _panel_start(w, panels, vectors, columns.index)
-            last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
-            column = w.imul(first, lanes)
-            valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
-            block = self._block_of_c(w, ctx, rows[0], column, scratch)
-            self._multiply_panel(w, ctx, layout, rows, column, w.isub(last, first), valid, block)
+            group_end = w.imin(w.iadd(group.index, _BLOCK_PANELS), panel_hi)
+            start = w.imul(_panel_start(w, panels, vectors, group.index), lanes)
+            block = self._block_of_c(w, ctx, rows[0], start, scratch)
+            with w.loop(group.index, group_end) as columns:
+                first = _panel_start(w, panels, vectors, columns.index)
+                last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
+                column = w.imul(first, lanes)
+                valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+                place = w.gep(_element(self.t, "C"), block[0], w.isub(column, start))
+                panel = _Panel(column, w.isub(last, first), valid)
+                self._multiply_panel(w, ctx, layout, rows, panel, (place, block[1]))
             with w.if_(finish):
-                self._call_epilogue(w, ctx, rows, (column, w.iadd(column, valid)), block)
+                end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
+                self._call_epilogue(w, ctx, rows, (start, w.imin(n, end)), block)
         w.ret()
 
     def _block_of_c(
@@ -193,7 +217,7 @@ class _Driver:
         c, ldc = ctx.get("C"), ctx.get("ldc")
         none = w.cmp("eq", "ptr", c, "null")
         place = w.gep(_element(self.t, "C"), c, w.iadd(w.imul(row, ldc), column))
-        stride = w.select(none, "i64", str(self.tile.columns), ldc)
+        stride = w.select(none, "i64", str(self.tile.columns * _BLOCK_PANELS), ldc)
         return w.select(none, "ptr", scratch, place), stride
 
     def _call_epilogue(
@@ -214,12 +238,11 @@ class _Driver:
         ctx: _Context,
         layout: str,
         rows: tuple[str, str],
-        column: str,
-        count: str,
-        valid: str,
+        panel: _Panel,
         block: tuple[str, str],
     ) -> None:
-        """The rows of a block times a panel of `count` vectors, of which `valid` columns count."""
+        """Some rows times a panel of columns; the results go to `block` (address, row stride)."""
+        column, count, valid = panel
         kc, pc = ctx.get("kc"), ctx.get("pc")
         accumulate = ctx.get("first")
         if layout == "packed":
