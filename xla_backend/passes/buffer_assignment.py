@@ -21,7 +21,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
-from xla_backend.passes.output_fusion import accumulated_parameter
+from xla_backend.passes.output_fusion import accumulated_parameter, is_output_fusion
 
 ALIGNMENT = 64
 
@@ -136,7 +136,7 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
         if not linear:
             continue
         # A product is added to memory only where the other term has the memory of the sum.
-        adds = node.attributes.kind is FusionKind.OUTPUT
+        adds = is_output_fusion(node)
         for view in leaves:
             if view is None or (view.value.buffer.output is not None and not adds):
                 continue
