@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.cpu.dot_rules import runs_as_product
+from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
@@ -19,8 +19,8 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
-from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
+from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.reshape_mover import ReshapeMover
