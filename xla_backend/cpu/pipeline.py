@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
+from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
 from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
 from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
 from xla_backend.passes.constant_folding import ConstantFolding
@@ -19,17 +19,18 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
-from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
-from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
+from xla_backend.passes.sharding_remover import ShardingRemover
 from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
 from xla_backend.passes.sort_simplifier import SortSimplifier
+from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
@@ -50,6 +51,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         # First: the meaning of a bitcast depends on layouts, and no later pass looks at them.
         LayoutNormalization(),
         Defuser(),
+        ShardingRemover(),
         CallInliner(),
         # After inlining (which shares bodies between copies), before anything edits a body.
         CallGraphFlattener(),
@@ -67,13 +69,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
         LoopFusion(),
-        RowFusion(),
         DeadCodeElimination(),
-    ]
-    if options.optimization_level > 0:
-        # After loop fusion, which decides what belongs to one loop.
-        passes.append(GemmEpilogueFusion(runs_as_product))
-    passes += [
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),
@@ -88,6 +84,9 @@ def expansion(options: CompileOptions) -> Pipeline:
         "expansion",
         [
             BatchNormExpander(),
+            ComplexInverseExpander(),
+            StochasticConvertDecomposer(),
+            ScanExpander(),
             # rng becomes arithmetic on bits, so it goes before the bit generators.
             RngExpander(),
             RngBitGeneratorExpander(),

@@ -178,7 +178,7 @@ def from_memory(w: FunctionWriter, t: P, n: int, raw: str) -> str:
     if t is P.PRED:
         return w.cmp("ne", raw_ty, raw, const(raw_ty, 0))
     if raw_ty == ty:
-        return raw
+        return _wrap(w, t, ty, raw)  # the upper bits of a stored sub-byte integer mean nothing
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
         return w.cast("fpext", half, w.cast("bitcast", raw_ty, raw, half), ty)
@@ -251,7 +251,7 @@ def _float_to_int(w: FunctionWriter, ty: str, x: str, target: P) -> str:
 
 def _wrap(w: FunctionWriter, target: P, ty: str, value: str) -> str:
     """Sub-byte integers live in i8 lanes: wrap to their width."""
-    if target.bits >= 8:
+    if target.bits >= 8 or not target.is_integral:
         return value
     amount = const(ty, 8 - target.bits)
     shift = "ashr" if target.is_signed_integral else "lshr"

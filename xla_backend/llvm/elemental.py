@@ -34,7 +34,7 @@ from xla_backend.llvm.conversions import (
     round_to,
     to_memory,
 )
-from xla_backend.llvm.integer import INTEGER_FUNCTIONS
+from xla_backend.llvm.integer import INTEGER_FUNCTIONS, NARROW_INTEGER_FUNCTIONS
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.math_basics import INF, Emitter, bits, fabs, fcmp, pick
 from xla_backend.llvm.math_remainder import remainder
@@ -161,9 +161,12 @@ def emit(w: FunctionWriter, name: str, t: P, n: int, *operands: Value) -> Value:
         if name in _PRED:
             return w.op(_PRED[name], ty, *operands)
     elif name in INTEGER_FUNCTIONS:
-        result = INTEGER_FUNCTIONS[name](w, ty, t.is_signed_integral, *operands)
         if t.bits >= 8:
-            return result
+            return INTEGER_FUNCTIONS[name](w, ty, t.is_signed_integral, *operands)
+        if name in NARROW_INTEGER_FUNCTIONS:
+            result = NARROW_INTEGER_FUNCTIONS[name](w, ty, t.bits, *operands)
+        else:
+            result = INTEGER_FUNCTIONS[name](w, ty, t.is_signed_integral, *operands)
         amount = const(ty, 8 - t.bits)
         back = "ashr" if t.is_signed_integral else "lshr"
         return w.op(back, ty, w.op("shl", ty, result, amount), amount)

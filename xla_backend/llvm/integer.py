@@ -145,3 +145,33 @@ INTEGER_FUNCTIONS: dict[str, IntegerEmitter] = {
     "popcnt": lambda w, ty, signed, a: w.intrinsic("ctpop", ty, a),
     "count-leading-zeros": _with_flag("ctlz"),
 }
+
+
+def _narrow_leading_zeros(w: FunctionWriter, ty: str, width: int, a: str) -> str:
+    moved = w.op("shl", ty, a, const(ty, bits_of(ty) - width))
+    return w.intrinsic("umin", ty, _with_flag("ctlz")(w, ty, False, moved), const(ty, width))
+
+
+def _low_bits(w: FunctionWriter, ty: str, width: int, a: str) -> str:
+    return w.op("and", ty, a, const(ty, (1 << width) - 1))
+
+
+def _narrow_arithmetic_shift(w: FunctionWriter, ty: str, width: int, a: str, amount: str) -> str:
+    """The top bit of the width is the sign, also of unsigned types."""
+    spare = const(ty, bits_of(ty) - width)
+    extended = w.op("ashr", ty, w.op("shl", ty, a, spare), spare)
+    return INTEGER_FUNCTIONS["shift-right-arithmetic"](w, ty, True, extended, amount)
+
+
+# Integers of less than 8 bits live in i8 lanes, sign- or zero-extended. These functions look at
+# the bits above their width; all others give the right low bits. f(w, ty, width, *operands).
+NARROW_INTEGER_FUNCTIONS: dict[str, Callable[..., str]] = {
+    "count-leading-zeros": _narrow_leading_zeros,
+    "popcnt": lambda w, ty, width, a: w.intrinsic("ctpop", ty, _low_bits(w, ty, width, a)),
+    "shift-right-logical": lambda w, ty, width, a, b: INTEGER_FUNCTIONS["shift-right-logical"](
+        w, ty, False, _low_bits(w, ty, width, a), b
+    ),
+    "shift-right-arithmetic": _narrow_arithmetic_shift,
+    # Products of two such numbers fit the lane.
+    "mulhi": lambda w, ty, width, a, b: w.op("ashr", ty, w.op("mul", ty, a, b), const(ty, width)),
+}

@@ -14,7 +14,7 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import NO_METADATA, Instruction, OpMetadata
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -28,6 +28,13 @@ class Emit(HloBuilder):
         assert like.parent is not None
         self.computation: Computation = like.parent
         self.metadata = like.metadata
+
+    @classmethod
+    def into(cls, computation: Computation, metadata: OpMetadata = NO_METADATA) -> Emit:
+        """A builder for the body of a new computation."""
+        b = Emit.__new__(Emit)
+        b.computation, b.metadata = computation, metadata
+        return b
 
     def unary(self, opcode: Opcode, x: Instruction) -> Instruction:
         return self.add(opcode, (x,), shape=x.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Instruction
@@ -43,8 +42,8 @@ def without_layout(shape: Shape) -> Shape:
     """The shape with default layouts, also inside tuples."""
     if shape.is_tuple:
         members = tuple(without_layout(member) for member in shape.tuple_shapes)
-        return shape if members == shape.tuple_shapes else replace(shape, tuple_shapes=members)
-    return shape if shape.layout is None else replace(shape, layout=None)
+        return shape if members == shape.tuple_shapes else Shape.tuple(members)
+    return shape if shape.layout is None else shape.with_dimensions(shape.dimensions)
 
 
 def _drop_layout(node: Instruction, plain: dict[Shape, Shape]) -> bool:

@@ -99,7 +99,7 @@ class ComputedKey:
     @property
     def type(self) -> PrimitiveType:
         element_type = self.expression.shape.element_type
-        return BY_NAME[f"s{element_type.bits}"] if self.total_order else element_type
+        return _total_order_type(element_type) if self.total_order else element_type
 
 
 def computed_keys(comparator: Computation) -> list[ComputedKey] | None:
@@ -250,10 +250,19 @@ def _on_array(
     return b.computation.add(clone_instruction(node, [arrays[o] for o in node.operands], shape))
 
 
+def _total_order_type(element_type: PrimitiveType) -> PrimitiveType:
+    """The integers that stand for floats in their total order."""
+    if element_type is P.F8E8M0FNU:  # has no sign
+        return P.U8
+    return BY_NAME[f"s{element_type.bits}"]
+
+
 def _total_order_bits(b: Emit, x: Instruction) -> Instruction:
-    """Signed integers in the total order of floats: negative ones have their magnitude flipped."""
-    signed = BY_NAME[f"s{x.shape.element_type.bits}"]
+    """Integers in the total order of floats: negative ones have their magnitude flipped."""
+    signed = _total_order_type(x.shape.element_type)
     bits = b.bitcast_convert(x, signed)
+    if not signed.is_signed_integral:
+        return bits
     flipped = b.binary(Opcode.XOR, bits, b.splat(bits.shape, 2 ** (signed.bits - 1) - 1))
     negative = b.compare(bits, b.splat(bits.shape, 0), ComparisonDirection.LT)
     return b.add(Opcode.SELECT, (negative, flipped, bits), shape=bits.shape)

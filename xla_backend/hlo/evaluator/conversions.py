@@ -43,8 +43,8 @@ def convert_array(x: np.ndarray, to: PrimitiveType) -> np.ndarray:
     if source.is_floating:
         if to.is_integral:
             return _float_to_int(x, to)
-        if source.bits < 32 and not to.is_floating:
-            x = x.astype(np.float32)  # ml_dtypes has no direct path to complex
+        if source.bits < 32:
+            x = x.astype(np.float32)  # ml_dtypes lacks some of the direct paths
         return x.astype(dtype)
     if to.is_integral and to.bits < 8:
         return wrap_small(x.astype(np.int64), to)
@@ -99,6 +99,8 @@ def total_order_key(x: np.ndarray) -> np.ndarray:
     NaN."""
     if not type_of(x).is_floating:
         return x.astype(np.int8) if type_of(x).bits < 8 else x
+    if type_of(x) is P.F8E8M0FNU:  # has no sign, and its only NaN is above all numbers
+        return unsigned_view(x)
     signed = np.dtype(_SIGNED_OF_SIZE[x.dtype.itemsize])
     bits = np.ascontiguousarray(x).view(signed).reshape(x.shape)
     if type_of(x).bits < 8:  # one element to a byte: move the sign up

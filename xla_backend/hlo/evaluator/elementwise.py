@@ -185,6 +185,8 @@ def _shift(node: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         result = np.where(too_far, a.dtype.type(0), a << amount.astype(a.dtype))
     elif node.opcode is Opcode.SHIFT_RIGHT_ARITHMETIC:
         signed = a.view(f"i{a.dtype.itemsize}") if a.dtype.kind == "u" else a
+        if bits < 8:  # the top bit of the width is the sign, also of unsigned types
+            signed = (signed << (8 - bits)) >> (8 - bits)
         last = signed.dtype.type(bits - 1)
         shift = np.where(too_far, last, amount.astype(signed.dtype))
         result = (signed >> shift).astype(a.dtype)

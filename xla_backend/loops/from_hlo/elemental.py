@@ -50,8 +50,6 @@ class ElementalEmitter:
         self.builder = builder
         self.leaves = leaves
         self.guard: Value | None = None  # loads emitted now happen only where this holds
-        # Instructions whose elements are at hand in some other way, and how to get one.
-        self.provided: dict[Instruction, Callable[[Instruction, Indices], Element]] = {}
         self._literals: dict[Instruction, Buffer] = {}
 
     # -- elements ----------------------------------------------------------------------------------
@@ -69,7 +67,7 @@ class ElementalEmitter:
             if self._cached(top, at) is not None:
                 stack.pop()
                 continue
-            if top in self.leaves or top in self.provided or not is_pointwise(top):
+            if top in self.leaves or not is_pointwise(top):
                 self._remember(top, at, self._produce(top, at))
                 stack.pop()
                 continue
@@ -108,9 +106,6 @@ class ElementalEmitter:
             return self.load(
                 buffer, linearize(index, node.shape.dimensions), node.shape.element_type
             )
-        provide = self.provided.get(node)
-        if provide is not None:
-            return provide(node, index)
         if node.opcode is Opcode.CONSTANT:
             return self._literal(node, index)
         handler = HANDLERS.get(node.opcode)
@@ -193,7 +188,7 @@ class ElementalEmitter:
             return self.apply(node.called[0], operands)
         if opcode is Opcode.COPY:
             return operands[0]
-        if opcode is Opcode.CONVERT and node.operands[0].shape.element_type is type:
+        if opcode in _CONVERSIONS and node.operands[0].shape.element_type is type:
             return operands[0]
         if type.is_complex or any(isinstance(o, tuple) for o in operands):
             return complex_math.emit(self.builder, node, operands)
@@ -249,6 +244,7 @@ class _Guarded:
         self.emitter.guard = self.saved
 
 
+_CONVERSIONS = frozenset({Opcode.CONVERT, Opcode.BITCAST_CONVERT})
 _WITH_ATTRIBUTES = frozenset({Opcode.COMPARE, Opcode.REDUCE_PRECISION})
 _SCALAR_IDENTITY = frozenset(
     {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.identities import identity_of
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -65,34 +66,6 @@ def monoid(computation: Computation) -> Opcode | None:
     ):
         return root.opcode
     return None
-
-
-def identity_of(opcode: Opcode, type: P) -> Any:
-    """The neutral element of a monoid, or None for types that have no plain one."""
-    if type.is_complex:
-        return None
-    dtype = type.numpy_dtype
-    if opcode is Opcode.ADD:
-        return np.asarray(-0.0 if type.is_floating else 0).astype(dtype)[()]
-    if opcode is Opcode.MULTIPLY:
-        return np.asarray(1).astype(dtype)[()]
-    if opcode in (Opcode.OR, Opcode.XOR):
-        return np.asarray(0).astype(dtype)[()]
-    if opcode is Opcode.AND:
-        return (
-            np.asarray(True)
-            if type is P.PRED
-            else np.asarray(-1).astype(np.int64).astype(dtype)[()]
-        )
-    lowest = opcode is Opcode.MAXIMUM
-    if type is P.PRED:
-        return np.asarray(not lowest)
-    if type.is_floating:
-        return np.asarray(-np.inf if lowest else np.inf).astype(dtype)[()]
-    bits = type.bits
-    if type.is_signed_integral:
-        return np.asarray(-(2 ** (bits - 1)) if lowest else 2 ** (bits - 1) - 1).astype(dtype)[()]
-    return np.asarray(0 if lowest else 2**bits - 1, np.uint64).astype(dtype)[()]
 
 
 class Reduction:
