@@ -14,7 +14,7 @@ import enum
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,6 +69,7 @@ class _ThreadState(threading.local):
     # Class attributes are every thread's initial values: no initialisation call on the hot path.
     overrides: dict[Option, list[Any]] | None = None
     context_key: ContextKey | None = None
+    generation = 0  # of the process-wide values that context_key was made from
 
 
 _thread = _ThreadState()
@@ -76,6 +77,8 @@ _options: dict[str, Option] = {}
 _keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
 _context_keys: dict[tuple[Any, ...], ContextKey] = {}
 _global_key = ContextKey(())
+_environment: Hashable = ()  # what programs depend on besides options
+_generation = 0
 _lock = threading.RLock()
 
 
@@ -177,11 +180,10 @@ class Option:
         return checked
 
     def _refresh(self) -> None:
-        global _global_key
         old = self._value
         self._value = self._layers[max(self._layers)][0]
         if self.affects is not Affects.NOTHING:
-            _global_key = _intern(tuple(o._value for o in _keyed))
+            _refresh_keys()
         if old != self._value:
             for listener in self._listeners:
                 listener(self._value)
@@ -293,6 +295,20 @@ def trace_context() -> ContextKey:
     if not _thread.overrides:
         return _global_key
     key = _thread.context_key
-    if key is None:
-        key = _thread.context_key = _intern(tuple(o.value for o in _keyed))
+    if key is None or _thread.generation != _generation:
+        key = _thread.context_key = _intern((*(o.value for o in _keyed), _environment))
+        _thread.generation = _generation
     return key
+
+
+def set_compile_environment(value: Hashable) -> None:
+    """Note what compiled programs depend on besides options; it becomes part of every cache key."""
+    global _environment
+    _environment = value
+    _refresh_keys()
+
+
+def _refresh_keys() -> None:
+    global _global_key, _generation
+    _generation += 1
+    _global_key = _intern((*(o._value for o in _keyed), _environment))
