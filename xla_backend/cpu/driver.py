@@ -39,6 +39,20 @@ _SAME_BYTES = frozenset(
 # Rules that add their own estimate to `cycles`; all others may take any time.
 _COSTED = frozenset({Opcode.DOT, Opcode.CONDITIONAL, Opcode.CALL})
 
+# The blocks of a parallel loop one after another, for programs that keep to one thread.
+_SERIAL_FOR = """define internal void @pyjax.serial_for(ptr %f, ptr %context, i64 %blocks) {
+entry:
+  br label %next
+next:
+  %block = phi i64 [ 0, %entry ], [ %following, %next ]
+  call void %f(ptr %context, i64 %block)
+  %following = add i64 %block, 1
+  %done = icmp eq i64 %following, %blocks
+  br i1 %done, label %end, label %next
+end:
+  ret void
+}"""
+
 Rule = Callable[["Driver", Instruction], None]
 RULES: dict[Opcode, Rule] = {}
 # Tried first for an instruction and the next one; true if it ran both.
@@ -60,8 +74,15 @@ class Driver:
     """Writes the entry function."""
 
     def __init__(
-        self, module: HloModule, assignment: BufferAssignment, writer: ModuleWriter
+        self,
+        module: HloModule,
+        assignment: BufferAssignment,
+        writer: ModuleWriter,
+        *,
+        serial: bool = False,
     ) -> None:
+        """`serial`: loops that could be split over threads run on the calling one."""
+        self.serial = serial
         self.module = module
         self.assignment = assignment
         self.writer = writer
@@ -236,7 +257,11 @@ class Driver:
 
     def parallel_for(self, function: str, context: str, blocks: int) -> None:
         arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
-        self.w.call("pyjax_parallel_for", "void", arguments)
+        if self.serial:
+            self.writer.add_definitions(_SERIAL_FOR, ["pyjax.serial_for"])
+            self.w.call("pyjax.serial_for", "void", arguments)
+        else:
+            self.w.call("pyjax_parallel_for", "void", arguments)
 
 
 @runs(Opcode.WHILE)
