@@ -23,8 +23,8 @@ from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
-from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.registry import add_user_passes
+from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier

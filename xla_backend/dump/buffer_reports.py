@@ -131,7 +131,8 @@ def _assignment_text(module: HloModule, allocations: list[Allocation]) -> str:
     for i, allocation in enumerate(allocations):
         lines.append(f"allocation {i}: size {allocation.size}, {_role(module, allocation)}:")
         lines += [
-            f" value: {v.title} (size={v.place.size},offset={v.place.offset}): {v.shape.to_text(layout=True)}"
+            f" value: {v.title} (size={v.place.size},offset={v.place.offset}): "
+            f"{v.shape.to_text(layout=True)}"
             for v in allocation.values
         ]
     return "\n".join(lines) + "\n"

@@ -80,8 +80,9 @@ def builtin_passes() -> dict[str, type[HloPass]]:
 
 
 def _is_pass_of(item: object, module: str) -> TypeGuard[type[HloPass]]:
-    is_pass = inspect.isclass(item) and issubclass(item, HloPass) and item.__module__ == module
-    return is_pass and bool(item.name)
+    if not (inspect.isclass(item) and issubclass(item, HloPass)):
+        return False
+    return item.__module__ == module and bool(item.name)
 
 
 def _needed_arguments(factory: PassFactory) -> list[str]:
