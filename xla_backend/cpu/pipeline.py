@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
@@ -20,12 +21,14 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
+from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
@@ -70,7 +73,13 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
         LoopFusion(),
+        RowFusion(),
         DeadCodeElimination(),
+    ]
+    if options.optimization_level > 0:
+        # After loop fusion, which decides what belongs to one loop.
+        passes.append(GemmEpilogueFusion(runs_as_product))
+    passes += [
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),
