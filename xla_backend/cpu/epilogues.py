@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xla_backend.cpu.emitter import KernelEmitter, is_heavy
+from xla_backend.cpu.emitter import KernelEmitter
 from xla_backend.cpu.kernel_functions import (
     CompiledKernel,
     KernelFunctions,
@@ -18,7 +18,7 @@ from xla_backend.cpu.kernel_functions import (
     arguments_of,
     structural_key,
 )
-from xla_backend.cpu.schedule import cycles_in_lanes, lanes_for
+from xla_backend.cpu.schedule import cycles_in_lanes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.llvm.types import memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
@@ -73,7 +73,7 @@ def _compile(
     rows, columns = _inner_loop(stage), _inner_loop(_inner_loop(stage))
     lanes = kernels.module.target.lanes(_widest(columns))
     cycles = cycles_in_lanes(stage, lanes) / dot_of(fusion.called[0]).shape.num_elements
-    columns.vector = lanes_for(columns, lanes) if columns.var.extent > 1 else 1
+    columns.vector = lanes
     symbol = f"kernel.{name}"
     _EpilogueFunction(kernels, kernel, (stage, rows, columns)).emit(symbol)
     return CompiledKernel(kernel, [StageFunction(symbol, 1)], cycles)
@@ -164,18 +164,19 @@ class _EpilogueFunction:
 
     def _columns(self, w: FunctionWriter, e: KernelEmitter, row: str) -> None:
         lanes = self.columns.vector
-        masks = lanes > 1 and w.target.has_masks
+        # Blocks of a GEMM begin at whole vectors, and end there but for the last columns.
+        whole = self.columns.var.extent % lanes == 0
+        if lanes > 1 and (whole or w.target.has_masks):
+            with w.loop("%column_lo", "%column_hi", lanes) as column:
+                mask = None if whole else _mask_of_rest(w, lanes, column.index)
+                self._lanes(w, e, row, column.index, mask)
+            return
         first = "%column_lo"
-        if lanes > 1 and not (masks and is_heavy(self.columns)):
+        if lanes > 1:
             count = w.op("and", "i64", w.isub("%column_hi", "%column_lo"), str(-lanes))
             first = w.iadd("%column_lo", count)
             with w.loop("%column_lo", first, lanes) as column:
                 self._lanes(w, e, row, column.index, None)
-        if masks:
-            with w.loop(first, "%column_hi", lanes) as column:
-                mask = w.active_mask(lanes, column.index, "%column_hi")
-                self._lanes(w, e, row, column.index, mask)
-            return
         with w.loop(first, "%column_hi") as column:
             e.vars[self.columns.var] = column.index
             self._load_product(w, e, row, column.index, 1, None)
@@ -203,3 +204,10 @@ class _EpilogueFunction:
         ty = vector(stored, lanes)
         raw = w.load(ty, place) if mask is None else w.masked_load(ty, place, mask)
         e.preloaded = dict.fromkeys(self.loads, raw)
+
+
+def _mask_of_rest(w: FunctionWriter, lanes: int, index: str) -> str:
+    """Lanes before %column_hi, by one comparison of 32-bit numbers."""
+    ty = vector("i32", lanes)
+    rest = w.imin(w.isub("%column_hi", index), lanes)
+    return w.cmp("ult", ty, w.iota(ty), w.splat(ty, w.cast("trunc", "i64", rest, "i32")))

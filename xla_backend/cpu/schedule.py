@@ -237,14 +237,14 @@ def _widest(stage: Loop) -> int:
 
 def _mark_vectors(loop: Loop, choice: dict[Loop, bool], lanes: int) -> None:
     if choice.get(loop):
-        loop.vector = lanes_for(loop, lanes)
+        loop.vector = _lanes_for(loop, lanes)
         return
     for s in loop.body:
         if isinstance(s, Loop):
             _mark_vectors(s, choice, lanes)
 
 
-def lanes_for(loop: Loop, lanes: int) -> int:
+def _lanes_for(loop: Loop, lanes: int) -> int:
     """Lanes of a vector loop: several registers where the body is light, to hide latencies; never
     far more than the extent."""
     work = 0.0

@@ -9,6 +9,7 @@ from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _ROWS = 4
+_RESULTS = 16
 _UNROLL = 2
 _ROWS_PER_TASK_BYTES = 1 << 18
 _COLUMNS_PER_TASK = 1024
@@ -38,7 +39,8 @@ def emit_matrix_vector(module: ModuleWriter, prefix: str, t: GemmType, tile: Til
         if name == "gemv":
             row_bytes = w.imax(w.imul("%K", size), 1)
             per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
-            per_task = w.op("and", "i64", w.iadd(per_task, _ROWS - 1), str(-_ROWS))
+            # Whole vectors of results, as epilogues expect.
+            per_task = w.op("and", "i64", w.iadd(per_task, _RESULTS - 1), str(-_RESULTS))
         else:
             per_task = str(_COLUMNS_PER_TASK)
         w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
