@@ -1,0 +1,187 @@
+"""A position in the text with tokens at it, and errors that show the line with a caret."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from xla_backend.hlo.errors import ParseError
+
+_SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
+BARE = re.compile(r"[A-Za-z_][\w$.]*")
+# The first letter of a keyword of our own grammar must not be read as part of a longer word.
+_WORD_END = re.compile(r"[\w$.]")
+INTEGER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
+NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+)")
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_BRACKET = re.compile(r'->|["{}()\[\]<>]|//[^\n]*')
+_CLOSING = {"{": "}", "(": ")", "[": "]", "<": ">"}
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{2})|(.))")
+_SHORT = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+MAX_NESTING = 150
+
+
+class Reader:
+    """Every `read_` and `expect` advances or raises ParseError; `accept` may decline."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.depth = 0
+
+    # -- errors ----------------------------------------------------------------------------------
+
+    def fail(self, message: str, position: int | None = None) -> NoReturn:
+        """Raise ParseError: line:column, message, the source line, a caret."""
+        at = min(self.position if position is None else position, len(self.text))
+        start = self.text.rfind("\n", 0, at) + 1
+        end = self.text.find("\n", at)
+        end = len(self.text) if end < 0 else end
+        column = at - start
+        first = start + max(0, column - 70)  # long lines are cut around the caret
+        shown = self.text[first : min(end, first + 120)].replace("\t", " ")
+        line = self.text.count("\n", 0, at) + 1
+        raise ParseError(f"{line}:{column + 1}: {message}\n{shown}\n{' ' * (at - first)}^")
+
+    def enter(self) -> None:
+        """Count nesting; text nested deeper than any program's is refused, not a crash."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.fail(f"nested more than {MAX_NESTING} deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    # -- tokens ----------------------------------------------------------------------------------
+
+    def skip_space(self) -> int:
+        """Past blanks and comments; where that is."""
+        match = _SPACE.match(self.text, self.position)
+        assert match is not None
+        self.position = match.end()
+        return self.position
+
+    def at(self, token: str) -> bool:
+        return self.text.startswith(token, self.skip_space())
+
+    def accept(self, token: str) -> bool:
+        if self.text.startswith(token, self.skip_space()):
+            self.position += len(token)
+            return True
+        return False
+
+    def expect(self, token: str, why: str = "") -> None:
+        if not self.accept(token):
+            self.fail(f"expected '{token}'{' ' + why if why else ''}, got {self.found()}")
+
+    def at_word(self, word: str) -> bool:
+        end = self.skip_space() + len(word)
+        return self.text.startswith(word, self.position) and not _WORD_END.match(self.text, end)
+
+    def accept_word(self, word: str) -> bool:
+        """Like accept, but `word` must not go on."""
+        if self.at_word(word):
+            self.position += len(word)
+            return True
+        return False
+
+    def expect_word(self, word: str) -> None:
+        if not self.accept_word(word):
+            self.fail(f"expected '{word}', got {self.found()}")
+
+    def at_end(self) -> bool:
+        return self.skip_space() >= len(self.text)
+
+    def found(self) -> str:
+        """What stands here, for messages."""
+        if self.at_end():
+            return "the end of the text"
+        match = re.compile(r"[%@#!^]?[\w$.:\-]+|->|.").match(self.text, self.position)
+        assert match is not None
+        return f"'{match[0][:40]}'"
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The token if it is here, and past it."""
+        found = pattern.match(self.text, self.skip_space())
+        if found is not None:
+            self.position = found.end()
+        return found
+
+    def read(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        found = self.match(pattern)
+        if found is None:
+            self.fail(f"expected {what}, got {self.found()}")
+        return found
+
+    def read_word(self, what: str = "a word") -> str:
+        return self.read(BARE, what)[0]
+
+    def read_string(self, what: str = "a quoted string") -> str:
+        return unescape(self.read(STRING, what)[1])
+
+    def read_integer(self, what: str = "an integer") -> int:
+        start = self.skip_space()
+        text = self.read(INTEGER, what)[0]
+        if len(text) > 40:
+            self.fail(f"{what} is too large", start)
+        return int(text, 0) if "x" in text else int(text)
+
+    def read_integers(self, opening: str = "[", closing: str = "]") -> tuple[int, ...]:
+        """`[1, 2]`."""
+        self.expect(opening)
+        values: list[int] = []
+        if self.accept(closing):
+            return ()
+        while True:
+            values.append(self.read_integer())
+            if self.accept(closing):
+                return tuple(values)
+            self.expect(",", f"or '{closing}'")
+
+    def balanced(self) -> str:
+        """The bracket group that starts here, brackets included."""
+        start = position = self.skip_space()
+        opened: list[str] = []
+        while True:
+            match = _BRACKET.search(self.text, position)
+            if match is None:
+                self.fail("this bracket is never closed", start)
+            token = match[0]
+            position = match.end()
+            if token == '"':
+                string = STRING.match(self.text, match.start())
+                if string is None:
+                    self.fail("this string is never closed", match.start())
+                position = string.end()
+            elif token in _CLOSING:
+                opened.append(_CLOSING[token])
+            elif token[0] not in "/-":
+                if not opened or opened.pop() != token:
+                    self.fail(f"unbalanced '{token}'", match.start())
+                if not opened:
+                    self.position = position
+                    return self.text[start:position]
+
+
+def unescape(text: str) -> str:
+    r"""Characters of a quoted string: `\n`, `\t`, `\"`, `\\` and two hex digits."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(
+        lambda m: chr(int(m[1], 16)) if m[1] is not None else _SHORT.get(m[2], m[2]), text
+    )
+
+
+def quote(text: str) -> str:
+    """`text` as a quoted string."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    parts = []
+    for character in text:
+        if character == "\\":
+            parts.append("\\\\")
+        elif character == '"' or not (character.isprintable() and character.isascii()):
+            parts.extend(f"\\{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+        else:
+            parts.append(character)
+    return '"' + "".join(parts) + '"'
