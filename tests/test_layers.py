@@ -28,6 +28,7 @@ LAYERS = {
     "xla_backend.flag_effects": 2,
     "xla_backend.flags": 2,
     "xla_backend.passes": 2,
+    "xla_backend.stablehlo": 2,
     "xla_backend.loops": 3,
     "xla_backend.llvm": 3,
     "xla_backend.cpu": 4,

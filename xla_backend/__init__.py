@@ -17,6 +17,7 @@ _PUBLIC = {
     "compile": "xla_backend.library",
     "evaluate": "xla_backend.library",
     "parse_hlo": "xla_backend.library",
+    "parse_stablehlo": "xla_backend.stablehlo",
     "CompileOptions": "xla_backend.compile_options",
     "HloError": "xla_backend.hlo.errors",
     "HloModule": "xla_backend.hlo.module",

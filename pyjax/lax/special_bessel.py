@@ -12,7 +12,7 @@ from pyjax.lax.compare import full_value, gt, le, lt, select
 from pyjax.lax.elementwise import rsqrt
 from pyjax.lax.nary import define_unary
 from pyjax.lax.special_common import const, horner, lower_in_float64
-from pyjax.lax.special_tables import (
+from xla_backend.hlo.special_function_tables import (
     BESSEL_I0E_LARGE,
     BESSEL_I0E_SMALL,
     BESSEL_I1E_LARGE,

@@ -18,7 +18,7 @@ from pyjax.lax.convert import bitcast_convert_type, convert_element_type
 from pyjax.lax.elementwise import exp, sqrt
 from pyjax.lax.nary import define_unary
 from pyjax.lax.special_common import FLOAT64, const, horner
-from pyjax.lax.special_tables import (
+from xla_backend.hlo.special_function_tables import (
     ERF_INV_CENTRAL_F32,
     ERF_INV_CENTRAL_F64,
     ERF_INV_MIDDLE_F64,

@@ -1,1 +1,3 @@
 """StableHLO: the textual dialect, both ways, and its conversion to and from HLO."""
+
+from xla_backend.stablehlo.library import parse_stablehlo as parse_stablehlo

@@ -13,6 +13,7 @@ import numpy as np
 
 from xla_backend.stablehlo.types import ScalarType, TensorType, Type
 
+_I64: Final = ScalarType("i64")
 Attribute = Any  # bool | str | tuple | dict | Type | one of the classes below
 
 
@@ -29,7 +30,7 @@ class IntegerAttribute:
     """`1 : i64`."""
 
     value: int
-    type: Type = ScalarType("i64")
+    type: Type = _I64
 
 
 @dataclass(frozen=True, slots=True)

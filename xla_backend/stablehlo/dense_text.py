@@ -250,9 +250,7 @@ def _collect(reader: Reader, node: Any, flat: list[Any], start: int) -> tuple[in
     return (len(node), *(shapes.pop() if shapes else ()))
 
 
-def _converter(
-    reader: Reader, element: Type, dtype: np.dtype, start: int
-) -> Callable[[Any], Any]:
+def _converter(reader: Reader, element: Type, dtype: np.dtype, start: int) -> Callable[[Any], Any]:
     if isinstance(element, ComplexType):
         part = _converter(reader, element.element, np.dtype(f"f{dtype.itemsize // 2}"), start)
 

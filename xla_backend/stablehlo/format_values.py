@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from xla_backend.stablehlo.attribute_text import attribute_text, symbol_text
 from xla_backend.stablehlo.attributes import (
     ArrayAttribute,
     Attribute,
@@ -12,7 +13,6 @@ from xla_backend.stablehlo.attributes import (
     EnumAttribute,
     IntegerAttribute,
 )
-from xla_backend.stablehlo.attribute_text import attribute_text, symbol_text
 from xla_backend.stablehlo.format_directives import Directive
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.types import ScalarType

@@ -7,7 +7,6 @@ and discardable ones alike (op_table.py tells which are which).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from xla_backend.stablehlo.attributes import UNKNOWN_LOCATION, Attribute, Location
 from xla_backend.stablehlo.types import FunctionType, Type
@@ -34,6 +33,7 @@ class Operation:
 
     __slots__ = (
         "attributes",
+        "line",
         "location",
         "name",
         "operands",
@@ -57,6 +57,7 @@ class Operation:
         self.attributes: dict[str, Attribute] = {} if attributes is None else attributes
         self.regions: list[Region] = list(regions)
         self.location = location
+        self.line = 0  # of the text it was read from; 0: it was not
         self.parent: Block | None = None
         for region in self.regions:
             region.parent = self

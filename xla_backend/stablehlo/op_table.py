@@ -151,9 +151,7 @@ _CHLO_FURTHER: dict[str, str] = {
 
 
 def _named(form: str) -> set[str]:
-    return {
-        word.split("$")[1].split(":")[0] for word in form.split() if "$" in word
-    }
+    return {word.split("$")[1].split(":")[0] for word in form.split() if "$" in word}
 
 
 def _inherent() -> dict[str, frozenset[str]]:

@@ -6,12 +6,8 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 
-from xla_backend.hlo.errors import ParseError
 from xla_backend.stablehlo.attributes import (
-    UNIT,
-    UNKNOWN_LOCATION,
     Attribute,
-    DenseAttribute,
     Location,
 )
 from xla_backend.stablehlo.format_directives import Directive, directives
@@ -21,7 +17,7 @@ from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.read_attributes import AttributeReader
 from xla_backend.stablehlo.reader import STRING, unescape
 from xla_backend.stablehlo.special_forms import SPECIAL_READERS
-from xla_backend.stablehlo.types import FunctionType, TensorType, Type
+from xla_backend.stablehlo.types import Type
 
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?")
 _VALUE_NAME = re.compile(r"[\w$.\-]+")
@@ -169,6 +165,7 @@ class OperationReader(AttributeReader):
         names = self._result_names()
         at = self.skip_space()
         operation = self._generic() if self.at('"') else self._pretty(at)
+        operation.line = self.line_number(at)
         operation.location = self.read_optional_location()
         total = sum(count for _, count in names)
         if names and total != len(operation.results):
@@ -341,13 +338,6 @@ def _barrier_types(reader: OperationReader, operands: Sequence[Value]) -> tuple[
     return tuple(o.type for o in operands)
 
 
-def _check_const_types(reader: OperationReader, operands: Sequence[Value]) -> tuple[Type, ...]:
-    reader.expect(":", "and the type of the operand")
-    start = reader.skip_space()
-    reader.check_operand_types(operands, [reader.read_type()], start)
-    return ()
-
-
 _TYPE_READERS: dict[str, Callable[[OperationReader, Sequence[Value]], tuple[Type, ...]]] = {
     "fn": _functional,
     "same": _same,
@@ -388,7 +378,8 @@ def parse_module(text: str) -> Module:
         expected.
 
     >>> module = parse_module("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {"
-    ...                       "  %0 = stablehlo.add %x, %x : tensor<2xf32>  return %0 : tensor<2xf32> }")
+    ...                       "  %0 = stablehlo.add %x, %x : tensor<2xf32>"
+    ...                       "  return %0 : tensor<2xf32> }")
     >>> [op.name for op in module.functions["main"].regions[0].walk()]
     ['stablehlo.add', 'func.return']
     """

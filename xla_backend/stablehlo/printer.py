@@ -1,7 +1,9 @@
-"""Writing modules as MLIR's printer does: pretty forms where there are some, else the generic form."""
+"""Writing modules as MLIR's printer does: pretty forms where there are some, else the generic
+form."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from xla_backend.stablehlo.attribute_text import (
@@ -177,7 +179,7 @@ class Writer:
 
 def _joined(words: Sequence[str]) -> str:
     text = words[0]
-    for previous, word in zip(words, words[1:]):
+    for previous, word in itertools.pairwise(words):
         glued = not word or word in (",", ")") or word == "(" or previous == "("
         text += word if glued else f" {word}"
     return text

@@ -32,7 +32,8 @@ from xla_backend.stablehlo.reader import BARE, STRING, unescape
 from xla_backend.stablehlo.types import ScalarType, TensorType, Type
 
 _ALIAS_DEFINITION = re.compile(r"^[ \t]*#([A-Za-z_][\w$]*)[ \t]*=(?!=)", re.MULTILINE)
-_TYPE_ALIAS_DEFINITION = re.compile(r"^[ \t]*!([A-Za-z_][\w$]*)[ \t]*=(?!=)", re.MULTILINE)
+_ALIAS = re.compile(r"#([A-Za-z_][\w$]*)[ \t]*=(?!=)")
+_TYPE_ALIAS = re.compile(r"!([A-Za-z_][\w$]*)[ \t]*=(?!=)")
 _HASH_NAME = re.compile(r"#([A-Za-z_][\w$.]*)")
 _SYMBOL = re.compile(r'@(?:([A-Za-z_][\w$.\-]*)|"((?:[^"\\\n]|\\.)*)")')
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+)")
@@ -58,11 +59,11 @@ class AttributeReader(TypeReader):
 
     def skip_alias_definition(self) -> bool:
         """Past `#name = value` or `!name = type`, if one starts here."""
-        match = self.match(_ALIAS_DEFINITION)
+        match = self.match(_ALIAS)
         if match is not None:
             self._aliases[match[1]] = self.read_attribute()
             return True
-        match = self.match(_TYPE_ALIAS_DEFINITION)
+        match = self.match(_TYPE_ALIAS)
         if match is None:
             return False
         self.type_aliases[match[1]] = self.read_type()

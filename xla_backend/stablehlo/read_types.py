@@ -18,7 +18,9 @@ from xla_backend.stablehlo.types import (
     Type,
 )
 
-_SCALAR = re.compile(r"(?:[su]?i\d+|bf16|tf32|f\d+(?:E\d+M\d+(?:FN)?(?:B11)?(?:FN)?U?Z?)?|index|none)\b")
+_SCALAR = re.compile(
+    r"(?:[su]?i\d+|bf16|tf32|f\d+(?:E\d+M\d+(?:FN)?(?:B11)?(?:FN)?U?Z?)?|index|none)\b"
+)
 _DIMENSION = re.compile(r"(\d+|\?)x")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)([su]?i\d+|b?f\d+)>")
 _QUANTIZED = re.compile(r"!quant\.uniform\s*<")

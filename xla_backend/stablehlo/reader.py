@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import NoReturn
 
@@ -28,6 +29,7 @@ class Reader:
         self.text = text
         self.position = 0
         self.depth = 0
+        self._line_ends = [m.end() for m in re.finditer("\n", text)]
 
     # -- errors ----------------------------------------------------------------------------------
 
@@ -40,8 +42,12 @@ class Reader:
         column = at - start
         first = start + max(0, column - 70)  # long lines are cut around the caret
         shown = self.text[first : min(end, first + 120)].replace("\t", " ")
-        line = self.text.count("\n", 0, at) + 1
-        raise ParseError(f"{line}:{column + 1}: {message}\n{shown}\n{' ' * (at - first)}^")
+        raise ParseError(
+            f"{self.line_number(at)}:{column + 1}: {message}\n{shown}\n{' ' * (at - first)}^"
+        )
+
+    def line_number(self, position: int) -> int:
+        return bisect.bisect_right(self._line_ends, position) + 1
 
     def enter(self) -> None:
         """Count nesting; text nested deeper than any program's is refused, not a crash."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xla_backend.stablehlo.attribute_text import dictionary_text, symbol_name_text, symbol_text
+from xla_backend.stablehlo.attribute_text import dictionary_text, symbol_name_text
 from xla_backend.stablehlo.attributes import (
+    UNKNOWN_LOCATION,
     ArrayAttribute,
     Attribute,
-    Location,
-    OpaqueAttribute,
-    UNKNOWN_LOCATION,
+    DialectAttribute,
 )
 from xla_backend.stablehlo.format_values import I64
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
@@ -274,29 +273,31 @@ def _write_reduce(writer: Writer, op: Operation) -> None:
 def _read_mesh(reader: OperationReader, name: str) -> Operation:
     symbol = reader.read_symbol()
     reader.expect("=")
-    mesh = OpaqueAttribute(reader.balanced())
+    mesh = DialectAttribute("sdy.mesh", reader.balanced()[1:-1])
     return Operation(name, (), (), {"sym_name": symbol, "mesh": mesh})
 
 
 def _write_mesh(writer: Writer, op: Operation) -> None:
     a = op.attributes
-    writer.write(f"sdy.mesh {symbol_name_text(a['sym_name'])} = {a['mesh'].text}")
+    writer.write(f"sdy.mesh {symbol_name_text(a['sym_name'])} = <{a['mesh'].body}>")
 
 
 def _read_sharding_constraint(reader: OperationReader, name: str) -> Operation:
     operand = reader.read_operand()
-    sharding = OpaqueAttribute(reader.balanced())
+    sharding = DialectAttribute("sdy.sharding", reader.balanced()[1:-1])
     reader.expect(":", "and the type of the operand")
     type_ = reader.read_type()
     return Operation(name, [operand], [type_], {"sharding": sharding})
 
 
 def _write_sharding_constraint(writer: Writer, op: Operation) -> None:
-    sharding = op.attributes["sharding"].text
-    writer.write(f"{op.name} {writer.operands(op.operands)} {sharding} : {op.result.type}")
+    sharding = op.attributes["sharding"].body
+    writer.write(f"{op.name} {writer.operands(op.operands)} <{sharding}> : {op.result.type}")
 
 
-_MANUAL_FIELDS = ("in_shardings", "out_shardings", "manual_axes")
+_PER_VALUE = "sdy.sharding_per_value"
+_MANUAL_FIELDS = {"in_shardings": _PER_VALUE, "out_shardings": _PER_VALUE, "manual_axes": "sdy"}
+_AXES = "manual_axes"
 
 
 def _read_manual_computation(reader: OperationReader, name: str) -> Operation:
@@ -304,10 +305,11 @@ def _read_manual_computation(reader: OperationReader, name: str) -> Operation:
     operands = reader.read_operands()
     reader.expect(")")
     attributes: dict[str, Attribute] = {}
-    for field in _MANUAL_FIELDS:
+    for field, kind in _MANUAL_FIELDS.items():
         reader.expect_word(field)
         reader.expect("=")
-        attributes[field] = OpaqueAttribute(reader.balanced())
+        prefix = _AXES if field == _AXES else ""
+        attributes[field] = DialectAttribute(kind, prefix + reader.balanced())
     arguments = reader.read_arguments()
     region = reader.read_region(arguments)
     reader.expect(":", "and the type of the operation")
@@ -315,7 +317,8 @@ def _read_manual_computation(reader: OperationReader, name: str) -> Operation:
 
 
 def _write_manual_computation(writer: Writer, op: Operation) -> None:
-    fields = " ".join(f"{f}={op.attributes[f].text}" for f in _MANUAL_FIELDS)
+    bodies = [(f, op.attributes[f].body.removeprefix(_AXES)) for f in _MANUAL_FIELDS]
+    fields = " ".join(f"{field}={body}" for field, body in bodies)
     arguments = ", ".join(map(writer.argument, op.regions[0].block.arguments))
     writer.write(f"{op.name}({writer.operands(op.operands)}) {fields} ({arguments}) ")
     writer.region(op.regions[0], label=False)

@@ -392,8 +392,9 @@ def _read_composite(reader: OperationReader, name: str) -> Operation:
 def _write_composite(writer: Writer, op: Operation) -> None:
     operands = f" {writer.operands(op.operands)}" if op.operands else ""
     others = writer.dictionary(op, ("name",))
-    writer.write(f"{op.name} {quote(op.attributes['name'])}{operands}{others}"
-                 f" : {writer.signature(op)}")
+    writer.write(
+        f"{op.name} {quote(op.attributes['name'])}{operands}{others} : {writer.signature(op)}"
+    )
 
 
 SPECIAL_READERS: dict[str, Callable[[Any, str], Operation]] = {

@@ -1,7 +1,7 @@
 """Names of values as MLIR gives them: %0, %arg0, %cst_1, %iterArg, %3:2.
 
-All values of a region are named before those of the regions inside; a nested region goes on counting
-where the region around it stopped. A suggested name that is taken gets `_N`.
+All values of a region are named before those of the regions inside; a nested region goes on
+counting where the region around it stopped. A suggested name that is taken gets `_N`.
 """
 
 from __future__ import annotations
