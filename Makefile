@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow fuzz lint format bench clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.demo $(ARGS)
@@ -15,6 +15,12 @@ test: $(VENV)/.ready-test
 # Exhaustive sweeps that take too long for every change.
 test-slow: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n $(JOBS) -m slow $(ARGS)
+
+# Random programs, run with the evaluator and compiled: make fuzz N=10000 SEED=0
+N    ?= 1000
+SEED ?= 0
+fuzz: $(VENV)/.ready-test
+	$(BIN)/python -m xla_backend.tools.fuzz --count $(N) --seed $(SEED) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS)) $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

@@ -1,0 +1,107 @@
+"""Command line: python -m xla_backend.tools.fuzz --count 1000 --seed 0."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+from xla_backend.tools.fuzz.checks import Failure, check_module
+from xla_backend.tools.fuzz.program import generate
+from xla_backend.tools.fuzz.regressions import case_text, shrink
+from xla_backend.tools.fuzz.workers import check_all, check_once
+
+
+def check_seed(seed: int) -> Failure | None:
+    """Generate the program of a seed and check it."""
+    return check_module(generate(seed), seed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m xla_backend.tools.fuzz",
+        description="Run random programs with the evaluator, compiled without and with "
+        "optimisation, and compare. Exit status 1 if one fails.",
+    )
+    parser.add_argument("--count", type=int, default=1000, help="how many programs")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
+    parser.add_argument("--no-shrink", action="store_true", help="only report failures")
+    parser.add_argument(
+        "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    # Objects of random programs are no use to anybody else.
+    with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
+        os.environ["PYJAX_CACHE_DIR"] = folder
+        failures = _campaign(options)
+        for seed, failure in _distinct(failures):
+            if not options.no_shrink:
+                _shrink_apart(seed, failure, options)
+    return 1 if failures else 0
+
+
+def _campaign(options: argparse.Namespace) -> list[tuple[int, Failure]]:
+    """Check all seeds; print each failure and the count of those that pass."""
+    seeds = range(options.seed, options.seed + options.count)
+    failures = []
+    started, done = monotonic(), 0
+    for seed, failure in check_all(check_seed, seeds, options.jobs, options.timeout):
+        done += 1
+        if failure is not None:
+            failures.append((seed, failure))
+            print(f"seed {seed}: {failure}", flush=True)
+        if done % 500 == 0:
+            rate = done / (monotonic() - started)
+            print(f"{done} programs, {len(failures)} failures, {rate:.1f} a second", flush=True)
+    seconds = monotonic() - started
+    print(f"{done} programs of seeds {seeds.start}..{seeds.stop - 1} in {seconds:.0f} s: ", end="")
+    print(f"{len(failures)} failures" if failures else "no divergence, no crash")
+    return failures
+
+
+def _distinct(failures: list[tuple[int, Failure]]) -> list[tuple[int, Failure]]:
+    """One failure of each exception; all divergences and crashes, which may differ in cause."""
+    chosen: dict[object, tuple[int, Failure]] = {}
+    for seed, failure in failures:
+        told = failure.kind in ("compilation", "execution", "evaluation", "text")
+        chosen.setdefault(failure.signature if told else seed, (seed, failure))
+    return list(chosen.values())
+
+
+def _shrink_apart(seed: int, failure: Failure, options: argparse.Namespace) -> None:
+    """Shrink in a process of its own: a smaller program may crash where the first one did not."""
+
+    def work() -> Failure | None:
+        return _write_case(seed, failure, options)
+
+    problem = check_once(work, 20.0 * options.timeout)
+    if problem is not None:
+        print(f"seed {seed}: not shrunk: {problem}", flush=True)
+
+
+def _write_case(seed: int, failure: Failure, options: argparse.Namespace) -> Failure | None:
+    module = generate(seed)
+    try:
+        small = shrink(module, seed, failure, options.timeout)
+    except ValueError:  # it passed this time: it depends on what ran before, or on threads
+        return Failure(failure.kind, failure.stage, "it does not fail when run again")
+    again = check_once(lambda: check_module(small, seed), options.timeout)
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"seed_{seed}.hlo"
+    path.write_text(case_text(small, seed, again or failure), encoding="utf-8")
+    print(f"seed {seed}: shrunk to {path}", flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Regression cases: failing programs made small, kept as HLO text with a comment that says what was
+wrong. The seed in it gives the arguments."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.printer import PrintOptions, module_to_text
+from xla_backend.tools.fuzz.checks import STAGES, Failure, check_module
+from xla_backend.tools.fuzz.workers import check_once
+from xla_backend.tools.module_reducer import reduce_module
+
+_STYLE = PrintOptions(layouts=False, metadata=False, signature=False)
+_SEED = re.compile(r"^// arguments of seed (\d+)$", re.MULTILINE)
+
+
+def shrink(module: HloModule, seed: int, failure: Failure, timeout: float) -> HloModule:
+    """A small module that fails as this one does.
+
+    Raises:
+      ValueError: it does not fail when it runs again.
+    """
+    stages = (failure.stage,) if failure.stage else tuple(STAGES)
+
+    def check(candidate: HloModule) -> Failure | None:
+        return check_module(candidate, seed, stages)
+
+    def is_failing(candidate: HloModule) -> bool:
+        # A process for each check costs more than most checks.
+        found = (
+            check_once(lambda: check(candidate), timeout)
+            if failure.kind in ("crash", "timeout")
+            else check(candidate)
+        )
+        return found is not None and found.signature == failure.signature
+
+    return reduce_module(module, is_failing, max_tests=600)
+
+
+def case_text(module: HloModule, seed: int, failure: Failure) -> str:
+    """The text of a regression case."""
+    told = "\n".join(f"// {line.strip()}" for line in str(failure).splitlines())
+    return f"{told}\n// arguments of seed {seed}\n{module_to_text(module, _STYLE)}"
+
+
+def load_case(path: Path) -> tuple[HloModule, int]:
+    """A regression case: its module, and the seed of its arguments.
+
+    Raises:
+      ValueError: the comment with the seed is missing.
+      ParseError: the module is not valid HLO text.
+    """
+    text = path.read_text(encoding="utf-8")
+    found = _SEED.search(text)
+    if found is None:
+        raise ValueError(f"{path} lacks a line such as `// arguments of seed 17`")
+    return parse_module(text), int(found[1])
