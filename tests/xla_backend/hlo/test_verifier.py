@@ -1,15 +1,21 @@
 """One broken module per invariant of the verifier."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from xla_backend.hlo import verifier
 from xla_backend.hlo.attributes import (
     NO_ATTRIBUTES,
+    CustomCallAttributes,
     DimensionsAttributes,
     IotaAttributes,
     ParameterAttributes,
 )
 from xla_backend.hlo.errors import VerificationError
 from xla_backend.hlo.module import HloModule, InputOutputAlias
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
@@ -35,7 +41,7 @@ ENTRY e {
   ROOT u = (f32[4], f32[]) tuple(f, t)
 }
 """
-F32_5 = Shape.array(PrimitiveType.F32, (5,))
+F32_4, F32_5 = (Shape.array(PrimitiveType.F32, (n,)) for n in (4, 5))
 
 
 @pytest.fixture
@@ -211,44 +217,66 @@ def alias_output_twice(m):
     m.aliases = (InputOutputAlias((0,), 0), InputOutputAlias((0,), 1))
 
 
+def alias_parameter_twice(m):
+    m.entry.root.shape = Shape.tuple([F32_4, F32_4])
+    m.entry.set_operands(m.entry.root, [node(m, "f"), node(m, "s")])
+    m.aliases = (InputOutputAlias((0,), 0), InputOutputAlias((1,), 0))
+
+
+def parameter_attributes(m):
+    node(m, "q").attributes = NO_ATTRIBUTES
+
+
+def negative_dimension(m):
+    z = node(m, "z")
+    z.attributes = CustomCallAttributes("f")
+    z.opcode = Opcode.CUSTOM_CALL
+    z.shape = Shape.array(PrimitiveType.F32, (-3,))
+
+
 BROKEN = [
-    (no_entry, "no entry computation"),
-    (entry_not_listed, "not among the module's computations"),
-    (equal_computation_names, "two computations are named %neg"),
-    (foreign_computation, "belongs to another module"),
-    (callee_not_in_module, "calls %add, which is not in the module"),
-    (recursion, "calls itself"),
-    (entry_called, "the entry computation is called"),
-    (fused_twice, "is fused and has another caller"),
-    (no_root, "no root of its own"),
-    (root_elsewhere, "no root of its own"),
-    (equal_names, "two instructions are named %s"),
-    (no_name, "has no name"),
-    (wrong_parent, "parent is another computation"),
-    (operand_elsewhere, "is not in the same computation"),
-    (user_missing, "does not list this instruction as a user"),
-    (user_too_many, "listed as a user but has no such operand"),
-    (user_elsewhere, "is not in the same computation"),
-    (parameter_number, "is not registered as parameter"),
-    (parameter_not_registered, "2 parameter instructions, 3 registered"),
-    (cycle, "cycle of operands"),
-    (schedule, "scheduled before one of its operands"),
-    (attribute_class, "needs DimensionsAttributes, has IotaAttributes"),
-    (attributes_missing, "needs DimensionsAttributes, has Attributes"),
-    (arity, r"takes 2 operand\(s\), has 1"),
-    (called_count, r"calls 1 computation\(s\), has 0"),
-    (dimension_out_of_range, "out of range for rank 1"),
-    (wrong_shape, r"has shape f32\[5\], its operands give f32\[4\]"),
-    (wrong_reducer, r"to_apply %neg takes"),
-    (bad_layout, "not a permutation"),
-    (alias_parameter, "names parameter 2 of 2"),
-    (alias_index, "index that does not exist"),
-    (alias_size, "sizes must be equal"),
-    (alias_output_twice, r"output \(0,\) twice"),
+    ("module_c1", no_entry, "no entry computation"),
+    ("module_c2", entry_not_listed, "not among the module's computations"),
+    ("module_c3", equal_computation_names, "two computations are named %neg"),
+    ("module_c4", foreign_computation, "belongs to another module"),
+    ("module_c5", callee_not_in_module, "calls %add, which is not in the module"),
+    ("module_c6", recursion, "calls itself"),
+    ("module_c7", entry_called, "the entry computation is called"),
+    ("module_c8", fused_twice, "is fused and has another caller"),
+    ("computation_c1", no_root, "no root of its own"),
+    ("computation_c1", root_elsewhere, "no root of its own"),
+    ("computation_c3", equal_names, "two instructions are named %s"),
+    ("computation_c2", no_name, "has no name"),
+    ("computation_c4", wrong_parent, "parent is another computation"),
+    ("computation_c5", operand_elsewhere, "is not in the same computation"),
+    ("computation_c6", user_missing, "does not list this instruction as a user"),
+    ("computation_c8", user_too_many, "listed as a user but has no such operand"),
+    ("computation_c7", user_elsewhere, "is not in the same computation"),
+    ("parameter_c3", parameter_number, "is not registered as parameter"),
+    ("parameter_c4", parameter_not_registered, "2 parameter instructions, 3 registered"),
+    ("computation_c9", cycle, "cycle of operands"),
+    ("schedule_c1", schedule, "scheduled before one of its operands"),
+    ("instruction_c4", attribute_class, "needs DimensionsAttributes, has IotaAttributes"),
+    ("instruction_c4", attributes_missing, "needs DimensionsAttributes, has Attributes"),
+    ("instruction_c1", arity, r"takes 2 operand\(s\), has 1"),
+    ("instruction_c2", called_count, r"calls 1 computation\(s\), has 0"),
+    ("reduce_c4", dimension_out_of_range, "out of range for rank 1"),
+    ("instruction_c3", wrong_shape, r"has shape f32\[5\], its operands give f32\[4\]"),
+    ("reduce_c6", wrong_reducer, r"to_apply %neg takes"),
+    ("layout_c1", bad_layout, "not a permutation"),
+    ("alias_c1", alias_parameter, "names parameter 2 of 2"),
+    ("alias_c2", alias_index, "index that does not exist"),
+    ("alias_c3", alias_size, "sizes must be equal"),
+    ("alias_c4", alias_output_twice, r"output \(0,\) twice"),
+    ("alias_c5", alias_parameter_twice, r"parameter \(0, \(\)\) twice"),
+    ("parameter_c2", parameter_attributes, "needs ParameterAttributes"),
+    ("layout_c2", negative_dimension, "is negative"),
 ]
 
 
-@pytest.mark.parametrize("breaking, message", BROKEN, ids=[b.__name__ for b, _ in BROKEN])
+@pytest.mark.parametrize(
+    "breaking, message", [b[1:] for b in BROKEN], ids=[f"{b[0]}-{b[1].__name__}" for b in BROKEN]
+)
 def test_broken(module, breaking, message):
     breaking(module)
     with pytest.raises(VerificationError, match=message):
@@ -260,7 +288,9 @@ def test_message_names_pass_instruction_and_source_line(module):
     with pytest.raises(VerificationError) as caught:
         verify(module, after="reshape-merging")
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("after pass 'reshape-merging': ")
+    assert lines[0].startswith(
+        "after pass 'reshape-merging': add(f32[4], f32[4]): has shape f32[5]"
+    )
     assert lines[1].strip().startswith("%s = f32[5]{0} add(%p, %q)")
     assert lines[2] == "  in computation %e of module m"
     assert lines[3] == "  from train.py:42"
@@ -274,3 +304,10 @@ def test_a_deep_chain_of_calls_verifies():
             f"c{i} {{ p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=c{i - 1} }}"
         )
     verify(parse_module("\n".join(parts)))
+
+
+def test_every_constraint_of_the_verifier_has_a_case():
+    text = Path(verifier.__file__).read_text()
+    cited = re.findall(r"^\s*# (\w+_c\d+)$", text, re.MULTILINE)
+    elsewhere = {"buffer_donor_c1", "buffer_donor_c2"}  # test_verifier_links.py
+    assert set(cited) - {case[0] for case in BROKEN} == elsewhere
