@@ -111,7 +111,6 @@ exec_time_optimization_effort = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on run time, -1 to 1.",
-    no_effect=NOT_YET,
 )
 
 export_calling_convention_version = option(
@@ -141,7 +140,6 @@ memory_fitting_effort = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, -1 to 1.",
-    no_effect=NOT_YET,
 )
 
 memory_fitting_level = option(
@@ -151,7 +149,6 @@ memory_fitting_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, O0 to O3.",
-    no_effect=NOT_YET,
 )
 
 optimization_level = option(

@@ -18,7 +18,7 @@ import numpy as np
 
 from pyjax import shape_generic
 from pyjax._config import options
-from pyjax._config.registry import trace_context
+from pyjax._config.registry import set_compile_environment, trace_context
 from pyjax.array import (
     Array,
     ArraySpec,
@@ -37,12 +37,13 @@ from pyjax.devices import default_device
 from pyjax.interpreters import hlo, partial_eval
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
-from xla_backend.dump import make_dumper
+from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.buffer import allocate
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import POOL
+from xla_backend.user_passes import on_user_passes_change, user_passes
 
 logger = logging.getLogger(__name__)
 _dump_ids = itertools.count()
@@ -194,19 +195,25 @@ def _find_deleted(arguments: Sequence[Array]) -> Exception:
     return AssertionError("an argument is not an Array")
 
 
-# jax_optimization_level → CompileOptions.optimization_level
+# jax_optimization_level, jax_memory_fitting_level → CompileOptions
 _LEVELS = {"UNKNOWN": 2, "O0": 0, "O1": 1, "O2": 2, "O3": 3}
 
 
-def compile_options(debug: DebugOptions, dump: Any) -> CompileOptions:
-    """Options of a compilation under the current configuration."""
+def compile_options(debug: DebugOptions) -> CompileOptions:
+    """Options of a compilation under the current configuration; flags come last and win."""
     level = _LEVELS[options.optimization_level.value]
-    return CompileOptions(
+    base = CompileOptions(
         optimization_level=0 if options.disable_most_optimizations.value else level,
+        exec_time_optimization_effort=options.exec_time_optimization_effort.value,
+        memory_fitting_level=_LEVELS[options.memory_fitting_level.value],
+        memory_fitting_effort=options.memory_fitting_effort.value,
         verify=options.enable_checks.value,
-        disabled_passes=frozenset(debug.xla_disable_hlo_passes),
-        dump=dump,
     )
+    return with_flags(base, debug)
+
+
+# Programs compiled with other passes are other programs.
+on_user_passes_change(set_compile_environment)
 
 
 # Closed-over arrays up to this many elements become constants of the program, where they can be
@@ -241,14 +248,9 @@ def compile_lowered(
     module: HloModule, device: Device, overrides: Mapping[str, Any] | None = None
 ) -> LoadedExecutable:
     """Machine code of a module. `overrides`: XLA flags for this compilation only."""
-    debug = with_overrides(dict(overrides or {}))
-    dump = make_dumper(debug, module.name)
-    if dump is not None:
-        dump.write(
-            "before_optimizations.txt", device.client.module_text(module, **dump.text_options)
-        )
+    compile_for = compile_options(with_overrides(dict(overrides or {})))
     start = time.perf_counter()
-    executable = device.client.compile(module, compile_options(debug, dump))
+    executable = device.client.compile(module, compile_for)
     if options.log_compiles.value:
         logger.warning(
             "Finished compiling %s for %s in %.4f s",
@@ -287,8 +289,8 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
-    if not any(donated) and not overrides and not _watched():
-        options_now = compile_options(current_debug_options(), None)
+    options_now = compile_options(current_debug_options())
+    if not any(donated) and not overrides and not _watched(options_now):
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
             return make_program(generic, (), closed.out_avals, device, committed, name)
@@ -303,12 +305,13 @@ def compile_jaxpr(
     return make_program(executable, constants, closed.out_avals, device, committed, name)
 
 
-def _watched() -> bool:
-    """Whether somebody wants to see each compilation: then nothing takes a short cut."""
+def _watched(options_now: CompileOptions) -> bool:
+    """Whether somebody wants to see or change each compilation: then nothing takes a short cut."""
     return bool(
         options.dump_ir_to.value
         or options.log_compiles.value
-        or current_debug_options().xla_dump_to
+        or options_now.dump is not None
+        or user_passes()
     )
 
 

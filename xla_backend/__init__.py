@@ -21,6 +21,12 @@ _PUBLIC = {
     "CompileOptions": "xla_backend.compile_options",
     "HloError": "xla_backend.hlo.errors",
     "HloModule": "xla_backend.hlo.module",
+    "HloPass": "xla_backend.passes.base",
+    "make_pass": "xla_backend.passes.registry",
+    "pass_names": "xla_backend.passes.registry",
+    "register_pass": "xla_backend.passes.registry",
+    "unregister_pass": "xla_backend.passes.registry",
+    "user_passes": "xla_backend.user_passes",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -6,26 +6,73 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xla_backend.dump_options import DumpOptions
+
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """Options of one compilation.
 
     Fields:
-      optimization_level: 0 (only what is needed for correctness) to 3 (everything; the default is
-        2).
-      num_threads: threads generated code may use; None: the CPUs this process may run on.
+      optimization_level: 0 (only what is needed for correctness) to 3 (everything, and LLVM's
+        second level); which pass runs from which level on is a table, `cpu.pass_levels`.
+      exec_time_optimization_effort: -1 to 1, moves the level: by -2 at -1, -1 from -0.5, +1 from
+        0.5.
+      memory_fitting_level, memory_fitting_effort: the same two for passes that trade time for
+        memory.
+      num_threads: threads generated code may use; None: as many as the pool has, 1: no loop is
+        split.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.
+      audits: single checks of the pass machinery outside checking mode, from `AUDITS`.
       disabled_passes: pass names to leave out.
-      dump: where and what to dump, or None (the type belongs to debug_options; this file stays
-        free of it).
+      enabled_passes: if not None, the only optional passes that run (those needed for
+        correctness stay).
+      disable_all_passes: leave out every optional pass.
+      fuel: (pass name, rewrites it may still do), for bisecting a miscompilation.
+      parallel_codegen: at most so many LLVM modules, compiled at the same time.
+      max_isa: newest x86 instruction set to use ("AVX2"); "" for what this machine has.
+      vector_bits: widest vector register to use; None for the target's.
+      fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
+      dump: what to write where, or None.
       target_cpu, target_features: LLVM names; None: this machine.
     """
 
     optimization_level: int = 2
+    exec_time_optimization_effort: float = 0.0
+    memory_fitting_level: int = 2
+    memory_fitting_effort: float = 0.0
     num_threads: int | None = None
     verify: bool = False
+    audits: frozenset[str] = field(default_factory=frozenset)
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
-    dump: object | None = None
+    enabled_passes: frozenset[str] | None = None
+    disable_all_passes: bool = False
+    fuel: tuple[tuple[str, int], ...] = ()
+    parallel_codegen: int = 32
+    max_isa: str = ""
+    vector_bits: int | None = None
+    fast_math: tuple[str, ...] = ()
+    dump: DumpOptions | None = None
     target_cpu: str | None = None
     target_features: str | None = None
+
+    @property
+    def level(self) -> int:
+        """The optimization level with the effort taken into account, 0 to 3."""
+        return _with_effort(self.optimization_level, self.exec_time_optimization_effort)
+
+    @property
+    def memory_level(self) -> int:
+        """The memory fitting level with the effort taken into account, 0 to 3."""
+        return _with_effort(self.memory_fitting_level, self.memory_fitting_effort)
+
+
+# Names in CompileOptions.audits: a pass that changes the module and says it did not; one that says
+# it did and did not; a fixed point that does not settle; a fixed point that comes back to an
+# earlier module.
+AUDITS = frozenset({"silent-change", "no-op-change", "max-iterations", "cycles"})
+
+
+def _with_effort(level: int, effort: float) -> int:
+    step = -2 if effort <= -1 else -1 if effort <= -0.5 else 1 if effort >= 0.5 else 0
+    return min(3, max(0, level + step))

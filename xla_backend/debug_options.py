@@ -1,37 +1,21 @@
-"""XLA_FLAGS: parsing, and the options that results from it.
+"""XLA_FLAGS: parsing, and the options that result from it.
 
 Every flag of XLA is known with its type and default, so that a flag meant for XLA is never an
-error; which of
-them act in this compiler is the set ACTING. An unknown flag or a bad value raises with a
-suggestion, where XLA
-ends the process.
+error; which of them act in this compiler is `flag_effects.ACTING`. An unknown flag or a bad value
+raises with a suggestion, where XLA ends the process.
 """
 
 from __future__ import annotations
 
 import difflib
-import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from xla_backend.hlo.errors import HloError
-from xla_backend.xla_flag_table import FLAGS
-
-ACTING = frozenset(
-    {
-        "xla_disable_hlo_passes",
-        "xla_dump_disable_metadata",
-        "xla_dump_hlo_as_text",
-        "xla_dump_hlo_module_re",
-        "xla_dump_hlo_pass_re",
-        "xla_dump_large_constants",
-        "xla_dump_to",
-        "xla_force_host_platform_device_count",
-    }
-)
+from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS, WIDE_INTEGERS
 
 
 class FlagError(HloError, ValueError):
@@ -46,8 +30,11 @@ class DebugOptions(SimpleNamespace):
 
 
 _TYPES = {name: kind for name, kind, _ in FLAGS}
+_DEFAULTS = {name: default for name, _, default in FLAGS}
 # Flags whose repetition appends instead of replacing.
 _APPENDING = frozenset({"xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_gpu_ptx_file"})
+# Enums that also take their values without the prefix.
+_SHORT_ENUMS = frozenset({"xla_cpu_opt_preset"})
 
 
 def _suggestion(name: str) -> str:
@@ -69,14 +56,71 @@ def _parse_map(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, _, value in pairs)
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "bool": _parse_bool,
-    "int": int,
-    "float": float,
-    "string": str,
-    "enum": str,
-    "list": lambda text: tuple(text.split(",")) if text else (),
-    "map": _parse_map,
+def _parse_int(text: str, name: str) -> int:
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise ValueError("expected a decimal integer")
+    value, bits = int(text), 64 if name in WIDE_INTEGERS else 32
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"it does not fit into {bits} bits")
+    return value
+
+
+def _parse_enum(text: str, name: str) -> str:
+    values = ENUM_VALUES[name]
+    if text in values:
+        return text
+    if name in _SHORT_ENUMS:
+        for value in values:
+            if value.endswith("_" + text):
+                return value
+    raise ValueError(f"expected one of {', '.join(values)}")
+
+
+def _parse_list(text: str, name: str) -> tuple[str, ...]:
+    items = tuple(text.split(",")) if text else ()
+    values = ENUM_VALUES.get(name)
+    if values is None:
+        return items
+    if not any(item[:1] in "+-" for item in items):
+        return tuple(_list_value(item, values) for item in items)
+    chosen = list(_DEFAULTS[name])  # +x and -y edit the default
+    for item in items:
+        if item[:1] not in "+-":
+            raise ValueError("either every item has a + or - in front, or none")
+        value = _list_value(item[1:], values)
+        if item[0] == "+" and value not in chosen:
+            chosen.append(value)
+        elif item[0] == "-" and value in chosen:
+            chosen.remove(value)
+    return tuple(chosen)
+
+
+def _list_value(text: str, values: tuple[str, ...]) -> str:
+    """An enum value by its name in any case, or by the end of its name."""
+    word = text.upper()
+    for value in values:
+        if value == word or value.endswith("_" + word):
+            return value
+    raise ValueError(f"{text!r} is none of {', '.join(values)}")
+
+
+def _parse_fuel(text: str) -> tuple[tuple[str, int], ...]:
+    pairs = []
+    for name, count in _parse_map(text):
+        if not count.isdecimal():
+            raise ValueError("expected PASS=N, with N the rewrites that are allowed")
+        pairs.append((name, int(count)))
+    return tuple(pairs)
+
+
+_PARSERS: dict[str, Callable[[str, str], Any]] = {
+    "bool": lambda text, name: _parse_bool(text),
+    "int": _parse_int,
+    "float": lambda text, name: float(text),
+    "string": lambda text, name: text.upper() if name == "xla_cpu_max_isa" else text,
+    "enum": _parse_enum,
+    "list": _parse_list,
+    "map": lambda text, name: _parse_fuel(text) if name == "xla_fuel" else _parse_map(text),
 }
 
 # --name=value with the value bare, 'literal' or "with \" escapes"
@@ -144,18 +188,42 @@ def set_option(options: DebugOptions, name: str, value: Any, origin: str) -> Non
     if kind is None:
         raise FlagError(f"no such compile option {name!r} ({origin}){_suggestion(name)}")
     try:
-        parsed = _PARSERS[kind](value if isinstance(value, str) else str(value))
+        parsed = _PARSERS[kind](_as_text(value), name)
     except ValueError as error:
-        raise FlagError(f"bad value {value!r} for --{name} ({origin}), a {kind}: {error}") from None
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise FlagError(
+            f"bad value {value!r} for --{name} ({origin}), {article} {kind}: {error}"
+        ) from None
     if name in _APPENDING:
         parsed = getattr(options, name) + parsed
     setattr(options, name, parsed)
 
 
-@functools.cache
+def _as_text(value: Any) -> str:
+    """A Python value as it would be written in XLA_FLAGS."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else str(value)
+
+
+def changed_flags(options: DebugOptions) -> tuple[tuple[str, Any], ...]:
+    """(name, value) of the flags that differ from their defaults, in the order of the table."""
+    values = vars(options)
+    return tuple((name, values[name]) for name, _, default in FLAGS if values[name] != default)
+
+
+_current: DebugOptions | None = None
+
+
 def current_debug_options() -> DebugOptions:
-    """Options of the environment variable XLA_FLAGS, read once, at the first use."""
-    return parse_flags(os.environ.get("XLA_FLAGS", ""))
+    """Options of the environment variable XLA_FLAGS, read once, at the first use; again as long as
+    it says `--xla_flags_reset`."""
+    global _current
+    if _current is None or _current.xla_flags_reset:
+        _current = parse_flags(os.environ.get("XLA_FLAGS", ""))
+    return _current
 
 
 def with_overrides(overrides: dict[str, Any]) -> DebugOptions:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import current_debug_options
 from xla_backend.emitted_kernel import EmittedKernel
+from xla_backend.flag_effects import with_flags
 from xla_backend.hlo import evaluator
 from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
@@ -67,6 +69,7 @@ def compile(
     Args:
       platform: "cpu" (machine code for this host), "interpreter" (the evaluator behind the same
         interface), or a plugin's name.
+      options: None for the defaults with what the environment variable XLA_FLAGS says.
     Raises:
       VerificationError: the module is not valid.
       UnimplementedError: the platform cannot run something in it.
@@ -81,7 +84,9 @@ def compile(
         raise ValueError(f"no platform {platform!r}; there are {', '.join(sorted(plugins))}")
     verify(module)
     client = plugins[platform].factory()
-    return Executable(client.compile(module.clone(), options or CompileOptions()))
+    if options is None:
+        options = with_flags(CompileOptions(), current_debug_options())
+    return Executable(client.compile(module.clone(), options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,11 @@ class Executable:
         Library routines (matrix products, convolutions, sorts) are not among them.
         """
         return self.loaded.kernels()
+
+    def pass_report(self) -> str:
+        """Time per pass of the compilation, slowest first: milliseconds, runs, runs that changed
+        something, name."""
+        return self.loaded.pass_report()
 
     def texts(self) -> Mapping[str, Any]:
         """Every printable stage of the whole program by name: "hlo", "loops", "llvm" …"""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from xla_backend.debug_options import ACTING, FlagError, parse_flags, set_option
+from xla_backend.debug_options import FlagError, parse_flags, set_option
+from xla_backend.flag_effects import ACTING
 from xla_backend.xla_flag_table import FLAGS
 
 
@@ -63,7 +64,7 @@ def test_accepted(text: str, name: str, value: object) -> None:
             "--xla_dump_hlo_as_text=yes",
             "bad value 'yes' for --xla_dump_hlo_as_text.*expected true, false",
         ),
-        ("--xla_force_host_platform_device_count=0x8", "bad value '0x8'.*a int"),
+        ("--xla_force_host_platform_device_count=0x8", "bad value '0x8'.*an int"),
         ("--xla_dump_to=a stray", "cannot parse 'stray'"),
         ("-xla_dump_to=a", "cannot parse '-xla_dump_to=a'"),
     ],

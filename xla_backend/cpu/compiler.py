@@ -5,19 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu import library_rules
 from xla_backend.cpu.driver import Driver, aligned
 from xla_backend.cpu.executable import CpuExecutable
+from xla_backend.cpu.kernel_listing import emitted_kernels
 from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.cpu.target_options import target_for
+from xla_backend.dump import Dumper, make_dumper
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm import jit
 from xla_backend.llvm.partition import split
-from xla_backend.llvm.target import host_target, make_target
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 
@@ -49,12 +51,20 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
     """
     options = options or CompileOptions()
     profile = _Profile()
+    dumper = make_dumper(options.dump, module.name)
+    if dumper is not None:
+        _dump_inputs(dumper, module, target_for(options))
     with _without_collector():
+        pipeline = build_pipeline(options, dumper)
         with profile.phase("passes"):
-            build_pipeline(options).run(module)
+            pipeline.run(module)
         with profile.phase("buffer assignment"):
             assignment = assign_buffers(module)
-        return compile_scheduled(module, assignment, options, profile)
+        executable = compile_scheduled(module, assignment, options, profile, dumper)
+    executable.pass_log = pipeline.log
+    if dumper is not None:
+        dumper.metadata(pipeline.log)
+    return executable
 
 
 @contextmanager
@@ -75,24 +85,24 @@ def compile_scheduled(
     assignment: BufferAssignment,
     options: CompileOptions,
     profile: _Profile | None = None,
+    dumper: Dumper | None = None,
 ) -> CpuExecutable:
     """Generate code for a module that the pipeline has already scheduled."""
     profile = profile or _Profile()
-    target = host_target()
-    if options.target_cpu is not None:
-        target = make_target(target.triple, options.target_cpu, options.target_features or "")
+    target = target_for(options)
     with profile.phase("emit"):
-        writer = ModuleWriter(target)
-        driver = Driver(module, assignment, writer)
+        writer = ModuleWriter(target, options.fast_math)
+        driver = Driver(module, assignment, writer, serial=options.num_threads == 1)
         driver.run_entry()
         llvm_ir = writer.to_text()
-    _dump(options, module, driver, llvm_ir, assignment)
     with profile.phase("llvm"):
-        parts = _parts(llvm_ir) if options.dump is None else 1
+        parts = _parts(llvm_ir, options.parallel_codegen)
         texts = split(writer, parts) if parts > 1 else [llvm_ir]
-        objects = jit.compile_objects(texts, target, cache=True)
-    if options.dump is not None:
-        options.dump.write("obj-file.o", objects[0])  # type: ignore[attr-defined]
+        # Higher levels of LLVM's code generator gain little here, and take their time.
+        level = 2 if options.level == 3 else 1
+        objects = jit.compile_objects(texts, target, cache=True, opt=level)
+    if dumper is not None:
+        _dump_code(dumper, module, assignment, driver, target, list(zip(texts, objects)))
     with profile.phase("link"):
         symbols, keep_alive = library_rules.symbols(driver)
         library = jit.Library(objects, symbols, keep=keep_alive)
@@ -112,23 +122,32 @@ def compile_scheduled(
     )
 
 
-def _parts(llvm_ir: str) -> int:
+def _parts(llvm_ir: str, limit: int) -> int:
     """How many modules to compile at the same time."""
-    return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS))
+    return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
 
 
-def _dump(
-    options: CompileOptions,
+def _dump_inputs(dumper: Dumper, module: HloModule, target: TargetInfo) -> None:
+    described = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
+    dumper.inputs(module, described)
+    dumper.before_optimizations(module)
+
+
+def _dump_code(
+    dumper: Dumper,
     module: HloModule,
-    driver: Driver,
-    llvm_ir: str,
     assignment: BufferAssignment,
+    driver: Driver,
+    target: TargetInfo,
+    units: Sequence[tuple[str, bytes]],
 ) -> None:
-    if options.dump is None:
-        return
-    write = options.dump.write  # type: ignore[attr-defined]
-    text_options = options.dump.text_options  # type: ignore[attr-defined]
-    write("cpu_after_optimizations.txt", module_to_text(module, **text_options))
-    write("cpu_after_optimizations-buffer-assignment.txt", assignment.to_text())
-    write("loop-ir.txt", "\n\n".join(driver.kernels.texts().values()))
-    write("ir-no-opt.ll", llvm_ir)
+    dumper.after_optimizations(module, assignment)
+    dumper.kernels(driver.kernels.texts())
+    if dumper.wants_emitters:
+        dumper.emitted(emitted_kernels(driver.kernels))
+    dumper.units(
+        [
+            (f"part_{i:02d}", text, jit.printed(text, target), object_code)
+            for i, (text, object_code) in enumerate(units)
+        ]
+    )

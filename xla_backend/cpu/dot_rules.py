@@ -11,15 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xla_backend.cpu.driver import PAIR_RULES, Driver, aligned, runs
+from xla_backend.cpu.driver import Driver, aligned, runs
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.hlo.attributes import DimensionsAttributes, DotAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.types import PrimitiveType
 from xla_backend.loops.ir import BufferRole
-from xla_backend.passes.buffer_assignment import BufferSlice
+from xla_backend.passes.output_fusion import dot_sizes
 
 _CALL_CYCLES = 200.0
 _MULTIPLIES_PER_CYCLE = 16.0
@@ -68,93 +67,75 @@ def gemm_name(lhs: Shape, rhs: Shape, result: Shape) -> str | None:
     return name if f"pyjax_gemm_{name}" in kernel_library() else None
 
 
+def runs_as_product(dot: Instruction) -> bool:
+    """Whether a dot is a GEMM call, rather than a plain loop."""
+    sizes = dot_sizes(dot)
+    if min(sizes) == 0:
+        return False
+    return gemm_name(dot.operands[0].shape, dot.operands[1].shape, dot.shape) is not None
+
+
+@dataclass(slots=True)
+class Finish:
+    """What a GEMM hands its finished blocks to: the function, its data, cost per element."""
+
+    function: str
+    data: str
+    weight: int
+
+
 @runs(Opcode.DOT)
 def _dot(driver: Driver, node: Instruction) -> None:
-    _emit_dot(driver, node, node, 0)
-
-
-def _accumulate(driver: Driver, dot: Instruction, following: Instruction) -> bool:
-    """x + dot(a, b) in the memory of x: the product is added where x lies.
-
-    Only right after the dot (its operands are still there), and only if x is neither operand.
-    """
-    if following.opcode is not Opcode.FUSION or list(dot.users) != [following] or dot.is_root:
-        return False
-    root = following.called[0].root
-    assert root is not None
-    parameters = following.called[0].parameters
-    if root.opcode is not Opcode.ADD or root.operands not in (parameters, parameters[::-1]):
-        return False
-    if dot.shape.element_type not in (PrimitiveType.F32, PrimitiveType.F64):
-        return False
-    if len(following.operands) != 2 or not following.shape.compatible(dot.shape):
-        return False
-    other = following.operands[0] if following.operands[1] is dot else following.operands[1]
-    target = driver.place(following)
-    k = math.prod(dot.operands[0].shape.dimensions[d] for d in _attributes(dot).lhs_contracting)
-    shapes = [o.shape for o in dot.operands]
-    if driver.place(other) != target or other is dot or k == 0 or dot.shape.num_elements == 0:
-        return False
-    if gemm_name(shapes[0], shapes[1], dot.shape) is None:
-        return False
-    if any(_overlap(driver.place(o), target) for o in dot.operands):
-        return False
-    _emit_dot(driver, dot, following, 1)
-    return True
-
-
-PAIR_RULES[Opcode.DOT] = _accumulate
-
-
-def _attributes(node: Instruction) -> DotAttributes:
-    assert isinstance(node.attributes, DotAttributes)
-    return node.attributes
-
-
-def _overlap(a: BufferSlice, b: BufferSlice) -> bool:
-    if a.kind is not b.kind or a.index != b.index:
-        return False
-    return a.offset < b.offset + b.size and b.offset < a.offset + a.size
-
-
-def _emit_dot(driver: Driver, node: Instruction, result: Instruction, flags: int) -> None:
-    """Write (flags 0) or add (flags 1) the product to the memory of `result`."""
-    lhs, rhs = node.operands
-    a = node.attributes
-    assert isinstance(a, DotAttributes)
     if node.shape.num_elements == 0:
         return
-    name = gemm_name(lhs.shape, rhs.shape, node.shape)
-    k = math.prod(lhs.shape.dimensions[d] for d in a.lhs_contracting)
-    if name is None or k == 0:
+    if runs_as_product(node):
+        emit_product(driver, node, node.operands, driver.address(node))
+    else:
         driver.run_kernel(node)
-        return
+
+
+def emit_product(
+    driver: Driver,
+    dot: Instruction,
+    operands: Sequence[Instruction],
+    target: str,
+    *,
+    add: bool = False,
+    finish: Finish | None = None,
+) -> None:
+    """Write (or add) a dot of instructions that lie in memory to `target`; "null": only the
+    epilogue sees the result."""
+    a = dot.attributes
+    assert isinstance(a, DotAttributes)
+    lhs, rhs = operands
+    sizes = dot_sizes(dot)
+    m, n = sizes.m, sizes.n
     lhs_free = _free(lhs.shape, a.lhs_batch, a.lhs_contracting)
     rhs_free = _free(rhs.shape, a.rhs_batch, a.rhs_contracting)
     lhs_contracting, rhs_contracting = _contraction_order(lhs.shape, a)
-    m = math.prod(lhs.shape.dimensions[d] for d in lhs_free)
-    n = math.prod(rhs.shape.dimensions[d] for d in rhs_free)
-    batch = math.prod(lhs.shape.dimensions[d] for d in a.lhs_batch)
-    driver.cycles += _CALL_CYCLES + batch * m * n * k / _MULTIPLIES_PER_CYCLE
+    weight = finish.weight if finish is not None else 0
+    work = sizes.batch * m * n * (sizes.k + weight)
+    driver.cycles += _CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE
     left = _matrix(driver, lhs, a.lhs_batch, lhs_free, lhs_contracting, 0)
     used = aligned(lhs.shape.byte_size)
     right = _matrix(driver, rhs, a.rhs_batch, rhs_free, rhs_contracting, used)
-    target = driver.address(result)
-    if batch == 1:
-        arguments: list[str | int] = [
-            m, n, k, left.address, left.outer_stride, left.inner_stride,
-            right.address, right.inner_stride, right.outer_stride, target, n, flags,
-        ]  # fmt: skip
-        function = f"pyjax_gemm_{name}"
-    else:
-        arguments = [
-            batch, m, n, k, left.address, left.batch_stride, left.outer_stride, left.inner_stride,
-            right.address, right.batch_stride, right.inner_stride, right.outer_stride,
-            target, m * n, n, flags,
-        ]  # fmt: skip
-        function = f"pyjax_gemm_batched_{name}"
+    if n == 1:
+        # A column is a row of the transposed product, and epilogues work along rows.
+        m, n, left, right = n, m, right, left
+    a_steps = [left.batch_stride, left.outer_stride, left.inner_stride]
+    b_steps = [right.batch_stride, right.inner_stride, right.outer_stride]
+    batched = sizes.batch > 1
+    first = 0 if batched else 1  # one product has no batch strides
+    arguments: list[str | int] = [sizes.batch] if batched else []
+    arguments += [m, n, sizes.k, left.address, *a_steps[first:], right.address, *b_steps[first:]]
+    arguments += [target, *[m * n, n][first:], int(add)]
+    function = "pyjax_gemm_"
+    if finish is not None:
+        arguments += [finish.function, finish.data, 0, finish.weight]
+        function += "fused_"
+    name = gemm_name(lhs.shape, rhs.shape, dot.shape)
     driver.w.call(
-        function,
+        f"{function}{'batched_' if batched else ''}{name}",
         "void",
         [("i64", str(x)) if isinstance(x, int) else ("ptr", x) for x in arguments],
     )

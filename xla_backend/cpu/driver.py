@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.cpu.kernel_functions import CompiledKernel, KernelFunctions, arguments_of
+from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
@@ -23,6 +24,8 @@ from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, B
 _ALIGNMENT = 64
 # Constants up to this size live in the object; larger ones are bound by address.
 _EMBEDDED_BYTES = 1 << 16
+# Scratch up to this size, such as the partial sums of blocks, is on the stack.
+_STACK_BYTES = 1 << 11
 _NOTHING_TO_DO = frozenset(
     {
         Opcode.PARAMETER,
@@ -37,12 +40,26 @@ _SAME_BYTES = frozenset(
 )
 
 # Rules that add their own estimate to `cycles`; all others may take any time.
-_COSTED = frozenset({Opcode.DOT, Opcode.CONDITIONAL, Opcode.CALL})
+_COSTED = frozenset({Opcode.DOT, Opcode.FUSION, Opcode.CONDITIONAL, Opcode.CALL})
+
+# The blocks of a parallel loop one after another, for programs that keep to one thread.
+_SERIAL_FOR = """define internal void @pyjax.serial_for(ptr %f, ptr %context, i64 %blocks) {
+entry:
+  br label %next
+next:
+  %block = phi i64 [ 0, %entry ], [ %following, %next ]
+  call void %f(ptr %context, i64 %block)
+  %following = add i64 %block, 1
+  %done = icmp eq i64 %following, %blocks
+  br i1 %done, label %end, label %next
+end:
+  ret void
+}"""
 
 Rule = Callable[["Driver", Instruction], None]
 RULES: dict[Opcode, Rule] = {}
-# Tried first for an instruction and the next one; true if it ran both.
-PAIR_RULES: dict[Opcode, Callable[[Driver, Instruction, Instruction], bool]] = {}
+# How fusions run that are not one kernel.
+FUSION_RULES: dict[FusionKind, Rule] = {}
 
 
 def runs(*opcodes: Opcode) -> Callable[[Rule], Rule]:
@@ -60,14 +77,22 @@ class Driver:
     """Writes the entry function."""
 
     def __init__(
-        self, module: HloModule, assignment: BufferAssignment, writer: ModuleWriter
+        self,
+        module: HloModule,
+        assignment: BufferAssignment,
+        writer: ModuleWriter,
+        *,
+        serial: bool = False,
     ) -> None:
+        """`serial`: loops that could be split over threads run on the calling one."""
+        self.serial = serial
         self.module = module
         self.assignment = assignment
         self.writer = writer
         self.kernels = KernelFunctions(writer)
         self.scratch_bytes = 0
         self.uses_rng_state = False
+        self._stack_scratch: list[str] = []  # small pieces, which kernels use one after another
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
         self.host_call_numbers: list[
@@ -148,15 +173,7 @@ class Driver:
         self.w.ret("i32", "0")
 
     def run_computation(self, computation: Computation) -> None:
-        nodes = [n for n in computation if n.opcode not in _NOTHING_TO_DO]
-        done = -1
-        for i, node in enumerate(nodes):
-            if i == done:
-                continue
-            rule = PAIR_RULES.get(node.opcode)
-            if rule is not None and i + 1 < len(nodes) and rule(self, node, nodes[i + 1]):
-                done = i + 1
-                continue
+        for node in computation:
             self.run(node)
 
     def run(self, node: Instruction) -> None:
@@ -167,6 +184,9 @@ class Driver:
             self._copy(node)
             return
         rule = RULES.get(opcode)
+        if opcode is Opcode.FUSION:
+            assert isinstance(node.attributes, FusionAttributes)
+            rule = FUSION_RULES.get(node.attributes.kind)
         if rule is not None:
             if opcode not in _COSTED:
                 self.cycles = float("inf")
@@ -204,7 +224,7 @@ class Driver:
 
     def _kernel_pointers(self, node: Instruction, compiled: CompiledKernel) -> dict[Buffer, str]:
         pointers: dict[Buffer, str] = {}
-        scratch = 0
+        scratch = small = 0
         for buffer in compiled.kernel.buffers:
             if buffer.role is BufferRole.OPERAND:
                 pointers[buffer] = self.address(node.operands[buffer.number])
@@ -212,9 +232,19 @@ class Driver:
                 pointers[buffer] = self.address(node, buffer.number)
             elif buffer.role is BufferRole.SCRATCH:
                 size = buffer.size * buffer.element_type.byte_size
+                if size <= _STACK_BYTES:
+                    pointers[buffer] = self._small_scratch(small)
+                    small += 1
+                    continue
                 pointers[buffer] = self.scratch_at(scratch, size)
                 scratch += aligned(size)
         return pointers
+
+    def _small_scratch(self, number: int) -> str:
+        """A piece of the stack for one kernel."""
+        while len(self._stack_scratch) <= number:
+            self._stack_scratch.append(self.w.alloca("i8", _STACK_BYTES, _ALIGNMENT))
+        return self._stack_scratch[number]
 
     def call_kernel(self, compiled: CompiledKernel, pointers: dict[Buffer, str]) -> None:
         w = self.w
@@ -236,7 +266,11 @@ class Driver:
 
     def parallel_for(self, function: str, context: str, blocks: int) -> None:
         arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
-        self.w.call("pyjax_parallel_for", "void", arguments)
+        if self.serial:
+            self.writer.add_definitions(_SERIAL_FOR, ["pyjax.serial_for"])
+            self.w.call("pyjax.serial_for", "void", arguments)
+        else:
+            self.w.call("pyjax_parallel_for", "void", arguments)
 
 
 @runs(Opcode.WHILE)

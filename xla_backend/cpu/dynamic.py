@@ -15,7 +15,8 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.emitter import KernelEmitter, is_heavy
-from xla_backend.cpu.pipeline import expansion, simplification
+from xla_backend.cpu.pass_levels import pass_filter
+from xla_backend.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.cpu.schedule import schedule
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import HloError
@@ -122,11 +123,17 @@ def compile_elementwise(
       NotElementwise: an instruction is not elementwise, or lengths differ.
     """
     options = options or CompileOptions()
-    passes: list[HloPass] = [CallInliner(), expansion(options)]
-    if options.optimization_level > 0:
-        passes.append(simplification(options))
-    passes += [OptBarrierElimination(), TupleSimplifier(), DeadCodeElimination()]
-    Pipeline("elementwise", passes, options).run(module)
+    passes: list[HloPass] = [
+        CallInliner(),
+        expansion(options),
+        simplification(options),
+        OptBarrierElimination(),
+        TupleSimplifier(),
+        DeadCodeElimination(),
+    ]
+    pipeline = Pipeline("elementwise", passes, options)
+    pipeline.selects = pass_filter(options, PIPELINES)
+    pipeline.run(module)
     roots = _checked_roots(module)
     outputs = [r.shape for r in roots]
     kernel = _lower(module.entry, roots)  # type: ignore[arg-type]

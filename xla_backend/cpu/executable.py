@@ -16,6 +16,7 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
+from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.runtime.custom_calls import release_call, take_pending_exception
 from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
@@ -30,6 +31,9 @@ class CpuExecutable:
     `temp_size` bytes aligned to 64; safe to call from several threads at once with different arenas
     and outputs.
     """
+
+    # Every run of a pass that made the module, in order.
+    pass_log: Sequence[PassRun] = ()
 
     def __init__(
         self,

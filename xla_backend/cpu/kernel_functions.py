@@ -12,6 +12,7 @@ from xla_backend.cpu.schedule import ParallelPlan, schedule
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.loops.from_hlo.lower import lower
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel, Loop, Statement, Store, walk
@@ -19,6 +20,7 @@ from xla_backend.loops.printer import kernel_to_text
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
+_LOCAL_ALIGNMENT = 64
 
 
 @dataclass(slots=True)
@@ -88,10 +90,22 @@ class KernelFunctions:
 
     def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
         """A kernel that is built by hand: `build(name)` makes its loop IR if `key` is new."""
+        return self.get_compiled(key, name, lambda unique: self._compile(build(unique)))
+
+    def get_compiled(
+        self,
+        key: Hashable,
+        name: str,
+        make: Callable[[str], CompiledKernel],
+        instruction: Instruction | None = None,
+    ) -> CompiledKernel:
+        """A kernel that `make(name)` lowers and emits if `key` is new."""
         found = self._known.get(key)
         if found is None:
-            found = self._compile(build(self.unique(name)))
-            self._known[key] = found
+            name = self.unique(name)
+            if instruction is not None:
+                self.instructions[name] = instruction
+            found = self._known[key] = make(name)
         return found
 
     def unique(self, base: str) -> str:
@@ -146,7 +160,7 @@ class KernelFunctions:
         buffers = arguments_of(kernel)
         w = self.module.function(name, [("ptr", b.name) for b in buffers], internal=True)
         pointers = {b: f"%{b.name}" for b in buffers}
-        self._body(w, kernel, pointers).emit(statements)
+        self.body(w, kernel, pointers).emit(statements)
         w.ret()
         return w
 
@@ -156,7 +170,7 @@ class KernelFunctions:
         buffers = arguments_of(kernel)
         w = self.module.function(name, [("ptr", "context"), ("i64", "block")], internal=True)
         pointers = {b: w.load("ptr", w.gep("ptr", "%context", i)) for i, b in enumerate(buffers)}
-        emitter = self._body(w, kernel, pointers)
+        emitter = self.body(w, kernel, pointers)
         first = w.imul("%block", plan.chunk)
         extent = plan.loop.var.extent
         last = w.iadd(first, plan.chunk)
@@ -166,13 +180,15 @@ class KernelFunctions:
         emitter.emit(statements)
         w.ret()
 
-    def _body(
-        self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]
-    ) -> KernelEmitter:
+    def body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
+        """An emitter for statements of a kernel in the function of `w`."""
         for buffer in kernel.buffers:
             if buffer.role is BufferRole.CONSTANT:
                 assert buffer.data is not None
                 pointers[buffer] = self.module.constant_bytes(buffer.data.tobytes())
+            elif buffer.role is BufferRole.LOCAL:
+                stored = memory_type(buffer.element_type)
+                pointers[buffer] = w.alloca(stored, buffer.size, _LOCAL_ALIGNMENT)
         return KernelEmitter(w, pointers)
 
     def show_inline(self, module: ModuleWriter, kernel: Kernel) -> FunctionWriter:
@@ -183,7 +199,7 @@ class KernelFunctions:
 
     def emit_inline(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> None:
         """The statements of a loop-free kernel, in the caller."""
-        self._body(w, kernel, pointers).emit(kernel.stages)
+        self.body(w, kernel, pointers).emit(kernel.stages)
 
     def compiled(self) -> list[CompiledKernel]:
         """Every kernel, in the order of first use."""
@@ -196,4 +212,5 @@ class KernelFunctions:
 
 def arguments_of(kernel: Kernel) -> list[Buffer]:
     """Buffers the caller passes, in order."""
-    return [b for b in kernel.buffers if b.role is not BufferRole.CONSTANT]
+    own = (BufferRole.CONSTANT, BufferRole.LOCAL)
+    return [b for b in kernel.buffers if b.role not in own]

@@ -7,6 +7,7 @@ from xla_backend.cpu import (
     dot_rules,
     effect_rules,
     host_rules,
+    output_fusion_rules,
     scan_rules,
     sort_rules,
 )
@@ -15,7 +16,15 @@ from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.runtime.custom_calls import trampoline_address
 
 # Imported for the rules they register.
-_RULE_MODULES = (conv_rules, dot_rules, effect_rules, host_rules, scan_rules, sort_rules)
+_RULE_MODULES = (
+    conv_rules,
+    dot_rules,
+    effect_rules,
+    host_rules,
+    output_fusion_rules,
+    scan_rules,
+    sort_rules,
+)
 
 
 def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
+from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
@@ -19,11 +21,14 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
+from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
@@ -41,12 +46,14 @@ from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
 
-# A round that changes something enables at most a few more; programs settle in two or three.
-_SIMPLIFICATION_ROUNDS = 6
+# Names of the pipelines below.
+PIPELINES = ("cpu", "elementwise", "expansion", "simplification")
 
 
-def build_pipeline(options: CompileOptions) -> Pipeline:
-    """The passes for CPUs, in order. A table of contents of the compiler's HLO half."""
+def build_pipeline(options: CompileOptions, observer: PassObserver | None = None) -> Pipeline:
+    """The passes for CPUs, in order: a table of contents of the compiler's HLO half. Which of them
+    run at which level is in `pass_levels`.
+    """
     passes: list[HloPass] = [
         # First: the meaning of a bitcast depends on layouts, and no later pass looks at them.
         LayoutNormalization(),
@@ -57,10 +64,7 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         CallGraphFlattener(),
         ComputationDeduplicator(),
         expansion(options),
-    ]
-    if options.optimization_level > 0:
-        passes.append(simplification(options))
-    passes += [
+        simplification(options),
         # After the last cse, which barriers hold back; before fusion, which they would hinder.
         OptBarrierElimination(),
         TupleSimplifier(),
@@ -69,13 +73,26 @@ def build_pipeline(options: CompileOptions) -> Pipeline:
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
         LoopFusion(),
+        RowFusion(),
         DeadCodeElimination(),
+    ]
+    if options.optimization_level > 0:
+        # After loop fusion, which decides what belongs to one loop.
+        passes.append(GemmEpilogueFusion(runs_as_product))
+    passes += [
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),
         CopyInsertion(),
     ]
-    return Pipeline("cpu", passes, options)
+    return finished(Pipeline("cpu", passes, options, observer=observer))
+
+
+def finished(pipeline: Pipeline) -> Pipeline:
+    """An outermost pipeline with the passes of users, and without those that options leave out."""
+    add_user_passes(pipeline)
+    pipeline.selects = pass_filter(pipeline.options, PIPELINES)
+    return pipeline
 
 
 def expansion(options: CompileOptions) -> Pipeline:
@@ -123,5 +140,5 @@ def simplification(options: CompileOptions) -> Pipeline:
             DeadCodeElimination(),
         ],
         options,
-        max_iterations=_SIMPLIFICATION_ROUNDS,
+        max_iterations=ROUNDS[options.level],
     )

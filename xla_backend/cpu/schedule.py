@@ -201,6 +201,11 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
     return result
 
 
+def cycles_in_lanes(stage: Loop, lanes: int) -> float:
+    """Rough cycles of a nest with the best of its loops in vector lanes; sets no marks."""
+    return _Cost(lanes).loop(stage, None, set())
+
+
 def _memory_cycles(stage: Loop) -> float:
     """What moving the arrays takes at least; parts that are read once may come from far away."""
     touched: dict[Buffer, int] = {}
@@ -310,7 +315,8 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
             best, best_units = loop, units
             if units >= 16:
                 break
-        inner = [s for s in loop.body if isinstance(s, Loop) and _stores(s)]
+        # Blocks of an inner loop would each repeat the loops beside it.
+        inner = [s for s in loop.body if isinstance(s, Loop)]
         if len(inner) != 1 or any(isinstance(s, Store) for s in loop.body):
             break
         loop = inner[0]
@@ -320,7 +326,3 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     chunk = math.ceil(best_units / blocks) * best.vector * best.tile
     blocks = math.ceil(best.var.extent / chunk)
     return ParallelPlan(best, blocks, chunk) if blocks > 1 else None
-
-
-def _stores(loop: Loop) -> bool:
-    return any(isinstance(s, Store) for s in walk(loop.body))

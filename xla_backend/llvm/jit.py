@@ -203,6 +203,11 @@ def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+def printed(ir: str, target: TargetInfo) -> str:
+    """A module as LLVM prints it, with the target it is compiled for (for people)."""
+    return str(_parse(ir, target, _target_machine(target, 1, True)))
+
+
 def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
     """Assembly text of a module given as text (for people and for tests)."""
     target = target or host_target()

@@ -70,14 +70,17 @@ from xla_backend.llvm.types import (
 
 _TRAPPING = frozenset({"sdiv", "udiv", "srem", "urem"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "fadd", "fmul"})
+_FLOAT_ARITHMETIC = ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg")
 _LIKELY = {True: ", !prof !0", False: ", !prof !1"}
 
 
 class ModuleWriter:
     """The text of one LLVM module. Declarations of intrinsics and callees are collected on use."""
 
-    def __init__(self, target: TargetInfo) -> None:
+    def __init__(self, target: TargetInfo, fast_math: Sequence[str] = ()) -> None:
         self.target = target
+        # LLVM's fast-math flags on arithmetic; none unless somebody asked for unsafe results.
+        self.spelling = {op: " ".join([op, *fast_math]) for op in _FLOAT_ARITHMETIC if fast_math}
         self.declarations: dict[str, str] = {}
         self.functions: list[FunctionWriter | str] = []
         self._globals: list[str] = []
@@ -210,6 +213,7 @@ class FunctionWriter:
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
+        self._spelling = module.spelling
 
     # ---- emission core ------------------------------------------------------------------------
 
@@ -280,10 +284,12 @@ class FunctionWriter:
     def op(self, opcode: str, ty: str, a: str, b: str) -> str:
         if opcode in _COMMUTATIVE and b < a:
             a, b = b, a
+        if self._spelling:
+            opcode = self._spelling.get(opcode, opcode)
         return self.pure(f"{opcode} {ty} {a}, {b}", a, b, hoist=opcode not in _TRAPPING)
 
     def fneg(self, ty: str, a: str) -> str:
-        return self.pure(f"fneg {ty} {a}", a)
+        return self.pure(f"{self._spelling.get('fneg', 'fneg')} {ty} {a}", a)
 
     def fma(self, ty: str, a: str, b: str, c: str) -> str:
         """a*b + c, fused where the target fuses, else in two roundings."""

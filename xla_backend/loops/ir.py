@@ -46,6 +46,7 @@ class BufferRole(enum.Enum):
     OUTPUT = "output"
     CONSTANT = "constant"
     SCRATCH = "scratch"
+    LOCAL = "local"  # of the thread that runs a block of iterations; holds nothing between them
 
 
 @dataclass(eq=False, slots=True)

@@ -10,15 +10,19 @@ import gc
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
+from xla_backend.passes.audit import RoundAudit, check_report, check_returned_bool
+from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
+
+_Subject = TypeVar("_Subject")
 
 
 class HloPass:
@@ -31,19 +35,53 @@ class HloPass:
     # If not empty, `run` skips computations that have none of these opcodes.
     opcodes: frozenset[Opcode] = frozenset()
 
+    # Checked after each run even outside checking mode: set on passes that users registered.
+    verify_always: bool = False
+
+    # Rewrites this pass may still do; None: any number. Set by the pipeline. A pass that counts
+    # its rewrites asks `may_rewrite` before and calls `rewritten` after each; for others, a
+    # computation (or a whole run) that changed counts as one.
+    fuel: Fuel | None = None
+
     def run(self, module: HloModule) -> bool:
         """Run over every computation. True iff something changed."""
         changed = False
         opcodes = self.opcodes
         for computation in list(module.computations):
-            if not opcodes or any(node.opcode in opcodes for node in computation.instructions):
-                changed |= self.run_on_computation(computation)
+            if opcodes and not any(node.opcode in opcodes for node in computation.instructions):
+                continue
+            if self.fuel is None:
+                done = self.run_on_computation(computation)
+            else:
+                done = run_on_fuel(self.fuel, self.run_on_computation, computation)
+            if done:
+                changed = True
         return changed
+
+    def may_rewrite(self) -> bool:
+        """Whether there is fuel for one more rewrite."""
+        return self.fuel is None or self.fuel.allows()
+
+    def rewritten(self) -> None:
+        """Note one rewrite."""
+        if self.fuel is not None:
+            self.fuel.burn()
 
     def run_on_computation(self, computation: Computation) -> bool:
         raise NotImplementedError(
             f"{type(self).__name__} overrides neither run nor run_on_computation"
         )
+
+
+def run_on_fuel(fuel: Fuel, step: Callable[[_Subject], bool], subject: _Subject) -> bool:
+    """Run a step if there is fuel; it counts as one rewrite unless it counted its own."""
+    if not fuel.allows():
+        return False
+    left = fuel.left
+    changed = step(subject)
+    if changed and fuel.left == left:
+        fuel.burn()
+    return changed
 
 
 class RuleTablePass(HloPass):
@@ -66,10 +104,13 @@ class RuleTablePass(HloPass):
             if node.opcode not in rules or (not node.users and node is not computation.root):
                 continue
             for _ in range(self.retries):
+                if self.fuel is not None and not self.fuel.allows():
+                    return changed
                 replacement = self._rewrite(node)
                 if replacement is None:
                     break
                 computation.replace(node, replacement)
+                self.rewritten()
                 changed = True
                 node = replacement
         return changed
@@ -107,6 +148,28 @@ class PassStatistics:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """One run of a pass: in which pipeline, whether it changed the module, when it started
+    (`time.time`) and how many seconds it took."""
+
+    pipeline: str
+    name: str
+    changed: bool
+    start: float
+    seconds: float
+
+
+class PassObserver(Protocol):
+    """What wants to see the module between passes (dumps, the explorer)."""
+
+    def between_passes(
+        self, module: HloModule, pipeline: str, after: str, before: str, changed: bool
+    ) -> None:
+        """The module after one pass and before the next; the ends of a pipeline are called
+        "pipeline-start" (nothing ran yet, `changed` is True) and "pipeline-end"."""
+
+
 class Pipeline(HloPass):
     """Passes in order.
 
@@ -115,8 +178,10 @@ class Pipeline(HloPass):
         raises where the cap is reached in checking mode (outside it, a pipeline that does not
         settle
         is slow but right, so it goes on).
-      options: disabled passes, checking mode, dumps.
-      statistics: filled while running, by pass name.
+      options: disabled passes, checking mode, fuel.
+      selects: whether the pass of a name runs; None: all but the disabled ones.
+      observer: sees the module between passes.
+      log: every run of a pass, in order. Like statistics, filled by the outermost pipeline.
     """
 
     def __init__(
@@ -125,75 +190,88 @@ class Pipeline(HloPass):
         passes: list[HloPass],
         options: CompileOptions | None = None,
         max_iterations: int = 1,
+        selects: Callable[[str], bool] | None = None,
+        observer: PassObserver | None = None,
     ) -> None:
         self.name = name
         self.passes = passes
         self.options = CompileOptions() if options is None else options
         self.max_iterations = max_iterations
-        self.statistics: dict[str, PassStatistics] = {}
+        disabled = self.options.disabled_passes
+        self.selects = (lambda name: name not in disabled) if selects is None else selects
+        self.observer = observer
+        self.log: list[PassRun] = []
+        self._fuels: dict[str, Fuel] = {}
 
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
             verify(module, after=f"input of {self.name}")
+        self._fuels = fuel_by_name(self.options.fuel)
         # Passes make many small objects and drop few cycles: collecting would only cost time.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return self._run(module, self)
+            changed = self._run(module, self)
         finally:
             if collecting:
                 gc.enable()
-
-    def _run(self, module: HloModule, outermost: Pipeline) -> bool:
-        changed = False
-        for _ in range(self.max_iterations):
-            # Not any(): every pass must run.
-            round_changed = False
-            for hlo_pass in self.passes:
-                round_changed |= outermost._run_one(module, hlo_pass)
-            changed |= round_changed
-            if not round_changed:
-                break
-        else:
-            if self.max_iterations > 1 and outermost.options.verify:
-                raise HloError(
-                    f"pipeline {self.name!r} still changes module {module.name!r} after "
-                    f"{self.max_iterations} rounds: two of its passes undo each other"
-                )
+        report_unused(self._fuels.values())
         return changed
 
-    def _run_one(self, module: HloModule, hlo_pass: HloPass) -> bool:
-        if hlo_pass.name in self.options.disabled_passes:
-            return False
+    def _run(self, module: HloModule, outermost: Pipeline) -> bool:
+        passes = [p for p in self.passes if outermost.selects(p.name)]
+        options = outermost.options
+        audit = RoundAudit(self.name, module, self.max_iterations)
+        changed = False
+        for number in range(self.max_iterations):
+            if not outermost._run_round(module, self.name, passes):
+                break
+            changed = True
+            if self.max_iterations > 1 and "cycles" in options.audits:
+                audit.round_done(number, module_to_text(module))
+        else:
+            if self.max_iterations > 1 and (options.verify or "max-iterations" in options.audits):
+                raise audit.not_settled()
+        return changed
+
+    def _run_round(self, module: HloModule, pipeline: str, passes: list[HloPass]) -> bool:
+        """Every pass once, as the outermost pipeline."""
+        observer = self.observer
+        if observer is not None and passes:
+            observer.between_passes(module, pipeline, "pipeline-start", passes[0].name, True)
+        any_changed = False
+        for i, hlo_pass in enumerate(passes):
+            changed = self._run_one(module, pipeline, hlo_pass)
+            any_changed |= changed
+            if observer is not None:
+                following = passes[i + 1].name if i + 1 < len(passes) else "pipeline-end"
+                observer.between_passes(module, pipeline, hlo_pass.name, following, changed)
+        return any_changed
+
+    def _run_one(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
         if isinstance(hlo_pass, Pipeline):
             return hlo_pass._run(module, self)
-        before = module_to_text(module) if self.options.verify else ""
-        start = time.perf_counter()
-        changed = hlo_pass.run(module)
-        statistics = self.statistics.setdefault(hlo_pass.name, PassStatistics())
-        statistics.seconds += time.perf_counter() - start
-        statistics.runs += 1
-        statistics.changes += changed
-        if self.options.verify:
+        name = hlo_pass.name
+        audited = self.options.verify or bool(self.options.audits) or hlo_pass.verify_always
+        before = module_to_text(module) if audited else ""
+        fuel = self._fuels.get(name)
+        hlo_pass.fuel = fuel
+        started, start = time.time(), time.perf_counter()
+        changed = hlo_pass.run(module) if fuel is None else run_on_fuel(fuel, hlo_pass.run, module)
+        seconds = time.perf_counter() - start
+        check_returned_bool(module, name, changed)
+        self.log.append(PassRun(pipeline, name, changed, started, seconds))
+        if audited:
             self._audit(module, hlo_pass, before, changed)
-        dump = self.options.dump
-        if dump is not None and changed and dump.wants_pass(hlo_pass.name):  # type: ignore[attr-defined]
-            text = module_to_text(module, **dump.text_options)  # type: ignore[attr-defined]
-            dump.write_pass(self.name, hlo_pass.name, text)  # type: ignore[attr-defined]
         return changed
 
     def _audit(self, module: HloModule, hlo_pass: HloPass, before: str, changed: bool) -> None:
-        verify(module, after=hlo_pass.name)
-        after = module_to_text(module)
-        if not changed and after != before:
-            raise VerificationError(
-                f"pass {hlo_pass.name!r} changed module {module.name!r} but reported no change"
-            )
-        if changed and after == before:
-            raise VerificationError(
-                f"pass {hlo_pass.name!r} reported a change of module {module.name!r} "
-                "but its text is the same"
-            )
+        everything = self.options.verify or hlo_pass.verify_always
+        if everything:
+            verify(module, after=hlo_pass.name)
+        wanted = "no-op-change" if changed else "silent-change"
+        if everything or wanted in self.options.audits:
+            check_report(module, hlo_pass.name, before, module_to_text(module), changed)
 
     def flat_passes(self) -> Iterable[HloPass]:
         """Every pass, nested pipelines unfolded."""
@@ -203,10 +281,35 @@ class Pipeline(HloPass):
             else:
                 yield hlo_pass
 
+    def selected_names(self) -> list[str]:
+        """Names of the passes that run, in order."""
+        return [p.name for p in self.flat_passes() if self.selects(p.name)]
+
+    @property
+    def statistics(self) -> dict[str, PassStatistics]:
+        """What each pass cost so far, by name."""
+        return pass_statistics(self.log)
+
     def report(self) -> str:
         """Time per pass, slowest first."""
-        rows = sorted(self.statistics.items(), key=lambda item: -item[1].seconds)
-        return "\n".join(
-            f"{s.seconds * 1e3:8.3f} ms  {s.runs:3d} runs  {s.changes:3d} changes  {name}"
-            for name, s in rows
-        )
+        return pass_report(self.log)
+
+
+def pass_statistics(log: Iterable[PassRun]) -> dict[str, PassStatistics]:
+    """The runs of each pass added up, by name."""
+    result: dict[str, PassStatistics] = {}
+    for run in log:
+        statistics = result.setdefault(run.name, PassStatistics())
+        statistics.runs += 1
+        statistics.changes += run.changed
+        statistics.seconds += run.seconds
+    return result
+
+
+def pass_report(log: Iterable[PassRun]) -> str:
+    """One line per pass: time, runs, runs that changed something; slowest first."""
+    rows = sorted(pass_statistics(log).items(), key=lambda item: -item[1].seconds)
+    return "\n".join(
+        f"{s.seconds * 1e3:8.3f} ms  {s.runs:3d} runs  {s.changes:3d} changes  {name}"
+        for name, s in rows
+    )

@@ -21,6 +21,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
+from xla_backend.passes.output_fusion import accumulated_parameter, is_output_fusion
 
 ALIGNMENT = 64
 
@@ -131,14 +132,13 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
     for node, leaves in analysis.leaves.items():
         if node.opcode is not Opcode.FUSION:
             continue
-        assert isinstance(node.attributes, FusionAttributes)
-        if node.attributes.kind is not FusionKind.LOOP:
-            continue
-        linear = analysis.rules.linear_parameters(node)
+        linear = _reusable_operands(analysis, node)
         if not linear:
             continue
+        # A product is added to memory only where the other term has the memory of the sum.
+        adds = is_output_fusion(node)
         for view in leaves:
-            if view is None or view.value.buffer.output is not None:
+            if view is None or (view.value.buffer.output is not None and not adds):
                 continue
             for number in linear:
                 operand = analysis.leaves[node.operands[number]][0]
@@ -150,6 +150,18 @@ def _reuse_dying_operands(analysis: BufferValues) -> None:
                 ):
                     if analysis.unite(operand.value, view.value):
                         break
+
+
+def _reusable_operands(analysis: BufferValues, fusion: Instruction) -> frozenset[int]:
+    """Operands of a fusion whose memory is as good for a result as any other."""
+    assert isinstance(fusion.attributes, FusionAttributes)
+    if fusion.attributes.kind is FusionKind.LOOP:
+        return analysis.rules.linear_parameters(fusion)
+    if fusion.attributes.kind is FusionKind.OUTPUT:
+        # Elsewhere a product is formed where its result goes, which must not be an operand.
+        number = accumulated_parameter(fusion.called[0])
+        return frozenset() if number is None else frozenset({number})
+    return frozenset()
 
 
 def _place_buffers(

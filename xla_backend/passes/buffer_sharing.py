@@ -15,6 +15,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
+from xla_backend.passes.row_space import FULL, plan_rows
 
 
 def fusion_roots(fused: Computation) -> list[Instruction]:
@@ -67,7 +68,11 @@ class SharingRules:
             return _target_is_read_at_window_only(node.called[0], operand, leaf)
         if node.opcode is not Opcode.FUSION:
             return False
-        return operand in self.linear_parameters(node)
+        if operand not in self.linear_parameters(node):
+            return False
+        # A fusion of rows writes values of rows too, which are not where it reads.
+        leaves = node.shape.flatten()
+        return leaves[leaf].num_elements == node.operands[operand].shape.num_elements
 
     def linear_parameters(self, fusion: Instruction) -> frozenset[int]:
         """Parameters a loop fusion reads only at the element it is about to write."""
@@ -82,11 +87,18 @@ class SharingRules:
 def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     assert isinstance(fusion.attributes, FusionAttributes)
     fused = fusion.called[0]
-    if fusion.attributes.kind is not FusionKind.LOOP:
+    if fusion.attributes.kind is FusionKind.INPUT:
         return frozenset()
     roots = fusion_roots(fused)
     if any(r.opcode is Opcode.DYNAMIC_UPDATE_SLICE for r in roots):
         return frozenset()
+    rows = plan_rows(fused)
+    if rows is not None:
+        # The last loop over a row writes where it has just read; earlier ones would write over
+        # what later ones read.
+        early = any(rows.stores[:-1])
+        parameters = [] if early else [p for p in fused.parameters if rows.demands.get(p) == FULL]
+        return frozenset(p.parameter_number for p in parameters)
     # Walk from the roots: a node is linear while every use of it is elementwise in a linear node.
     root_set = set(roots)
     linear: set[Instruction] = set()

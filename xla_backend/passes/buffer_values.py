@@ -150,6 +150,13 @@ class BufferValues:
         self._unite_demands()
         self._assign_outputs(module.entry)
 
+    def timeline(self) -> list[tuple[int, Instruction]]:
+        """The instructions that make or read arrays, with their times: entry parameters first, at
+        0."""
+        assert self.module.entry is not None
+        parameters = [(0, parameter) for parameter in self.module.entry.parameters]
+        return parameters + sorted(self._instruction_at.items(), key=lambda item: item[0])
+
     # -- walking -----------------------------------------------------------------------------------
 
     def _walk_entry(self, entry: Computation) -> None:

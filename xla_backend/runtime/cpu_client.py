@@ -15,6 +15,7 @@ from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.passes.base import pass_report
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.executable import LoadedExecutable
@@ -93,6 +94,9 @@ class CpuLoadedExecutable(LoadedExecutable):
 
     def kernels(self) -> list[EmittedKernel]:
         return self.executable.emitted_kernels
+
+    def pass_report(self) -> str:
+        return pass_report(self.executable.pass_log)
 
     def memory_stats(self) -> dict[str, int]:
         outputs = [s.byte_size for s in self.output_shapes]

@@ -44,6 +44,10 @@ class LoadedExecutable:
         """The generated kernels; platforms that generate none have an empty list."""
         return []
 
+    def pass_report(self) -> str:
+        """Time per pass of the compilation, slowest first; empty on platforms without passes."""
+        return ""
+
     def memory_stats(self) -> dict[str, int]:
         """Bytes: argument_size, output_size, temp_size, alias_size, generated_code_size."""
         raise NotImplementedError

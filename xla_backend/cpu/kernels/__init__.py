@@ -22,6 +22,13 @@ gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any
          <t>: f32, f64, and <in>_<out> (same signature; elements of A and B are <in>, of C <out>)
          for bf16_bf16 bf16_f32 f16_f16 f16_f32, s8_s8 s8_s32 u8_u8 u8_s32 s16_s16 s32_s32 s64_s64
          u16_u16 u32_u32 u64_u64, c64_c64 c128_c128
+  void pyjax_gemm_fused_<t>(..., ptr epilogue, ptr data, batch, weight)     ...: as above
+  void pyjax_gemm_fused_batched_<t>(batches, ..., ptr epilogue, ptr data, batch, weight)
+        each block of C, once all of its sums are complete, is handed to
+          epilogue(data, ptr block, ld, row_lo, row_hi, column_lo, column_hi, batch)
+        by the thread that computed it; element (i, j) of C lies at block + (i - row_lo) ld +
+        (j - column_lo). C null (not where M or N is 1): the blocks lie in scratch memory and are
+        gone after the call. weight: cost of the epilogue for one element, in multiply-adds
 
 conv     void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)     t: the kinds of pyjax_gemm_<t>
          dims: i64 array, see `conv` for the layout (any dimension order by strides; any window)

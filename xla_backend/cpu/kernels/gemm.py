@@ -3,12 +3,16 @@
 Small products run on the operands where they lie (B with unit column stride is read a vector at a
 time, A one element at a time); everything else packs panels of B and blocks of A first. See the
 package docstring for the symbols. The order of additions depends on sizes only, never on threads.
+
+A product may have an epilogue: a function that finishes a block of C right after its last addition,
+by the thread that computed it and while it is in the first-level cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from xla_backend.cpu.kernels.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.cpu.kernels.gemm_pack import emit_pack_a, emit_pack_b
@@ -22,11 +26,20 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 # The context shared by the tasks of one product: i64 slots (pointers as integers).
 _FIELDS = (
     "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc first row_blocks rows_per_block "
-    "column_blocks panels_per_block panels bsA bsB bsC scratch_bytes"
+    "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight"
 ).split()
+_POINTERS = frozenset("A B C packA packB epilogue data".split())
 _SLOT = {name: i for i, name in enumerate(_FIELDS)}
+# Parameters of the entry points, in order.
+_PRODUCT = "M N K A rsA csA B rsB csB C ldc flags".split()
+_BATCHED = "M N K A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
+_EPILOGUE = "epilogue data batch weight".split()
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
+# A block that is handed to an epilogue: rows in register tiles, columns in panels. Small enough for
+# the first-level cache, and wide enough for loops along its rows.
+_BLOCK_TILES = 8
+_BLOCK_PANELS = 4
 # A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
 # 128 x 128 on packing wins).
 _DIRECT_BYTES = 16 * 1024
@@ -41,13 +54,17 @@ class _Context:
 
     def get(self, name: str) -> str:
         w = self.w
-        ty = "ptr" if name in ("A", "B", "C", "packA", "packB") else "i64"
+        ty = "ptr" if name in _POINTERS else "i64"
         return w.load_invariant(ty, w.gep("i64", self.ptr, _SLOT[name]), 8)
 
     def set(self, name: str, value: str) -> None:
         w = self.w
-        ty = "ptr" if name in ("A", "B", "C", "packA", "packB") else "i64"
+        ty = "ptr" if name in _POINTERS else "i64"
         w.store(ty, value, w.gep("i64", self.ptr, _SLOT[name]), 8)
+
+
+def _parameters(*names: str) -> list[tuple[str, str]]:
+    return [("ptr" if name in _POINTERS else "i64", name) for name in names]
 
 
 def _element(t: GemmType, which: str) -> str:
@@ -74,6 +91,14 @@ def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> st
     base = w.op("udiv", "i64", vectors, panels)
     extra = w.isub(vectors, w.imul(base, panels))
     return w.iadd(w.imul(base, index), w.imin(index, extra))
+
+
+class _Panel(NamedTuple):
+    """Columns of B: the first, how many vectors, and how many columns those hold."""
+
+    column: str
+    vectors: str
+    valid: str
 
 
 class _Driver:
@@ -153,63 +178,106 @@ class _Driver:
         panel_lo = w.imul(column_block, per_block)
         panel_hi = w.imin(w.iadd(panel_lo, per_block), panels)
         vectors = _ceil_div(w, n, lanes)
-        kc, pc = ctx.get("kc"), ctx.get("pc")
-        accumulate = ctx.get("first")
-        element_a, element_b = _element(self.t, "A"), _element(self.t, "B")
         if layout == "packed":
             with w.if_(w.cmp("eq", "i64", column_block, "0")):
                 self._pack_rows(w, ctx, row_lo, row_hi)
         # Several column blocks never share packed rows: emit_entry gives packed products one.
-        with w.loop(panel_lo, panel_hi) as columns:
-            first = _panel_start(w, panels, vectors, columns.index)
-            last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
-            count = w.isub(last, first)
-            column = w.imul(first, lanes)
-            valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
-            if layout == "packed":
-                b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
-                b_step = w.imul(w.imul(count, lanes), self.parts)
-            else:
-                b_step = ctx.get("rsB")
-                b_ptr = w.gep(element_b, ctx.get("B"), w.iadd(column, w.imul(pc, b_step)))
-
-            def columns_of(v: int, b_ptr: str = b_ptr, b_step: str = b_step) -> None:
-                def rows_of(row: str, height: int) -> None:
-                    if layout == "packed":
-                        offset = w.imul(w.imul(row, kc), self.parts)
-                        a_ptr = w.gep(self.packed, ctx.get("packA"), offset)
-                        a_step = str(height * self.parts)
-                    else:
-                        rs, cs = ctx.get("rsA"), ctx.get("csA")
-                        offset = w.iadd(w.imul(row, rs), w.imul(pc, cs))
-                        a_ptr = w.gep(element_a, ctx.get("A"), offset)
-                        a_step = rs if layout == "direct" else cs
-                    ldc = ctx.get("ldc")
-                    c_index = w.iadd(w.imul(row, ldc), column)
-                    c_ptr = w.gep(_element(self.t, "C"), ctx.get("C"), c_index)
-                    micro_layout = "rows" if layout == "direct" else "columns"
-                    self._call_micro(
-                        w,
-                        height,
-                        v,
-                        micro_layout,
-                        [
-                            ("ptr", a_ptr),
-                            ("i64", a_step),
-                            ("ptr", b_ptr),
-                            ("i64", b_step),
-                            ("ptr", c_ptr),
-                            ("i64", ldc),
-                            ("i64", kc),
-                            ("i64", valid),
-                            ("i64", accumulate),
-                        ],
-                    )
-
-                self._for_rows(w, row_lo, row_hi, rows_of)
-
-            self._for_vector_count(w, count, columns_of)
+        finish = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
+        # An epilogue finds a block of C in the cache if the block has few rows.
+        block_rows = self.tile.rows * _BLOCK_TILES
+        height = w.select(finish, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
+        block_columns = self.tile.columns * _BLOCK_PANELS
+        scratch = w.alloca(_element(self.t, "C"), block_rows * block_columns, 64)
+        with (
+            w.loop(row_lo, row_hi, height) as chunk,
+            w.loop(panel_lo, panel_hi, _BLOCK_PANELS) as group,
+        ):
+            rows = (chunk.index, w.imin(w.iadd(chunk.index, height), row_hi))
+            group_end = w.imin(w.iadd(group.index, _BLOCK_PANELS), panel_hi)
+            start = w.imul(_panel_start(w, panels, vectors, group.index), lanes)
+            block = self._block_of_c(w, ctx, rows[0], start, scratch)
+            with w.loop(group.index, group_end) as columns:
+                first = _panel_start(w, panels, vectors, columns.index)
+                last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
+                column = w.imul(first, lanes)
+                valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+                place = w.gep(_element(self.t, "C"), block[0], w.isub(column, start))
+                panel = _Panel(column, w.isub(last, first), valid)
+                self._multiply_panel(w, ctx, layout, rows, panel, (place, block[1]))
+            with w.if_(finish):
+                end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
+                self._call_epilogue(w, ctx, rows, (start, w.imin(n, end)), block)
         w.ret()
+
+    def _block_of_c(
+        self, w: FunctionWriter, ctx: _Context, row: str, column: str, scratch: str
+    ) -> tuple[str, str]:
+        """Where a block of results goes, and its row stride: into C, or if there is none to
+        scratch memory."""
+        c, ldc = ctx.get("C"), ctx.get("ldc")
+        none = w.cmp("eq", "ptr", c, "null")
+        place = w.gep(_element(self.t, "C"), c, w.iadd(w.imul(row, ldc), column))
+        stride = w.select(none, "i64", str(self.tile.columns * _BLOCK_PANELS), ldc)
+        return w.select(none, "ptr", scratch, place), stride
+
+    def _call_epilogue(
+        self,
+        w: FunctionWriter,
+        ctx: _Context,
+        rows: tuple[str, str],
+        columns: tuple[str, str],
+        block: tuple[str, str],
+    ) -> None:
+        arguments = [("ptr", ctx.get("data")), ("ptr", block[0]), ("i64", block[1])]
+        arguments += [("i64", x) for x in (*rows, *columns, ctx.get("batch"))]
+        w.call_pointer(ctx.get("epilogue"), "void", arguments)
+
+    def _multiply_panel(
+        self,
+        w: FunctionWriter,
+        ctx: _Context,
+        layout: str,
+        rows: tuple[str, str],
+        panel: _Panel,
+        block: tuple[str, str],
+    ) -> None:
+        """Some rows times a panel of columns; the results go to `block` (address, row stride)."""
+        column, count, valid = panel
+        kc, pc = ctx.get("kc"), ctx.get("pc")
+        accumulate = ctx.get("first")
+        if layout == "packed":
+            b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+            b_step = w.imul(w.imul(count, str(self.tile.lanes)), self.parts)
+        else:
+            b_step = ctx.get("rsB")
+            at = w.iadd(column, w.imul(pc, b_step))
+            b_ptr = w.gep(_element(self.t, "B"), ctx.get("B"), at)
+
+        def columns_of(v: int) -> None:
+            def rows_of(row: str, height: int) -> None:
+                a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height)
+                offset = w.imul(w.isub(row, rows[0]), block[1])
+                args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
+                args += [("ptr", w.gep(_element(self.t, "C"), block[0], offset)), ("i64", block[1])]
+                args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
+                micro_layout = "rows" if layout == "direct" else "columns"
+                self._call_micro(w, height, v, micro_layout, args)
+
+            self._for_rows(w, *rows, rows_of)
+
+        self._for_vector_count(w, count, columns_of)
+
+    def _rows_of_a(
+        self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int
+    ) -> tuple[str, str]:
+        """Address of rows of A for the micro-kernel, and its step along K."""
+        if layout == "packed":
+            offset = w.imul(w.imul(row, ctx.get("kc")), self.parts)
+            return w.gep(self.packed, ctx.get("packA"), offset), str(height * self.parts)
+        rs, cs = ctx.get("rsA"), ctx.get("csA")
+        offset = w.iadd(w.imul(row, rs), w.imul(ctx.get("pc"), cs))
+        a_ptr = w.gep(_element(self.t, "A"), ctx.get("A"), offset)
+        return a_ptr, rs if layout == "direct" else cs
 
     def _pack_rows(self, w: FunctionWriter, ctx: _Context, row_lo: str, row_hi: str) -> None:
         kc, pc = ctx.get("kc"), ctx.get("pc")
@@ -263,9 +331,9 @@ class _Driver:
     # ---- entry ---------------------------------------------------------------------------------
 
     def emit_entry(self) -> None:
-        names = ("M", "N", "K", "A", "rsA", "csA", "B", "rsB", "csB", "C", "ldc", "flags")
-        params = [("ptr" if p in "ABC" else "i64", p) for p in names]
-        w = self.module.function(f"pyjax_gemm_{self.t.name}", params)
+        params = _parameters(*_PRODUCT, *_EPILOGUE)
+        names = [name for _, name in params]
+        w = self.module.function(f"pyjax_gemm_fused_{self.t.name}", params)
         context = w.alloca("i64", len(_FIELDS), 8)
         ctx = _Context(w, context)
         empty = w.op("or", "i1", w.cmp("sle", "i64", "%M", "0"), w.cmp("sle", "i64", "%N", "0"))
@@ -282,7 +350,8 @@ class _Driver:
         vectors = _ceil_div(w, "%N", lanes)
         panels = _ceil_div(w, vectors, str(self.tile.vectors))
         ctx.set("panels", panels)
-        multiplies = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), w.imax("%K", 1))
+        depth = w.imax(w.iadd("%K", "%weight"), 1)
+        multiplies = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), depth)
         threads = w.cast("sext", "i32", w.call("pyjax_num_threads", "i32"), "i64")
         small = w.cmp("slt", "i64", multiplies, str(_PARALLEL_WORK))
         threads = w.select(small, "i64", "1", threads)
@@ -327,6 +396,7 @@ class _Driver:
         combine = f"{self.prefix}.gemv_columns"
         cases = (
             # condition, kernel, matrix, its vector, results, stride of the matrix, of the results
+            # (which go along the rows of C where N is 1, else along its columns)
             (unit("%N", "%csA", "%rsB"), dot, "%A", "%B", "%M", "%rsA", "%ldc"),
             (unit("%M", "%rsB", "%csA"), dot, "%B", "%A", "%N", "%csB", "1"),
             (unit("%M", "%csB", "%csA"), combine, "%B", "%A", "%N", "%rsB", "1"),
@@ -339,7 +409,9 @@ class _Driver:
             with w.scope():
                 args = [("i64", count), ("i64", "%K"), ("ptr", matrix), ("i64", stride)]
                 args += [("ptr", vector_ptr), ("ptr", "%C"), ("i64", out_stride)]
-                w.call(kernel, "void", [*args, ("i64", "%flags")])
+                args += [("i64", "%flags"), ("ptr", "%epilogue"), ("ptr", "%data")]
+                args += [("i64", "%batch"), ("i64", "1" if count == "%M" else "0")]
+                w.call(kernel, "void", args)
                 w.ret()
             w.label(no)
 
@@ -392,6 +464,8 @@ class _Driver:
         tile = self.tile
         # K in equal pieces of at most kc; at least one, so that K = 0 still writes C.
         pieces = w.imax(_ceil_div(w, "%K", str(tile.kc)), 1)
+        # Without a C there is nowhere to keep a sum from piece to piece.
+        pieces = w.select(w.cmp("eq", "ptr", "%C", "null"), "i64", "1", pieces)
         piece = w.imax(_ceil_div(w, "%K", pieces), 1)
         size = bits_of(self.packed) // 8 * self.parts
         a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), piece), size)
@@ -408,6 +482,8 @@ class _Driver:
             initial = w.op("and", "i64", "%flags", "1")
             later = w.cmp("sgt", "i64", loop.index, "0")
             ctx.set("first", w.select(later, "i64", "1", initial))
+            complete = w.cmp("eq", "i64", w.iadd(loop.index, 1), pieces)
+            ctx.set("epilogue", w.select(complete, "ptr", "%epilogue", "null"))
             self._run(w, ctx, "packBtask", panels)
             # Row blocks only: a task packs the rows of A that it multiplies.
             ctx.set("column_blocks", "1")
@@ -423,32 +499,31 @@ class _Driver:
 
     def emit_batched(self) -> None:
         """Batches in parallel when there are several; each product then runs on one thread."""
-        names = "A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
-        params = [("i64", p) for p in ("batch", "M", "N", "K")]
-        params += [("ptr" if p in "ABC" else "i64", p) for p in names]
+        params = _parameters("batches", *_BATCHED, *_EPILOGUE)
         task = self.module.function(
             f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
         )
         self._emit_batch_task(task)
-        w = self.module.function(f"pyjax_gemm_batched_{self.t.name}", params)
+        w = self.module.function(f"pyjax_gemm_fused_batched_{self.t.name}", params)
         context = w.alloca("i64", len(_FIELDS), 8)
         ctx = _Context(w, context)
-        for name in ("M", "N", "K", *names):
+        for _, name in params[1:]:
             ctx.set(name, f"%{name}")
-        work = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), w.imax("%K", 1))
-        total = w.op("mul", "i64", work, "%batch")
+        depth = w.imax(w.iadd("%K", "%weight"), 1)
+        work = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), depth)
+        total = w.op("mul", "i64", work, "%batches")
         # Batches of small products go to the threads whole; large products are cut themselves.
-        many = w.cmp("sge", "i64", "%batch", "2")
+        many = w.cmp("sge", "i64", "%batches", "2")
         parallel = w.op("and", "i1", many, w.cmp("sge", "i64", total, str(_PARALLEL_WORK)))
         small = w.cmp("slt", "i64", work, str(1 << 24))
         parallel = w.op("and", "i1", parallel, small)
 
         def in_parallel() -> list[str]:
-            self._run(w, ctx, "batchtask", "%batch")
+            self._run(w, ctx, "batchtask", "%batches")
             return []
 
         def in_order() -> list[str]:
-            with w.loop("0", "%batch") as loop:
+            with w.loop("0", "%batches") as loop:
                 args = [("ptr", ctx.ptr), ("i64", loop.index)]
                 w.call(f"{self.prefix}.batchtask", "void", args)
             return []
@@ -458,14 +533,26 @@ class _Driver:
 
     def _emit_batch_task(self, w: FunctionWriter) -> None:
         ctx = _Context(w, "%ctx")
-        args = [("i64", ctx.get(p)) for p in ("M", "N", "K")]
-        for which, strides in (("A", ("rsA", "csA")), ("B", ("rsB", "csB")), ("C", ("ldc",))):
+        values = {name: ctx.get(name) for name in (*_PRODUCT, *_EPILOGUE)}
+        values["batch"] = w.iadd(values["batch"], "%index")
+        without_c = w.cmp("eq", "ptr", values["C"], "null")
+        for which in "ABC":
             offset = w.imul("%index", ctx.get(f"bs{which}"))
-            args.append(("ptr", w.gep(_element(self.t, which), ctx.get(which), offset)))
-            args += [("i64", ctx.get(s)) for s in strides]
-        args.append(("i64", ctx.get("flags")))
-        w.call(f"pyjax_gemm_{self.t.name}", "void", args)
+            values[which] = w.gep(_element(self.t, which), values[which], offset)
+        values["C"] = w.select(without_c, "ptr", "null", values["C"])
+        args = [(ty, values[name]) for ty, name in _parameters(*_PRODUCT, *_EPILOGUE)]
+        w.call(f"pyjax_gemm_fused_{self.t.name}", "void", args)
         w.ret()
+
+    def emit_plain(self) -> None:
+        """The products without epilogue."""
+        for prefix, names in (("", _PRODUCT), ("batched_", ("batches", *_BATCHED))):
+            params = _parameters(*names)
+            w = self.module.function(f"pyjax_gemm_{prefix}{self.t.name}", params)
+            none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in _parameters(*_EPILOGUE)]
+            args = [*((ty, f"%{name}") for ty, name in params), *none]
+            w.call(f"pyjax_gemm_fused_{prefix}{self.t.name}", "void", args)
+            w.ret()
 
     def emit(self) -> None:
         emit_workspace(self.module)
@@ -486,12 +573,14 @@ class _Driver:
             self.emit_tile_task(layout)
         self.emit_entry()
         self.emit_batched()
+        self.emit_plain()
 
 
 def register() -> None:
     """Declares the GEMM kernels of every element type."""
     for name, t in GEMM_TYPES.items():
-        symbols = (f"pyjax_gemm_{name}", f"pyjax_gemm_batched_{name}")
+        kinds = ("", "batched_", "fused_", "fused_batched_")
+        symbols = tuple(f"pyjax_gemm_{kind}{name}" for kind in kinds)
         register_group(f"gemm_{name}", symbols, partial(emit_group, t))
 
 

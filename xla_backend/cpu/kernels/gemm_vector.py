@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.cpu.kernels.gemm_tiles import GemmType, Tile
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _ROWS = 4
+_RESULTS = 16
 _UNROLL = 2
 _ROWS_PER_TASK_BYTES = 1 << 18
 _COLUMNS_PER_TASK = 1024
 
 
 def emit_matrix_vector(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:
-    """Two kernels: void gemv(results, K, matrix, stride, vector, out, out_stride, flags)
+    """Two kernels: void gemv(results, K, matrix, stride, vector, out, out_stride, flags,
+                              epilogue, data, batch, by_rows)
 
     gemv: result i is the dot product of row i (at i * stride, contiguous) with the vector.
     gemv_columns: the results are the vector's combination of K contiguous rows (at k * stride).
+    The epilogue (or null) finishes results that are a column of C (by_rows 1) or a row (0).
     """
     task = module.function(f"{prefix}.gemvtask", [("ptr", "ctx"), ("i64", "block")], internal=True)
     _emit_task(task, t, tile)
@@ -26,21 +31,37 @@ def emit_matrix_vector(module: ModuleWriter, prefix: str, t: GemmType, tile: Til
     for name, task_name in (("gemv", "gemvtask"), ("gemv_columns", "colstask")):
         names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
         names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
+        names += [("ptr", "epilogue"), ("ptr", "data"), ("i64", "batch"), ("i64", "by_rows")]
         w = module.function(f"{prefix}.{name}", names, internal=True)
-        context = w.alloca("i64", 10, 8)
+        context = w.alloca("i64", len(names) + 1, 8)
         for i, (ty, field) in enumerate(names):
             w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
         if name == "gemv":
             row_bytes = w.imax(w.imul("%K", size), 1)
             per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
-            per_task = w.op("and", "i64", w.iadd(per_task, _ROWS - 1), str(-_ROWS))
+            # Whole vectors of results, as epilogues expect.
+            per_task = w.op("and", "i64", w.iadd(per_task, _RESULTS - 1), str(-_RESULTS))
         else:
             per_task = str(_COLUMNS_PER_TASK)
-        w.store("i64", per_task, w.gep("i64", context, 8), 8)
+        w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
         blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
         args = [("ptr", f"@{prefix}.{task_name}"), ("ptr", context), ("i64", blocks)]
         w.call("pyjax_parallel_for", "void", args)
         w.ret()
+
+
+def _emit_finish(
+    w: FunctionWriter, t: GemmType, get: Callable[..., str], lo: str, hi: str, step: str
+) -> None:
+    """Calls the epilogue, if there is one, for the results lo to hi, `step` elements apart."""
+    epilogue, data, batch, by_rows = get(8, "ptr"), get(9, "ptr"), get(10), get(11)
+    with w.if_(w.cmp("ne", "ptr", epilogue, "null")):
+        place = w.gep(register_type(t.compute), get(5, "ptr"), w.imul(lo, step))
+        rows = w.cmp("ne", "i64", by_rows, "0")
+        along, across = (lo, hi), ("0", "1")
+        bounds = [w.select(rows, "i64", a, b) for a, b in zip(along + across, across + along)]
+        arguments = [("ptr", data), ("ptr", place), ("i64", step)]
+        w.call_pointer(epilogue, "void", arguments + [("i64", x) for x in (*bounds, batch)])
 
 
 def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
@@ -79,6 +100,7 @@ def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
         combine(loop.index, 8)
     with w.loop(eights, k) as loop:
         combine(loop.index, 1)
+    _emit_finish(w, t, get, lo, hi, "1")
     w.ret()
 
 
@@ -87,7 +109,7 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
         return w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
 
     rows, k, mat, stride = get(0), get(1), get(2, "ptr"), get(3)
-    vec, out, out_stride, flags, per_task = get(4, "ptr"), get(5, "ptr"), get(6), get(7), get(8)
+    vec, out, out_stride, flags, per_task = get(4, "ptr"), get(5, "ptr"), get(6), get(7), get(12)
     lo = w.imul("%block", per_task)
     hi = w.imin(w.iadd(lo, per_task), rows)
     elem, lanes = register_type(t.compute), tile.lanes
@@ -132,4 +154,5 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
         dot(loop.index, _ROWS)
     with w.loop(end, hi) as loop:
         dot(loop.index, 1)
+    _emit_finish(w, t, get, lo, hi, out_stride)
     w.ret()

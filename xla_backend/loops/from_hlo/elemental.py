@@ -50,6 +50,8 @@ class ElementalEmitter:
         self.builder = builder
         self.leaves = leaves
         self.guard: Value | None = None  # loads emitted now happen only where this holds
+        # Instructions whose elements are at hand in some other way, and how to get one.
+        self.provided: dict[Instruction, Callable[[Instruction, Indices], Element]] = {}
         self._literals: dict[Instruction, Buffer] = {}
 
     # -- elements ----------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ class ElementalEmitter:
             if self._cached(top, at) is not None:
                 stack.pop()
                 continue
-            if top in self.leaves or not is_pointwise(top):
+            if top in self.leaves or top in self.provided or not is_pointwise(top):
                 self._remember(top, at, self._produce(top, at))
                 stack.pop()
                 continue
@@ -106,6 +108,9 @@ class ElementalEmitter:
             return self.load(
                 buffer, linearize(index, node.shape.dimensions), node.shape.element_type
             )
+        provide = self.provided.get(node)
+        if provide is not None:
+            return provide(node, index)
         if node.opcode is Opcode.CONSTANT:
             return self._literal(node, index)
         handler = HANDLERS.get(node.opcode)

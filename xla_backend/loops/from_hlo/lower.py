@@ -18,6 +18,7 @@ from xla_backend.loops.from_hlo.nests import (
     scan_axis,
     scan_nest,
 )
+from xla_backend.loops.from_hlo.rows import RowNest
 from xla_backend.loops.from_hlo.scatters import (
     scatter_nest,
     select_and_scatter_nest,
@@ -25,6 +26,7 @@ from xla_backend.loops.from_hlo.scatters import (
 )
 from xla_backend.loops.index import linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel
+from xla_backend.passes.row_space import plan_rows
 
 _RULE_MODULES = (
     indexing_rules,
@@ -85,7 +87,10 @@ def lower(node: Instruction, name: str) -> Kernel:
     ]
     e = ElementalEmitter(builder, leaves)
     roots = root.operands if root.opcode is Opcode.TUPLE else [root]
-    if root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
+    plan = plan_rows(computation) if node.opcode is Opcode.FUSION else None
+    if plan is not None:
+        RowNest(e, plan, roots, outputs).emit()
+    elif root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
         _tuple_root(e, root, outputs)
     else:
         _emit_roots(e, roots, outputs)

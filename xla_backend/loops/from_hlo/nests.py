@@ -79,7 +79,7 @@ def close_loops(e: ElementalEmitter, count: int) -> None:
         e.builder.close_loop()
 
 
-class _ReductionGroup:
+class ReductionGroup:
     """Several reductions over the same elements, carried together."""
 
     def __init__(self, e: ElementalEmitter, nodes: Sequence[Instruction]) -> None:
@@ -143,6 +143,39 @@ class _ReductionGroup:
         return result
 
 
+def kept_reduced_edges(dims: Sequence[int], reduced: set[int]) -> set[int]:
+    """Trailing sizes between kept and reduced dimensions, where loops must not be merged."""
+    edges = set()
+    size = 1
+    previous: bool | None = None
+    for i in range(len(dims) - 1, -1, -1):
+        if dims[i] == 1:
+            continue
+        is_reduced = i in reduced
+        if previous is not None and is_reduced != previous:
+            edges.add(size)
+        previous = is_reduced
+        size *= dims[i]
+    return edges
+
+
+def reduced_groups(dims: Sequence[int], reduced: set[int], groups: Sequence[int]) -> list[bool]:
+    """Whether each merged loop runs over reduced dimensions."""
+    # (trailing size at the outer edge, reduced), inner to outer
+    owners: list[tuple[int, bool]] = []
+    size = 1
+    for i in range(len(dims) - 1, -1, -1):
+        if dims[i] != 1:
+            size *= dims[i]
+            owners.append((size, i in reduced))
+    flags = []
+    size = 1
+    for extent in reversed(groups):
+        size *= extent
+        flags.append(next(r for edge, r in owners if size <= edge))
+    return flags[::-1]
+
+
 class ReductionNest:
     """The nest of reduce instructions over operands of equal dimensions, with equal reduced
     dimensions."""
@@ -155,7 +188,7 @@ class ReductionNest:
     ) -> None:
         self.e = e
         self.outputs = outputs  # per node, per reduced operand; None: not wanted
-        self.group = _ReductionGroup(e, nodes)
+        self.group = ReductionGroup(e, nodes)
         first = nodes[0]
         self.dims = first.operands[0].shape.dimensions
         self.reduced = set(attrs(first).dimensions)
@@ -168,8 +201,9 @@ class ReductionNest:
             self._emit_initial_values()
             return
         operands = [o for member in self.group.operands for o in member]
-        space = IterationSpace(self.dims, operands, self.e.leaves, self._kept_reduced_edges())
-        flags = self._flags(space.groups)
+        edges = kept_reduced_edges(self.dims, self.reduced)
+        space = IterationSpace(self.dims, operands, self.e.leaves, edges)
+        flags = reduced_groups(self.dims, self.reduced, space.groups)
         kept = [g for g, r in zip(space.groups, flags) if not r]
         reduced = [g for g, r in zip(space.groups, flags) if r]
         blocks = self._blocks(kept, reduced, kept_minor=not flags or not flags[-1])
@@ -182,37 +216,6 @@ class ReductionNest:
         linear = open_loops(self.e, [math.prod(self.kept_dims)])
         self._store(self.group.inits(), linear)
         close_loops(self.e, 1)
-
-    def _kept_reduced_edges(self) -> set[int]:
-        edges = set()
-        size = 1
-        previous: bool | None = None
-        for i in range(len(self.dims) - 1, -1, -1):
-            if self.dims[i] == 1:
-                continue
-            is_reduced = i in self.reduced
-            if previous is not None and is_reduced != previous:
-                edges.add(size)
-            previous = is_reduced
-            size *= self.dims[i]
-        return edges
-
-    def _flags(self, groups: Sequence[int]) -> list[bool]:
-        """Whether each merged loop runs over reduced dimensions."""
-        owners: list[
-            tuple[int, bool]
-        ] = []  # (trailing size at the outer edge, reduced), inner to outer
-        size = 1
-        for i in range(len(self.dims) - 1, -1, -1):
-            if self.dims[i] != 1:
-                size *= self.dims[i]
-                owners.append((size, i in self.reduced))
-        flags = []
-        size = 1
-        for extent in reversed(groups):
-            size *= extent
-            flags.append(next(r for edge, r in owners if size <= edge))
-        return flags[::-1]
 
     def _blocks(self, kept: Sequence[int], reduced: Sequence[int], kept_minor: bool) -> int:
         outputs = math.prod(kept)

@@ -199,3 +199,45 @@ def test_nan_and_infinity_pass_through():
 def test_streaming_vectors_accumulate(size, layout, accumulate):
     for kind in ("f32", "f64"):
         check(kind, *size, layout, layout, accumulate)
+
+
+EPILOGUE = ctypes.CFUNCTYPE(None, PTR, PTR, *[I64] * 6)
+FUSED_SIZES = [(1, 1, 4), (1, 2100, 7), (2100, 1, 7), (5, 300, 9), (150, 260, 40), (33, 70, 500)]
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+@pytest.mark.parametrize("kind", ["f32", "bf16_bf16", "s32_s32"])
+def test_epilogue_gets_every_element_once_and_complete(kind, scratch):
+    source, target = split(kind)
+    rng = np.random.default_rng(3)
+    types = [I64, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, PTR, I64, I64]
+    run = ctypes.CFUNCTYPE(None, *types)(kernel_library()[f"pyjax_gemm_fused_{kind}"])
+    for m, n, k in FUSED_SIZES:
+        if scratch and min(m, n) == 1:
+            continue
+        a, b = draw(rng, (m, k), DTYPES[source]), draw(rng, (k, n), DTYPES[source])
+        c, seen = np.zeros((m, n), DTYPES[target]), np.zeros((m, n), DTYPES[target])
+        count = np.zeros((m, n), int)
+
+        def epilogue(data, block, ld, row_lo, row_hi, column_lo, column_hi, batch):
+            assert batch == 7
+            width = column_hi - column_lo
+            for row in range(row_lo, row_hi):
+                at = block + (row - row_lo) * ld * c.itemsize  # noqa: B023
+                raw = ctypes.string_at(at, width * c.itemsize)  # noqa: B023
+                seen[row, column_lo:column_hi] = np.frombuffer(raw, c.dtype)  # noqa: B023
+                count[row, column_lo:column_hi] += 1  # noqa: B023
+
+        callback = EPILOGUE(epilogue)
+        place = 0 if scratch else c.ctypes.data
+        function_pointer = ctypes.cast(callback, PTR)
+        operands = (a.ctypes.data, *strides(a), b.ctypes.data, *strides(b))
+        run(m, n, k, *operands, place, n, 0, function_pointer, None, 7, 10)
+        assert (count == 1).all()
+        expected = np.zeros((m, n), DTYPES[target])
+        function(kind)(m, n, k, *operands, expected.ctypes.data, n, 0)
+        if scratch and k > 192:  # one long sum instead of a sum of pieces
+            close = {"rtol": 10 * TOLERANCE.get(target, 0), "atol": 100 * TOLERANCE.get(target, 0)}
+            np.testing.assert_allclose(seen.astype(float), expected.astype(float), **close)
+        else:
+            np.testing.assert_array_equal(seen, expected)

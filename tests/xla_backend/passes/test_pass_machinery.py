@@ -1,0 +1,229 @@
+"""Which passes run, how often, and what is checked around them: levels, filters, fuel, audits."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import numpy as np
+import pytest
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.pass_levels import LEVELS, MEMORY_LEVELS
+from xla_backend.cpu.pipeline import PIPELINES, build_pipeline
+from xla_backend.hlo.errors import HloError, VerificationError
+from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.registry import (
+    UnknownPassError,
+    builtin_passes,
+    canonical_name,
+    make_pass,
+    pass_names,
+)
+
+PROGRAM = """HloModule m
+
+ENTRY main {
+  p = f32[4] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[4] broadcast(zero), dimensions={}
+  a = f32[4] subtract(p, zeros)
+  b = f32[4] subtract(a, zeros)
+  c = f32[4] subtract(b, zeros)
+  s1 = f32[4] sine(c)
+  s2 = f32[4] sine(c)
+  ROOT r = f32[4] add(s1, s2)
+}
+"""
+
+
+def names_at(**fields: object) -> set[str]:
+    return set(build_pipeline(CompileOptions(**fields)).selected_names())  # type: ignore[arg-type]
+
+
+def everything() -> set[str]:
+    return {p.name for p in build_pipeline(CompileOptions()).flat_passes()}
+
+
+def test_each_level_runs_what_the_table_says() -> None:
+    for level in range(4):
+        expected = {n for n in everything() if LEVELS.get(n, 0) <= level}
+        assert names_at(optimization_level=level) == expected
+
+
+def test_levels_grow_and_level_zero_has_no_optimisation() -> None:
+    by_level = [names_at(optimization_level=level) for level in range(4)]
+    assert by_level[0] < by_level[1] < by_level[2] <= by_level[3]
+    assert "cse" not in by_level[0] and {"scheduler", "copy-insertion"} <= by_level[0]
+
+
+def test_the_tables_name_passes_that_exist() -> None:
+    assert set(LEVELS) | set(MEMORY_LEVELS) <= set(pass_names())
+
+
+@pytest.mark.parametrize(
+    "effort, level", [(-1.0, 0), (-0.5, 1), (0.0, 2), (0.3, 2), (0.5, 3), (1.0, 3)]
+)
+def test_effort_moves_the_level(effort: float, level: int) -> None:
+    assert CompileOptions(exec_time_optimization_effort=effort).level == level
+    assert CompileOptions(memory_fitting_effort=effort).memory_level == level
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_every_level_means_the_same(level: int) -> None:
+    module = parse_module(PROGRAM)
+    argument = np.linspace(-1, 1, 4, dtype=np.float32)
+    (expected,) = evaluate(module, [argument])
+    build_pipeline(CompileOptions(optimization_level=level, verify=True)).run(module)
+    np.testing.assert_array_equal(evaluate(module, [argument])[0], expected)
+
+
+def test_disabled_passes_and_pipelines_do_not_run() -> None:
+    disabled = frozenset({"cse", "algsimp"})
+    assert everything() - names_at(disabled_passes=disabled) == {"cse", "algebraic-simplifier"}
+    pipeline = build_pipeline(CompileOptions(disabled_passes=frozenset({"simplification"})))
+    pipeline.run(parse_module(PROGRAM))
+    assert "constant-folding" not in pipeline.statistics
+    assert "fusion" in pipeline.statistics
+
+
+def test_enabled_only_keeps_what_correctness_needs() -> None:
+    names = names_at(enabled_passes=frozenset({"cse"}))
+    assert names == names_at(optimization_level=0) | {"cse"}
+
+
+def test_all_optional_passes_can_be_disabled() -> None:
+    assert names_at(disable_all_passes=True) == names_at(optimization_level=0)
+
+
+def test_misspelt_passes_are_errors_and_xla_only_ones_are_not() -> None:
+    with pytest.raises(UnknownPassError, match=r"'fuson'.*xla_disable_hlo_passes.*fusion"):
+        names_at(disabled_passes=frozenset({"fuson"}))
+    assert names_at(disabled_passes=frozenset({"layout-assignment"})) == everything()
+
+
+def subtractions(text: str) -> int:
+    return len(re.findall(r"\bsubtract\(", text))
+
+
+@pytest.mark.parametrize("units", [0, 1, 2, 3, 9])
+def test_fuel_limits_the_rewrites(units: int, caplog: pytest.LogCaptureFixture) -> None:
+    module = parse_module(PROGRAM)
+    options = CompileOptions(fuel=(("algebraic-simplifier", units),), verify=True)
+    with caplog.at_level(logging.WARNING, "xla_backend"):
+        Pipeline("p", [make_pass("algsimp")], options).run(module)
+    assert subtractions(module_to_text(module)) == max(0, 3 - units)
+    assert ('Out of fuel for "algebraic-simplifier"' in caplog.text) == (units < 4)
+
+
+def test_fuel_of_a_pass_that_counts_nothing_is_per_computation() -> None:
+    module = parse_module(PROGRAM)
+    options = CompileOptions(fuel=(("cse", 0),))
+    Pipeline("p", [make_pass("cse")], options).run(module)
+    assert module_to_text(module).count("sine(") == 2
+
+
+def test_fuel_is_shared_by_the_runs_of_a_pass() -> None:
+    module = parse_module(PROGRAM)
+    options = CompileOptions(fuel=(("algebraic-simplifier", 2),))
+    Pipeline("p", [make_pass("algsimp"), make_pass("algsimp")], options).run(module)
+    assert subtractions(module_to_text(module)) == 1
+
+
+def test_unused_fuel_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "xla_backend"):
+        Pipeline("p", [], CompileOptions(fuel=(("cse", 3),))).run(parse_module(PROGRAM))
+    assert 'Fuel for "cse" was given and never used' in caplog.text
+
+
+class RenamingPass(HloPass):
+    """Renames the root, and says what it is told to."""
+
+    name = "renaming"
+
+    def __init__(self, does: bool = True, says: object = True) -> None:
+        self.does, self.says = does, says
+
+    def run(self, module):
+        if self.does:
+            module.entry.root.name = f"{module.entry.root.name}x"
+        return self.says
+
+
+@pytest.mark.parametrize(
+    "does, says, audit, message",
+    [
+        (
+            True,
+            False,
+            "silent-change",
+            r"(?s)after pass 'renaming'.*module 'm'.*no change.*\n-.*\+",
+        ),
+        (False, True, "no-op-change", "after pass 'renaming'.*module 'm'.*text is the same"),
+    ],
+)
+def test_single_audits(does: bool, says: bool, audit: str, message: str) -> None:
+    def run(*audits: str) -> None:
+        options = CompileOptions(audits=frozenset(audits))
+        Pipeline("p", [RenamingPass(does, says)], options).run(parse_module(PROGRAM))
+
+    run()
+    run(*{"silent-change", "no-op-change"} - {audit})
+    with pytest.raises(VerificationError, match=message):
+        run(audit)
+
+
+def test_a_pass_that_forgets_to_return() -> None:
+    with pytest.raises(HloError, match="after pass 'renaming' on module 'm': run returned None"):
+        Pipeline("p", [RenamingPass(says=None)]).run(parse_module(PROGRAM))
+
+
+class FlippingPass(HloPass):
+    """Gives the root one of two names by turns: a fixed point of it runs in a circle."""
+
+    name = "flipping"
+
+    def run(self, module):
+        module.entry.root.name = "even" if module.entry.root.name == "odd" else "odd"
+        return True
+
+
+def test_circles_and_caps_of_fixed_points() -> None:
+    def run(audit: str) -> None:
+        options = CompileOptions(audits=frozenset({audit}))
+        Pipeline("p", [FlippingPass()], options, max_iterations=5).run(parse_module(PROGRAM))
+
+    with pytest.raises(HloError, match="pipeline 'p' runs in a circle on module 'm': round 3"):
+        run("cycles")
+    with pytest.raises(HloError, match="still changes module 'm' after 5 rounds"):
+        run("max-iterations")
+    run("silent-change")
+
+
+def test_every_pass_of_the_pipeline_is_found_by_name() -> None:
+    assert everything() <= set(builtin_passes())
+    assert not set(PIPELINES) & set(builtin_passes())
+    for name in builtin_passes().keys() - {"sort-key-rewriter"}:
+        assert make_pass(name).name == name
+    with pytest.raises(ValueError, match="SortKeyRewriter needs"):
+        make_pass("sort-key-rewriter")
+
+
+def test_names_of_xla_are_accepted() -> None:
+    assert canonical_name("simplify-while-loops") == "while-loop-simplifier"
+    assert canonical_name("constant_folding") == "constant-folding"
+    with pytest.raises(UnknownPassError, match="no pass is called 'algsim'; did you mean algsimp"):
+        make_pass("algsim")
+
+
+def test_the_log_has_every_run() -> None:
+    pipeline = build_pipeline(CompileOptions())
+    pipeline.run(parse_module(PROGRAM))
+    expected = [p.name for p in pipeline.flat_passes()]
+    assert [run.name for run in pipeline.log[:4]] == expected[:4]
+    assert {run.pipeline for run in pipeline.log} == {"cpu", "expansion", "simplification"}
+    assert sum(s.runs for s in pipeline.statistics.values()) == len(pipeline.log)
+    assert all(run.seconds >= 0 for run in pipeline.log)

@@ -1,0 +1,153 @@
+"""Passes that users register: where they run, that they are checked, and that caches know them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+import xla_backend
+from xla_backend import CompileOptions, HloPass, register_pass
+from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.dump_options import DumpOptions
+from xla_backend.hlo.errors import VerificationError
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.registry import UnknownPassError, unregister_pass
+from xla_backend.user_passes import user_passes
+
+
+class SineToCosinePass(HloPass):
+    """A user's pass: wrong on purpose, so that its effect shows in values."""
+
+    name = "sine-to-cosine"
+    opcodes = frozenset({Opcode.SINE})
+
+    def run_on_computation(self, computation):
+        changed = False
+        for node in computation.post_order():
+            if node.opcode is Opcode.SINE:
+                node.opcode, changed = Opcode.COSINE, True
+        return changed
+
+
+class BreakingPass(HloPass):
+    name = "breaking"
+
+    def run(self, module):
+        module.entry.root.shape = module.entry.root.shape.with_dimensions((77,))
+        return True
+
+
+class LyingPass(HloPass):
+    name = "lying"
+
+    def run(self, module):
+        return True
+
+
+TEXT = "ENTRY e { p = f32[3] parameter(0)  ROOT r = f32[3] sine(p) }"
+X = np.array([0.0, 0.5, 1.0], np.float32)
+
+
+def run_text(options: CompileOptions | None = None) -> np.ndarray:
+    return xla_backend.compile(xla_backend.parse_hlo(TEXT), options=options).execute([X])[0]
+
+
+def test_in_the_library() -> None:
+    with register_pass(SineToCosinePass, after="algsimp"):
+        np.testing.assert_allclose(run_text(), np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(run_text(), np.sin(X), rtol=1e-6)
+
+
+def test_in_jit_and_eager_a_changed_set_recompiles() -> None:
+    f = pyjax.jit(lambda x: jnp.sin(x))
+    x = jnp.asarray(X)
+    np.testing.assert_allclose(f(x), np.sin(X), rtol=1e-6)
+    with register_pass(SineToCosinePass):
+        np.testing.assert_allclose(f(x), np.cos(X), rtol=1e-6)
+        np.testing.assert_allclose(jnp.sin(x), np.cos(X), rtol=1e-6)
+        with pyjax.enable_x64(True):  # a thread with options of its own
+            np.testing.assert_allclose(f(x), np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(f(x), np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(jnp.sin(x), np.sin(X), rtol=1e-6)
+
+
+def test_the_same_set_again_is_not_compiled_again(caplog: pytest.LogCaptureFixture) -> None:
+    f = pyjax.jit(lambda x: jnp.sin(x) * 2)
+    x = jnp.asarray(X)
+    with pyjax.log_compiles(True):
+        for _ in range(2):
+            with register_pass(SineToCosinePass):
+                f(x)
+    assert caplog.text.count("Finished compiling") == 1
+
+
+@pytest.mark.parametrize(
+    "place, neighbours",
+    [
+        ({}, ("while-trip-count-annotator", "fusion")),
+        ({"before": "scheduler"}, ("dce", "scheduler")),
+        ({"after": "algsimp"}, ("algebraic-simplifier", "constant-folding")),
+        ({"after": "call-inliner"}, ("call-inliner", "call-graph-flattener")),
+    ],
+)
+def test_places(place: dict[str, str], neighbours: tuple[str, str]) -> None:
+    with register_pass(SineToCosinePass, **place):
+        names = [p.name for p in build_pipeline(CompileOptions()).flat_passes()]
+    at = names.index("sine-to-cosine")
+    before, after = neighbours
+    # Other passes may have come between; the anchor is next to it.
+    anchored = names[at - 1] == before or names[at + 1] == after
+    assert anchored, names[at - 2 : at + 3]
+
+
+def test_at_the_end_of_a_phase() -> None:
+    with register_pass(SineToCosinePass, phase="simplification"):
+        pipeline = build_pipeline(CompileOptions())
+    (phase,) = [p for p in pipeline.passes if p.name == "simplification"]
+    assert phase.passes[-1].name == "sine-to-cosine"  # type: ignore[attr-defined]
+
+
+def test_unknown_phase_is_an_error_when_compiling() -> None:
+    with register_pass(SineToCosinePass, phase="simplfication"):
+        with pytest.raises(UnknownPassError, match="did you mean simplification"):
+            run_text()
+
+
+@pytest.mark.parametrize(
+    "factory, message",
+    [
+        (BreakingPass, "(?s)after pass 'breaking'.*module module_e"),
+        (LyingPass, "after pass 'lying': it reported a change of module"),
+    ],
+)
+def test_verified_outside_checking_mode(factory: type[HloPass], message: str) -> None:
+    with register_pass(factory), pytest.raises(VerificationError, match=message):
+        run_text(CompileOptions(verify=False))
+
+
+def test_mistakes() -> None:
+    with pytest.raises(UnknownPassError, match="no pass is called 'algsim'; did you mean algsimp"):
+        register_pass(SineToCosinePass, after="algsim")
+    with pytest.raises(ValueError, match="one place, not after and before"):
+        register_pass(SineToCosinePass, after="cse", before="cse")
+    with pytest.raises(ValueError, match="without a name"):
+        register_pass(HloPass)
+    with register_pass(SineToCosinePass), pytest.raises(ValueError, match="exists already"):
+        register_pass(SineToCosinePass)
+    with pytest.raises(UnknownPassError, match="'sine-to-cosine'"):
+        unregister_pass("sine-to-cosine")
+    assert user_passes() == ()
+
+
+def test_disabled_by_name_and_seen_in_dumps(tmp_path: Path) -> None:
+    with register_pass(SineToCosinePass, after="algsimp"):
+        off = CompileOptions(disabled_passes=frozenset({"sine-to-cosine"}))
+        np.testing.assert_allclose(run_text(off), np.sin(X), rtol=1e-6)
+        run_text(CompileOptions(dump=DumpOptions(to=str(tmp_path), pass_re="sine-to")))
+    names = [p.name for p in tmp_path.iterdir() if "sine-to" in p.name]
+    assert any("after_sine-to-cosine.before_" in name for name in names)
+    assert any(".before_sine-to-cosine.txt" in name for name in names)

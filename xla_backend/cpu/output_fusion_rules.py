@@ -1,0 +1,79 @@
+"""kOutput fusions: a GEMM call whose blocks are finished by an epilogue as they become complete.
+
+The product itself lies, in order of preference: in the memory of a result of the same type and
+finished in place; in scratch memory of one block; in scratch memory of its whole size (products
+with a long sum, and vectors).
+"""
+
+from __future__ import annotations
+
+from xla_backend.cpu.dot_rules import Finish, emit_product
+from xla_backend.cpu.driver import FUSION_RULES, Driver, aligned
+from xla_backend.cpu.epilogues import epilogue_of
+from xla_backend.hlo.attributes import FusionKind
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.loops.ir import BufferRole
+from xla_backend.passes.buffer_assignment import BufferSlice
+from xla_backend.passes.output_fusion import (
+    accumulated_parameter,
+    dot_of,
+    dot_sizes,
+)
+
+# Sums up to this length are formed in one go, without results in memory between the pieces.
+_LONGEST_SUM = 1024
+
+
+def _run(driver: Driver, node: Instruction) -> None:
+    fused = node.called[0]
+    dot = dot_of(fused)
+    operands = [node.operands[p.parameter_number] for p in dot.operands]
+    added = accumulated_parameter(fused)
+    if added is not None and driver.place(node.operands[added]) == driver.place(node):
+        emit_product(driver, dot, operands, driver.address(node), add=True)
+        return
+    home = _home(driver, node, dot)
+    epilogue = epilogue_of(driver.kernels, node, home)
+    w = driver.w
+    data = w.alloca("ptr", max(1, len(epilogue.buffers)), 8)
+    for i, buffer in enumerate(epilogue.buffers):
+        operand = buffer.role is BufferRole.OPERAND
+        source = node.operands[buffer.number] if operand else node
+        address = driver.address(source, 0 if operand else buffer.number)
+        w.store("ptr", address, w.gep("ptr", data, i))
+    finish = Finish(f"@{epilogue.symbol}", data, epilogue.weight)
+    target = _scratch(driver, operands, dot) if home is None else driver.address(node, home)
+    emit_product(driver, dot, operands, target, finish=finish)
+
+
+FUSION_RULES[FusionKind.OUTPUT] = _run
+
+
+def _home(driver: Driver, node: Instruction, dot: Instruction) -> int | None:
+    """The result whose memory can hold the product until it is finished: no operand lies there,
+    and elements are of the same size. The product's own memory, if it is a result, first."""
+    size = dot.shape.element_type.byte_size
+    operands = [driver.place(o) for o in node.operands]
+    shapes = node.shape.flatten()
+    # The product is the last result if it is one at all.
+    for leaf in reversed(range(len(shapes))):
+        place = driver.place(node, leaf)
+        if shapes[leaf].element_type.byte_size == size:
+            if not any(_overlap(place, operand) for operand in operands):
+                return leaf
+    return None
+
+
+def _overlap(a: BufferSlice, b: BufferSlice) -> bool:
+    if a.kind is not b.kind or a.index != b.index:
+        return False
+    return a.offset < b.offset + b.size and b.offset < a.offset + a.size
+
+
+def _scratch(driver: Driver, operands: list[Instruction], dot: Instruction) -> str:
+    """Address for a product that is no result; "null" where a block at a time is enough."""
+    sizes = dot_sizes(dot)
+    if sizes.k <= _LONGEST_SUM and min(sizes.m, sizes.n) > 1:
+        return "null"
+    behind = sum(aligned(o.shape.byte_size) for o in operands)  # copies of operands come first
+    return driver.scratch_at(behind, dot.shape.byte_size)

@@ -1,0 +1,96 @@
+"""Which pass of the CPU pipeline runs at which level of effort, and what the flags leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.passes.registry import checked_names
+
+# From which `optimization_level` on a pass runs. Level 0 is what correctness needs: code
+# generation has no other way to run the opcode, or relies on what the pass leaves. Passes and
+# pipelines that are not listed run at every level.
+LEVELS: dict[str, int] = {
+    "layout-normalization": 0,
+    "defuser": 0,
+    "sharding-remover": 0,
+    "call-inliner": 0,
+    "call-graph-flattener": 0,
+    "batch-norm-expander": 0,
+    "complex-inverse-expander": 0,
+    "stochastic-convert-decomposer": 0,
+    "scan-expander": 0,
+    "sort-key-rewriter": 0,
+    "rng-expander": 0,
+    "rng-bit-generator-expander": 0,
+    "topk-decomposer": 0,
+    "map-inliner": 0,
+    "opt-barrier-elimination": 0,
+    "tuple-simplifier": 0,
+    "dce": 0,
+    "scheduler": 0,
+    "copy-insertion": 0,
+    # Cheap and worth it almost everywhere.
+    "zero-sized-elimination": 1,
+    "algebraic-simplifier": 1,
+    "convert-mover": 1,
+    "reshape-mover": 1,
+    "constant-folding": 1,
+    "gather-simplifier": 1,
+    "scatter-simplifier": 1,
+    "sort-simplifier": 1,
+    "conditional-simplifier": 1,
+    "cse": 1,
+    "fusion": 1,
+    # They look at whole loops, or at pairs of computations.
+    "computation-deduplicator": 2,
+    "while-loop-simplifier": 2,
+    "while-loop-invariant-code-motion": 2,
+    "while-dot-accumulation": 2,
+    "while-dead-initial-value": 2,
+    "while-trip-count-annotator": 2,
+    "while-double-buffering": 2,
+}
+
+# The same for passes that give up time for memory, by `memory_fitting_level`.
+MEMORY_LEVELS: dict[str, int] = {}
+
+# Rounds of a fixed point by level: a round that changes something enables at most a few more, and
+# programs settle in two or three.
+ROUNDS = {0: 1, 1: 1, 2: 6, 3: 12}
+
+
+def pass_filter(options: CompileOptions, pipelines: Iterable[str]) -> Callable[[str], bool]:
+    """Which passes run under these options; `pipelines` are names that stand for all their passes.
+
+    `enabled_passes` and `disable_all_passes` keep what level 0 keeps, without which nothing would
+    compile; `disabled_passes` leaves out what it says, come what may.
+
+    Raises:
+      UnknownPassError: an option names a pass that does not exist.
+    """
+    level, memory_level = options.level, options.memory_level
+    phases = frozenset(pipelines)
+    if options.disable_all_passes:
+        level = memory_level = 0
+    disabled = _names(options.disabled_passes, phases, "xla_disable_hlo_passes")
+    chosen = options.enabled_passes
+    if chosen is not None:
+        enabled = _names(chosen, phases, "xla_enable_hlo_passes_only")
+
+    def selects(name: str) -> bool:
+        if name in disabled:
+            return False
+        if name in phases:
+            return True
+        needed = LEVELS.get(name, 0)
+        memory_needed = MEMORY_LEVELS.get(name, 0)
+        if chosen is not None and (needed or memory_needed):
+            return name in enabled
+        return needed <= level and memory_needed <= memory_level
+
+    return selects
+
+
+def _names(names: frozenset[str], phases: frozenset[str], origin: str) -> frozenset[str]:
+    return checked_names(names, phases, origin) if names else names

@@ -1,0 +1,51 @@
+"""The machine that a compilation is for, as its options say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import FlagError
+from xla_backend.llvm.target import TargetInfo, host_target, make_target
+
+# xla_cpu_max_isa -> LLVM's CPU level and further features. None: whatever this machine has.
+_ISAS: dict[str, tuple[str, str] | None] = {
+    "SSE4_2": ("x86-64-v2", ""),
+    "AVX": ("x86-64-v2", "+avx"),
+    "AVX2": ("x86-64-v3", ""),
+    "AVX512": ("x86-64-v4", ""),
+    "AVX512_VNNI": None,
+    "AVX512_BF16": None,
+    "AMX": None,
+    "AMX_FP16": None,
+}
+_NARROWEST = 128
+
+
+def target_for(options: CompileOptions) -> TargetInfo:
+    """This host, or the CPU that `target_cpu` names, without what `max_isa` and `vector_bits`
+    exclude.
+
+    Raises:
+      FlagError: no such instruction set.
+    """
+    target = host_target()
+    if options.target_cpu is not None:
+        target = make_target(target.triple, options.target_cpu, options.target_features or "")
+    if options.max_isa:
+        target = _limited(target, options.max_isa)
+    if options.vector_bits is not None:
+        bits = min(target.vector_bits, max(_NARROWEST, options.vector_bits))
+        target = replace(target, vector_bits=bits)
+    return target
+
+
+def _limited(target: TargetInfo, isa: str) -> TargetInfo:
+    if isa not in _ISAS:
+        raise FlagError(f"--xla_cpu_max_isa={isa}: expected one of {', '.join(_ISAS)}")
+    level = _ISAS[isa]
+    if level is None or not target.is_x86:
+        return target
+    limited = make_target(target.triple, *level)
+    # The limit never adds what the machine lacks.
+    return limited if limited.vector_bits <= target.vector_bits else target

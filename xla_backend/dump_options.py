@@ -1,0 +1,56 @@
+"""DumpOptions: which stages of a compilation are written where. Settings only; writing is the job
+of `xla_backend.dump`, which loads when a compilation wants a dump.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """The `xla_dump_*` flags of one compilation.
+
+    Fields:
+      to: directory; "-" or "" is stdout, "sponge" the directory in $TEST_UNDECLARED_OUTPUTS_DIR.
+      as_text, as_proto, as_dot, as_html, as_url: formats of HLO; text if none is chosen.
+      snapshots, unoptimized_snapshots: write the program with its arguments at each execution.
+      pass_re, pipeline_re, module_re, emitter_re: what is dumped, by name; "" is no filter, but
+        without `pass_re` no pass is dumped.
+      max_modules: of this process; -1 for all.
+      flags: (name, value) of the XLA flags that differ from their defaults.
+    """
+
+    to: str = ""
+    as_text: bool = False
+    as_proto: bool = False
+    as_dot: bool = False
+    as_html: bool = False
+    as_url: bool = False
+    snapshots: bool = False
+    unoptimized_snapshots: bool = False
+    pass_re: str = ""
+    pipeline_re: str = ""
+    module_re: str = ""
+    emitter_re: str = ""
+    max_modules: int = -1
+    timestamp: bool = False
+    subfolder: bool = False
+    long_text: bool = True
+    metadata: bool = True
+    large_constants: bool = False
+    compress: bool = False
+    buffer_analysis: bool = True
+    fusion_visualization: bool = False
+    module_metadata: bool = False
+    graph_addresses: bool = False
+    graph_sharding_color: bool = False
+    flags: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is written at all: filters alone ask for nothing."""
+        return bool(
+            self.to or self.as_text or self.as_proto or self.as_dot or self.as_html or self.as_url
+        )

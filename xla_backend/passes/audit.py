@@ -1,0 +1,84 @@
+"""Checks around a pass: whether it told the truth about changing the module, and whether a fixed
+point settles.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from xla_backend.hlo.errors import HloError, VerificationError
+from xla_backend.hlo.module import HloModule
+
+_DIFF_LINES = 40
+
+
+def check_report(module: HloModule, name: str, before: str, after: str, changed: bool) -> None:
+    """Compare what a pass returned with the module's text before and after.
+
+    Raises:
+      VerificationError: it changed the module and returned False (with a diff), or the reverse.
+    """
+    if not changed and after != before:
+        raise VerificationError(
+            f"after pass '{name}': it changed module {module.name!r} but reported no change; "
+            f"return True from run where something was rewritten\n{_diff(before, after)}"
+        )
+    if changed and after == before:
+        raise VerificationError(
+            f"after pass '{name}': it reported a change of module {module.name!r} "
+            "but its text is the same; return False from run where nothing was rewritten"
+        )
+
+
+def check_returned_bool(module: HloModule, name: str, changed: object) -> None:
+    """A pass that forgets to return is a frequent mistake.
+
+    Raises:
+      HloError: `changed` is not True or False.
+    """
+    if not isinstance(changed, bool):
+        raise HloError(
+            f"after pass '{name}' on module {module.name!r}: run returned {changed!r}; "
+            "return True if something changed, else False"
+        )
+
+
+def _diff(before: str, after: str) -> str:
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=1
+        )
+    )
+    if len(lines) > _DIFF_LINES:
+        lines = [*lines[:_DIFF_LINES], f"... and {len(lines) - _DIFF_LINES} more lines"]
+    return "\n".join(lines)
+
+
+class RoundAudit:
+    """Watches a fixed point: it must settle within its rounds, and never see a module again."""
+
+    def __init__(self, pipeline: str, module: HloModule, cap: int) -> None:
+        self.pipeline = pipeline
+        self.module = module
+        self.cap = cap
+        self._seen: dict[int, int] = {}
+
+    def round_done(self, number: int, text: str) -> None:
+        """Note the module after a round that changed something.
+
+        Raises:
+          HloError: an earlier round left exactly this module: the passes undo each other for ever.
+        """
+        first = self._seen.setdefault(hash(text), number)
+        if first != number:
+            raise HloError(
+                f"pipeline {self.pipeline!r} runs in a circle on module {self.module.name!r}: "
+                f"round {number + 1} leaves what round {first + 1} left"
+            )
+
+    def not_settled(self) -> HloError:
+        """The error of a pipeline that still changes something in its last round."""
+        return HloError(
+            f"pipeline {self.pipeline!r} still changes module {self.module.name!r} after "
+            f"{self.cap} rounds: two of its passes undo each other"
+        )

@@ -1,0 +1,220 @@
+"""dot and the loop fusion that finishes its result -> one fusion of kind kOutput."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_backend.hlo.attributes import (
+    DimensionsAttributes,
+    FusionAttributes,
+    FusionKind,
+    GetTupleElementAttributes,
+    ParameterAttributes,
+    SliceAttributes,
+)
+from xla_backend.hlo.computation import Computation, clone_instruction
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.passes.base import HloPass, topological_order
+from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
+from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.passes.fusion_rules import ELEMENTWISE
+from xla_backend.passes.output_fusion import dot_sizes, first_column_dimension
+
+# Element rules that cost nothing or a little index arithmetic on neighbouring columns.
+_PLAIN = ELEMENTWISE | {Opcode.PARAMETER, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE}
+
+
+class GemmEpilogueFusion(HloPass):
+    """Make the elementwise work on the result of a dot part of the product.
+
+    Why: bias and activation would read and write the whole result again; the product can do them
+    block by block while the result is in the first-level cache.
+    Needs: loop fusion has run; `runs_as_product` says which dots code generation gives to its GEMM.
+    Leaves: a dot, with the kLoop fusion that reads it element by element (perhaps through a
+    reshape), in a fusion of kind kOutput. A dot that others read too is one of its results.
+    """
+
+    name = "gemm-epilogue-fusion"
+
+    def __init__(self, runs_as_product: Callable[[Instruction], bool]) -> None:
+        self._runs_as_product = runs_as_product
+
+    def run(self, module: HloModule) -> bool:
+        changed = False
+        for computation in control_flow_computations(module):
+            if any(node.opcode is Opcode.DOT for node in computation.instructions):
+                changed |= self._fuse_dots(module, computation)
+        if changed:
+            module.computations = module.post_order()
+        return changed
+
+    def _fuse_dots(self, module: HloModule, computation: Computation) -> bool:
+        order = topological_order(computation)
+        position = {node: i for i, node in enumerate(order)}
+        rules = SharingRules()
+        changed = False
+        for dot in [node for node in order if node.opcode is Opcode.DOT]:
+            if not self._runs_as_product(dot):
+                continue
+            # The first reader in the order needs none of the others, so no cycle can arise, and
+            # the fusion may stand in its place.
+            reader = min(_readers(dot), key=position.__getitem__, default=None)
+            if reader is not None and _is_epilogue(dot, reader, rules):
+                place = position[reader]
+                fusion = _fuse(computation, dot, reader)
+                position[fusion] = place
+                position.update((user, place) for user in fusion.users)
+                module.add_computation(fusion.called[0])
+                changed = True
+        return changed
+
+
+def _aliases(dot: Instruction) -> list[Instruction]:
+    """The dot and its reshapes, which are other names of the same memory."""
+    return [dot, *(user for user in dot.users if user.opcode is Opcode.RESHAPE)]
+
+
+def _readers(dot: Instruction) -> list[Instruction]:
+    aliases = _aliases(dot)
+    users = dict.fromkeys(user for alias in aliases for user in alias.users)
+    return [user for user in users if user not in aliases]
+
+
+def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> bool:
+    """Whether a reader of the dot is a loop fusion over exactly its elements, in rows and columns
+    that the epilogue finds side by side in memory."""
+    if fusion.opcode is not Opcode.FUSION:
+        return False
+    assert isinstance(fusion.attributes, FusionAttributes)
+    if fusion.attributes.kind is not FusionKind.LOOP:
+        return False
+    fused = fusion.called[0]
+    elements = dot.shape.num_elements
+    if any(root.shape.num_elements != elements for root in fusion_roots(fused)):
+        return False
+    aliases = _aliases(dot)
+    linear = rules.linear_parameters(fusion)
+    if any(o in aliases and i not in linear for i, o in enumerate(fusion.operands)):
+        return False
+    columns = dot_sizes(dot).columns
+    # A result of scalars has no rows to work along.
+    return columns > 1 and all(_is_plain(node, elements, columns) for node in fused.instructions)
+
+
+def _is_plain(node: Instruction, elements: int, columns: int) -> bool:
+    """Whether neighbouring columns of the result need neighbouring (or equal) elements of what
+    the node reads."""
+    opcode = node.opcode
+    if node.shape.is_tuple:
+        return opcode is Opcode.TUPLE
+    if node.shape.element_type.is_complex:
+        return False
+    if not node.shape.dimensions:
+        return opcode in _PLAIN
+    if opcode is Opcode.BROADCAST:
+        return _is_plain_broadcast(node, elements, columns)
+    if opcode is Opcode.SLICE:
+        assert isinstance(node.attributes, SliceAttributes)
+        return node.attributes.strides[-1] == 1
+    if opcode is Opcode.RESHAPE or opcode in ELEMENTWISE:
+        full = node.shape.num_elements == elements
+        return not full or first_column_dimension(node.shape.dimensions, columns) is not None
+    return opcode in _PLAIN or opcode is Opcode.DYNAMIC_SLICE
+
+
+def _is_plain_broadcast(node: Instruction, elements: int, columns: int) -> bool:
+    """Broadcast from all of the column dimensions or from none."""
+    source = node.operands[0].shape.dimensions
+    if all(d == 1 for d in source):
+        return True
+    dims = node.shape.dimensions
+    first = first_column_dimension(dims, columns)
+    if node.shape.num_elements != elements or first is None:
+        return False
+    assert isinstance(node.attributes, DimensionsAttributes)
+    kept = node.attributes.dimensions
+    if list(kept) != sorted(kept):
+        return False
+    wide = [d for d in range(first, len(dims)) if dims[d] != 1]
+    return all(d in kept for d in wide) or not any(d in kept for d in wide)
+
+
+def _fuse(computation: Computation, dot: Instruction, fusion: Instruction) -> Instruction:
+    """One fusion in the place of both; where others read the dot, it is the last result."""
+    aliases = _aliases(dot)
+    fused = Computation("fused_dot")
+    operands = list(
+        dict.fromkeys([*dot.operands, *(o for o in fusion.operands if o not in aliases)])
+    )
+    inner: dict[Instruction, Instruction] = {}
+    for number, operand in enumerate(operands):
+        attributes = ParameterAttributes(number)
+        parameter = Instruction(Opcode.PARAMETER, operand.shape, (), attributes, name=f"p{number}")
+        inner[operand] = fused.add(parameter)
+    product = inner[dot] = fused.add(clone_instruction(dot, [inner[o] for o in dot.operands]))
+    for alias in aliases[1:]:
+        if alias in fusion.operands:
+            inner[alias] = fused.add(clone_instruction(alias, [product]))
+    roots = _clone_body(fused, fusion, inner)
+    shared = [a for a in aliases if computation.root is a or set(a.users) - {fusion, *aliases}]
+    if shared:
+        roots.append(product)
+    fused.root = roots[0]
+    if len(roots) > 1:
+        shape = Shape.tuple([r.shape for r in roots])
+        fused.root = fused.add(Instruction(Opcode.TUPLE, shape, roots))
+    result = computation.add(
+        Instruction(
+            Opcode.FUSION,
+            fused.root.shape,
+            operands,
+            FusionAttributes(FusionKind.OUTPUT),
+            (fused,),
+            fusion.metadata,
+            f"dot_{fusion.name}",
+        )
+    )
+    _replace(computation, fusion, result, bool(shared))
+    if shared:
+        computation.replace(dot, _element(computation, result, len(roots) - 1, dot))
+    return result
+
+
+def _clone_body(
+    fused: Computation, fusion: Instruction, inner: dict[Instruction, Instruction]
+) -> list[Instruction]:
+    """The instructions of the loop fusion in the new computation; returns what it writes."""
+    body = fusion.called[0]
+    clones: dict[Instruction, Instruction] = {}
+    for node in topological_order(body):
+        if node.opcode is Opcode.PARAMETER:
+            clones[node] = inner[fusion.operands[node.parameter_number]]
+        elif node.opcode is not Opcode.TUPLE:
+            clones[node] = fused.add(clone_instruction(node, [clones[o] for o in node.operands]))
+    return [clones[root] for root in fusion_roots(body)]
+
+
+def _replace(
+    computation: Computation, fusion: Instruction, result: Instruction, more_results: bool
+) -> None:
+    """Let users of the loop fusion read the new one, which may have one result more."""
+    if not fusion.shape.is_tuple:
+        same = _element(computation, result, 0, fusion) if more_results else result
+        computation.replace(fusion, same)
+        return
+    for user in list(fusion.users):
+        assert user.opcode is Opcode.GET_TUPLE_ELEMENT
+        computation.replace(user, _element(computation, result, user.tuple_index, user))
+
+
+def _element(
+    computation: Computation, node: Instruction, index: int, like: Instruction
+) -> Instruction:
+    attributes = GetTupleElementAttributes(index)
+    shape = node.shape.tuple_shapes[index]
+    return computation.add(
+        Instruction(Opcode.GET_TUPLE_ELEMENT, shape, (node,), attributes, (), like.metadata)
+    )

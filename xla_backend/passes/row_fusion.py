@@ -1,0 +1,278 @@
+"""Row fusion: reductions of rows and everything that uses them for the same rows, as one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xla_backend.hlo.attributes import (
+    FusionAttributes,
+    FusionKind,
+    GetTupleElementAttributes,
+    ParameterAttributes,
+)
+from xla_backend.hlo.computation import Computation, clone_instruction
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.passes.base import HloPass
+from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.passes.fusion_groups import RECOMPUTE_BUDGET
+from xla_backend.passes.row_clusters import Clusters, leaf_of, origin
+from xla_backend.passes.row_space import FULL, RowPlan, RowSpace, plan_rows
+
+# One pass over fewer elements is quicker on one thread than several passes on many.
+_SERIAL_ELEMENTS = 1 << 15
+_ENOUGH_ROWS = 16
+_VECTOR_ELEMENTS = 64
+# Shorter rows leave vector lanes empty; flat loops over all rows at once do not. Where there is
+# little work, fewer kernels count for more.
+_SHORT_ROW = 96
+_LITTLE_WORK = 1 << 11
+# Bytes of a row (of all arrays together) that stay in the second-level cache between two loops.
+_CACHE_BYTES = 1 << 19
+# Rows across memory: how many lines of one of its sets that cache holds, and the bytes after which
+# the sets repeat.
+_CACHE_WAYS = 8
+_CACHE_PERIOD = 1 << 16
+_MAX_STRIDED_ROW = 256
+
+
+class RowFusion(HloPass):
+    """Merge fusions that run over the same rows.
+
+    Why: softmax, layer norm and their gradients reduce each row and then use the result for the
+    row; as separate kernels they read the array from memory once per reduction. In one nest the row
+    stays in the cache, values per row in registers.
+    Needs: loop fusion.
+    Leaves: fusions whose computations have reductions inside, all over the same dimensions of
+    arrays with the same elements; kLoop if an output has those elements, else kInput.
+    """
+
+    name = "row-fusion"
+    opcodes = frozenset({Opcode.FUSION})
+
+    def run(self, module: HloModule) -> bool:
+        changed = False
+        for computation in control_flow_computations(module):
+            changed |= self._fuse(module, computation)
+        if changed:
+            module.computations = module.post_order()
+        return changed
+
+    def _fuse(self, module: HloModule, computation: Computation) -> bool:
+        clusters = Clusters(computation)
+        fused: list[Computation] = []
+        seen: set[Instruction] = set()  # in clusters that do not pay off
+        for seed in list(clusters.slots):
+            if seed.opcode is not Opcode.FUSION or seed in clusters.taken or seed in seen:
+                continue
+            space = _space_of(seed, clusters)
+            if space is None:
+                continue
+            members = clusters.grow(seed, space)
+            if len(members) < 2:
+                continue
+            body = _Merger(computation, members)
+            plan = plan_rows(body.fused)
+            if plan is None or not pays_off(plan):
+                seen.update(members)
+                continue
+            fusion = body.install()
+            clusters.taken.update(members)
+            clusters.taken.add(fusion)
+            clusters.contract(members, fusion)
+            fused.append(body.fused)
+        module.add_computations(fused)
+        return bool(fused)
+
+
+def _space_of(seed: Instruction, clusters: Clusters) -> RowSpace | None:
+    """The rows that a fusion reduces, if it is worth walking them together with other fusions."""
+    body = clusters.body(seed)
+    if not body.reduces or not body.is_suited:
+        return None
+    space = RowSpace.of(body.reduces[0])
+    if space.row_length < 2 or space.elements == 0 or not _fits_cache(space, 1, 1):
+        return None
+    return space if body.demands(space) is not None and _enough_rows(space) else None
+
+
+def _enough_rows(space: RowSpace) -> bool:
+    """Whether rows fill the vector lanes and threads; few long rows are better cut into blocks."""
+    if space.is_minor and space.row_length < _SHORT_ROW and space.elements > _LITTLE_WORK:
+        return False
+    side_by_side = space.rows if space.is_minor else space.rows // _VECTOR_ELEMENTS
+    return space.elements <= _SERIAL_ELEMENTS or side_by_side >= _ENOUGH_ROWS
+
+
+def _fits_cache(space: RowSpace, bytes_per_element: int, widest: int) -> bool:
+    """Whether what one loop over a row reads is still near when the next one reads it."""
+    if space.is_minor:
+        return space.row_length * bytes_per_element <= _CACHE_BYTES
+    stride = space.segments[-1][0] * widest
+    lines = _CACHE_WAYS * _CACHE_PERIOD // math.gcd(stride, _CACHE_PERIOD)
+    return space.row_length <= min(_MAX_STRIDED_ROW, lines)
+
+
+def pays_off(plan: RowPlan) -> bool:
+    """Whether one nest is quicker than a pass over memory for each loop."""
+    space = plan.space
+    demands = plan.demands.items()
+    arrays = [n for n, place in demands if n.opcode is Opcode.PARAMETER and place & FULL]
+    arrays += [root for stores in plan.stores for root in stores]
+    sizes = [n.shape.element_type.byte_size for n in arrays] or [1]
+    if not _fits_cache(space, sum(sizes), max(sizes)):
+        return False
+    budget = RECOMPUTE_BUDGET * (plan.loops if space.is_minor else 1)
+    return space.elements <= _LITTLE_WORK or plan.recomputed <= budget
+
+
+class _Merger:
+    """Builds the computation of several fusions run as one, and puts the fusion in their place."""
+
+    def __init__(self, computation: Computation, members: Sequence[Instruction]) -> None:
+        self.computation = computation
+        self.members = members
+        self.inside = set(members)
+        self.operands: list[Instruction] = []
+        self.fused = Computation(f"fused_rows_{_label(members[-1])}")
+        self._inner: dict[Instruction, Instruction] = {}  # outer value -> instruction inside
+        self._roots: dict[Instruction, list[Instruction]] = {}  # by member
+        self._equal: dict[tuple, Instruction] = {}
+        for member in members:
+            self._copy(member)
+        self.outputs = self._outputs()
+        inner = list(dict.fromkeys(root for _, root in self.outputs))
+        self.numbers = {root: i for i, root in enumerate(inner)}
+        if len(inner) == 1:
+            self.fused.root = inner[0]
+        else:
+            shape = Shape.tuple([r.shape for r in inner])
+            self.fused.root = self.fused.add(Instruction(Opcode.TUPLE, shape, inner))
+
+    def _copy(self, member: Instruction) -> None:
+        body = member.called[0]
+        mapping: dict[Instruction, Instruction] = {}
+        for node in body.post_order():
+            if node.opcode is Opcode.PARAMETER:
+                mapping[node] = self._value(member.operands[node.parameter_number])
+            elif node is not body.root or node.opcode is not Opcode.TUPLE:
+                mapping[node] = self._add(node, [mapping[o] for o in node.operands])
+        root = body.root
+        assert root is not None
+        leaves = root.operands if root.opcode is Opcode.TUPLE else [root]
+        self._roots[member] = [mapping[leaf] for leaf in leaves]
+
+    def _value(self, outer: Instruction) -> Instruction:
+        """What stands for an operand of a member inside."""
+        known = self._inner.get(outer)
+        if known is None:
+            if outer in self.inside:
+                (known,) = self._roots[outer]
+            elif origin(outer) not in self.inside:
+                known = self._parameter(outer)
+            elif outer.opcode is Opcode.GET_TUPLE_ELEMENT:
+                known = self._roots[origin(outer)][leaf_of(outer)]
+            else:  # a relabelling between two members
+                known = self._add(outer, [self._value(outer.operands[0])])
+            self._inner[outer] = known
+        return known
+
+    def _parameter(self, outer: Instruction) -> Instruction:
+        number = len(self.operands)
+        self.operands.append(outer)
+        attributes = ParameterAttributes(number)
+        node = Instruction(Opcode.PARAMETER, outer.shape, (), attributes, name=f"p{number}")
+        return self.fused.add(node)
+
+    def _add(self, node: Instruction, operands: list[Instruction]) -> Instruction:
+        """A copy of the node; the same one for the same computation, which members may share."""
+        key = (node.opcode, node.shape, node.attributes, tuple(operands), tuple(node.called))
+        found = self._equal.get(key)
+        if found is None:
+            found = self._equal[key] = self.fused.add(clone_instruction(node, operands))
+        return found
+
+    def _outputs(self) -> list[tuple[Instruction, Instruction]]:
+        """(outer value, instruction inside) of everything that others read."""
+        result = []
+        for member in self.members:
+            for value in leaf_values(member):
+                if self._is_read(value):
+                    result.append((value, self._roots[member][leaf_of(value)]))
+        return result
+
+    def _is_read(self, value: Instruction) -> bool:
+        if value is self.computation.root:
+            return True
+        return any(
+            self._is_read(user) if user.opcode is Opcode.RESHAPE else user not in self.inside
+            for user in value.users
+        )
+
+    def install(self) -> Instruction:
+        """Add the fusion to the computation and remove the members."""
+        full = any(plan_output_is_full(root, self.fused) for root in self.numbers)
+        lead = self.outputs[-1][0]
+        fusion = self.computation.add(
+            Instruction(
+                Opcode.FUSION,
+                self.fused.root.shape,  # type: ignore[union-attr]
+                self.operands,
+                FusionAttributes(FusionKind.LOOP if full else FusionKind.INPUT),
+                (self.fused,),
+                lead.metadata,
+                f"{_label(self.members[-1])}_rows_fusion",
+            )
+        )
+        results = self._results(fusion)
+        for value, root in self.outputs:
+            self.computation.replace_uses(value, results[self.numbers[root]])
+        for member in reversed(self.members):
+            self._remove(member)
+        return fusion
+
+    def _results(self, fusion: Instruction) -> list[Instruction]:
+        if len(self.numbers) == 1:
+            return [fusion]
+        return [
+            self.computation.add(
+                Instruction(
+                    Opcode.GET_TUPLE_ELEMENT,
+                    root.shape,
+                    (fusion,),
+                    GetTupleElementAttributes(i),
+                    (),
+                    root.metadata,
+                )
+            )
+            for root, i in self.numbers.items()
+        ]
+
+    def _remove(self, node: Instruction) -> None:
+        for user in list(node.users):
+            self._remove(user)  # views that only members read
+        self.computation.remove(node)
+
+
+def leaf_values(fusion: Instruction) -> list[Instruction]:
+    """The values a fusion computes, as its users see them."""
+    if not fusion.shape.is_tuple:
+        return [fusion]
+    return [u for u in fusion.users if u.opcode is Opcode.GET_TUPLE_ELEMENT]
+
+
+def plan_output_is_full(root: Instruction, fused: Computation) -> bool:
+    """Whether an output has an element for each element of the rows."""
+    reduce = next(n for n in fused.instructions if n.opcode is Opcode.REDUCE)
+    return RowSpace.of(reduce).place_of_root(root.shape.dimensions) == FULL
+
+
+def _label(member: Instruction) -> str:
+    """Name of what a fusion computes last."""
+    root = member.called[0].root
+    assert root is not None
+    last = root.operands[-1] if root.opcode is Opcode.TUPLE else root
+    return last.opcode.value
