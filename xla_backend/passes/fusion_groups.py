@@ -116,6 +116,8 @@ class GroupGraph:
         self.position = {node: i for i, node in enumerate(self.order)}
         self.groups_of: dict[Instruction, list[Group]] = {}
         self.groups: dict[Group, None] = {}
+        # A later position of the same span (spans that overlap are one), or the position itself.
+        self._following = list(range(len(self.order)))
         self._chain_cost: dict[Instruction, int] = {}
         for node in self.order:
             self._chain_cost[node] = self._cost_of_chain(node)
@@ -188,6 +190,7 @@ class GroupGraph:
             if self._can_be_extra_root(node, group):
                 self._join(node, group)
                 group.roots[node] = None
+                self._cover_span(group)
                 # Other groups read it from memory.
                 return
         self._start(node)
@@ -361,23 +364,26 @@ class GroupGraph:
     def _last_position(self, target: Group) -> int:
         """The position after which no path leads into `target`. A group with several roots may
         lead back from a late member to users of an early root: its span is included."""
-        position = self.position
-        limit = max(position[root] for root in target.roots)
-        spans = [
-            (min(places), max(places))
-            for group in self.groups
-            if len(group.roots) > 1
-            for places in [[position[root] for root in group.roots]]
-        ]
-        # Latest first: a span that starts before the limit moves it to its end.
-        changed = True
-        while changed:
-            changed = False
-            for first, last in spans:
-                if first <= limit < last:
-                    limit = last
-                    changed = True
-        return limit
+        return self._span_end(max(self.position[root] for root in target.roots))
+
+    def _span_end(self, at: int) -> int:
+        """The last position of the spans of groups that overlap, from `at` on."""
+        following = self._following
+        end = at
+        while following[end] != end:
+            end = following[end]
+        while following[at] != end:  # the next search takes one step
+            following[at], at = end, following[at]
+        return end
+
+    def _cover_span(self, group: Group) -> None:
+        """Positions between the roots of a group belong together from now on: groups only grow."""
+        places = [self.position[root] for root in group.roots]
+        last = max(places)
+        end = self._span_end(min(places))
+        while end < last:
+            self._following[end] = end + 1
+            end = self._span_end(end + 1)
 
     def merge(self, a: Group, b: Group) -> Group:
         """Move b's members and roots into a."""
@@ -388,6 +394,7 @@ class GroupGraph:
                 groups.append(a)
             a.members.setdefault(node, {}).update(maps)
         a.roots.update(b.roots)
+        self._cover_span(a)
         a.extra += b.extra
         a.size += b.size
         del self.groups[b]

@@ -118,37 +118,39 @@ class Clusters:
         body = self.body(candidate)
         if not body.is_suited or body.demands(space) is None:
             return False
-        together = [*members, candidate]
-        bodies = [self.body(n) for n in together]
-        operands = {o for n in together for o in n.operands if origin(o) not in members}
-        roots = sum(len(b.roots) for b in bodies)
-        if sum(b.size for b in bodies) > MAX_SIZE or len(operands) > _MAX_OPERANDS:
+        bodies = [self.body(n) for n in members]
+        if sum(b.size for b in bodies) + body.size > MAX_SIZE:
             return False
-        if roots > MAX_ROOTS + len(bodies):
+        if sum(len(b.roots) - 1 for b in bodies) + len(body.roots) > MAX_ROOTS:
             return False
-        return self._links_fit(candidate, members, space) and self._is_convex(together)
+        if not self._links_fit(candidate, members, space):
+            return False
+        together = members | {candidate}
+        operands = {o for n in together for o in n.operands if origin(o) not in together}
+        return len(operands) <= _MAX_OPERANDS and self._is_convex(together)
 
     def _links_fit(
         self, candidate: Instruction, members: set[Instruction], space: RowSpace
     ) -> bool:
         """Whether all values that pass between the candidate and the members belong to the element
         or the row that is being computed."""
-        for reader in (candidate, *members):
-            needed = self.body(reader).demands(space)
-            assert needed is not None
-            parameters = reader.called[0].parameters
-            for number, operand in enumerate(reader.operands):
-                source = origin(operand)
-                if source is candidate if reader is not candidate else source in members:
-                    root = self.body(source).roots[leaf_of(operand)]
-                    place = space.place_of_root(root.shape.dimensions)
-                    if needed.get(parameters[number], place) != place:
-                        return False
-                    if place == FULL and not _keeps_order(operand, space):
-                        return False
-        return True
+        links = [(candidate, i) for i, o in enumerate(candidate.operands) if origin(o) in members]
+        for reader in set(readers(candidate)) & members:
+            places = enumerate(reader.operands)
+            links += [(reader, i) for i, o in places if origin(o) is candidate]
+        return all(self._link_fits(reader, i, space) for reader, i in links)
 
-    def _is_convex(self, together: Sequence[Instruction]) -> bool:
+    def _link_fits(self, reader: Instruction, number: int, space: RowSpace) -> bool:
+        operand = reader.operands[number]
+        root = self.body(origin(operand)).roots[leaf_of(operand)]
+        place = space.place_of_root(root.shape.dimensions)
+        needed = self.body(reader).demands(space)
+        assert needed is not None
+        if needed.get(reader.called[0].parameters[number], place) != place:
+            return False
+        return place != FULL or _keeps_order(operand, space)
+
+    def _is_convex(self, together: set[Instruction]) -> bool:
         """No way leads out of the nodes and back into them."""
         places = [self.position[n] for n in together]
         first, last = min(places), max(places)
