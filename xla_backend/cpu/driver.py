@@ -7,7 +7,7 @@ outs, ptr arena)` returns 0, or the code of the first error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xla_backend.cpu.kernel_functions import CompiledKernel, KernelFunctions, arguments_of
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
@@ -26,6 +26,9 @@ _ALIGNMENT = 64
 _EMBEDDED_BYTES = 1 << 16
 # Scratch up to this size, such as the partial sums of blocks, is on the stack.
 _STACK_BYTES = 1 << 11
+# LLVM takes more than linear time for one function: longer computations are cut into functions.
+_PART_INSTRUCTIONS = 192
+_ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
 _NOTHING_TO_DO = frozenset(
     {
         Opcode.PARAMETER,
@@ -98,23 +101,24 @@ class Driver:
         self.host_call_numbers: list[
             int
         ] = []  # bound with runtime.custom_calls; released with the program
-        self.w: FunctionWriter = writer.function(
-            "entry", [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], result="i32"
-        )
+        self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
 
     # -- addresses ---------------------------------------------------------------------------------
 
     def load_pointers(self, parameters: int, outputs: int) -> None:
         """Read all parameter and output addresses at the start: later code runs inside loops."""
         w = self.w
-        self._parameters = [w.load("ptr", w.gep("ptr", "%args", i)) for i in range(parameters)]
-        self._outputs = [w.load("ptr", w.gep("ptr", "%outs", i)) for i in range(outputs)]
+        self._loaded = {
+            (name, i): w.load("ptr", w.gep("ptr", name, i))
+            for name, count in (("%args", parameters), ("%outs", outputs))
+            for i in range(count)
+        }
 
     def pointer(self, place: BufferSlice) -> str:
         if place.kind is BufferKind.PARAMETER:
-            return self._parameters[place.index]
+            return self._argument("%args", place.index)
         if place.kind is BufferKind.OUTPUT:
-            return self._outputs[place.index]
+            return self._argument("%outs", place.index)
         if place.kind is BufferKind.TEMP:
             return self.w.gep("i8", "%arena", place.offset)
         data = self.assignment.constants[place.index]
@@ -125,6 +129,11 @@ class Driver:
             self.bound_constants[symbol] = place.index
             self.writer.add(f"@{symbol} = external constant i8")
         return f"@{symbol}"
+
+    def _argument(self, table: str, number: int) -> str:
+        """An address from the entry's arguments; parts of the entry load it where they need it."""
+        loaded = self._loaded.get((table, number))
+        return loaded or self.w.load("ptr", self.w.gep("ptr", table, number))
 
     def address(self, node: Instruction, leaf: int = 0) -> str:
         """Address of an array leaf of an instruction."""
@@ -173,7 +182,26 @@ class Driver:
         self.w.ret("i32", "0")
 
     def run_computation(self, computation: Computation) -> None:
-        for node in computation:
+        nodes = [n for n in computation if n.opcode not in _NOTHING_TO_DO]
+        if len(nodes) <= 2 * _PART_INSTRUCTIONS:
+            self._run_all(nodes)
+            return
+        for start in range(0, len(nodes), _PART_INSTRUCTIONS):
+            self._run_part(nodes[start : start + _PART_INSTRUCTIONS])
+
+    def _run_part(self, nodes: Sequence[Instruction]) -> None:
+        """A function of its own for some instructions; its status is the entry's."""
+        caller = self.w, self._loaded, self._stack_scratch
+        name = f"part.{self.kernels.unique('part')}"
+        self.w = self.writer.function(name, _ARGUMENTS, result="i32", internal=True)
+        self._loaded, self._stack_scratch = {}, []
+        self._run_all(nodes)
+        self.w.ret("i32", "0")
+        self.w, self._loaded, self._stack_scratch = caller
+        self.check_status(self.w.call(name, "i32", [(ty, f"%{arg}") for ty, arg in _ARGUMENTS]))
+
+    def _run_all(self, nodes: Sequence[Instruction]) -> None:
+        for node in nodes:
             self.run(node)
 
     def run(self, node: Instruction) -> None:
