@@ -29,6 +29,7 @@ DUPLICATE_COST = 4
 DUPLICATE_SCALAR_COST = 16
 _MAX_INDEX_MAPS = 16
 _MAX_SEARCH = 300
+_MAX_WRITERS = 16
 
 # How a member is indexed by the group's loop: 0 is the loop index itself, each non-elementwise
 # user adds a map of its own. The value is how often the member is evaluated through that map.
@@ -118,6 +119,7 @@ class GroupGraph:
         self.groups: dict[Group, None] = {}
         # A later position of the same span (spans that overlap are one), or the position itself.
         self._following = list(range(len(self.order)))
+        self._overwriters = _overwriters(self.order)
         self._chain_cost: dict[Instruction, int] = {}
         for node in self.order:
             self._chain_cost[node] = self._cost_of_chain(node)
@@ -244,6 +246,8 @@ class GroupGraph:
             return False  # what is free joins all the same: it must not become an array in memory
         if group.update is not None and not self._keeps_update_in_place(node, group):
             return False
+        if self._overwriters and self._reads_too_late(node, group):
+            return False
         if not node.shape.dimensions:
             return True  # scalars are computed once, before the loop
         maps = group.index_maps_for(node)
@@ -256,6 +260,34 @@ class GroupGraph:
         if cost >= EXPENSIVE:
             return False
         return group.extra + cost * evaluations / group.evaluations <= RECOMPUTE_BUDGET
+
+    def _reads_too_late(self, node: Instruction, group: Group) -> bool:
+        """Whether the node, computed in the group, would read an array that something before the
+        group writes over: the whole array would have to be copied."""
+        writers = [w for w in self._writers_over(node) if w not in group.members]
+        if any(self._reaches(list(w.users), group, ignore=group) for w in writers):
+            return True
+        # The group must run before those writers: none of them may have to run before it.
+        seen: set[Group] = set()
+        stack = [g for w in writers for g in self.groups_of.get(w, ())]
+        while stack and len(seen) <= _MAX_WRITERS:
+            other = stack.pop()
+            if other is group:
+                return True
+            if other not in seen:
+                seen.add(other)
+                for member in other.members:
+                    for w in self._writers_over(member):
+                        if w not in other.members:
+                            stack.extend(self.groups_of.get(w, ()))
+        return bool(stack)
+
+    def _writers_over(self, node: Instruction) -> list[Instruction]:
+        """What writes over arrays that the node reads."""
+        found: list[Instruction] = []
+        for operand in node.operands:
+            found += self._overwriters.get(memory_origin(operand), ())
+        return found
 
     def _keeps_update_in_place(self, node: Instruction, group: Group) -> bool:
         """A fusion that writes into X may read X only at the very elements it writes."""
@@ -496,6 +528,23 @@ class GroupGraph:
     def live_groups(self) -> list[Group]:
         """Groups to build, producers first."""
         return sorted(self.groups, key=lambda g: max(self.position[r] for r in g.roots))
+
+
+def _overwriters(order: list[Instruction]) -> dict[Instruction, list[Instruction]]:
+    """What writes over an array in place: updates of it, and loops that carry it."""
+    result: dict[Instruction, list[Instruction]] = {}
+    for node in order:
+        targets: list[Instruction] = []
+        if node.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+            targets = node.operands[:1]
+        elif node.opcode is Opcode.SCATTER:
+            targets = node.operands[: (len(node.operands) - 1) // 2]
+        elif node.opcode is Opcode.WHILE and node.operands[0].opcode is Opcode.TUPLE:
+            targets = node.operands[0].operands
+        for target in targets:
+            if target.shape.is_array and target.shape.dimensions:
+                result.setdefault(memory_origin(target), []).append(node)
+    return result
 
 
 def _array_reads(group: Group) -> set[Instruction]:

@@ -9,6 +9,7 @@ from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
+from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_groups import MAX_ROOTS, MAX_SIZE
 from xla_backend.passes.fusion_rules import FREE_ALIASES, cost_of
 from xla_backend.passes.row_space import FULL, RowSpace, demands, roots_of
@@ -167,6 +168,20 @@ class Clusters:
             elif any(o in inside for o in node.operands):
                 (inside if node.opcode in _VIEWS else behind).add(node)
         return True
+
+    def reads_too_late(self, members: Sequence[Instruction]) -> bool:
+        """Whether something that writes over an array in place, which a member reads, would have to
+        run before all of them: the array would be copied."""
+        last = self.position[members[-1]]
+        inside = set(members)
+        for operand in {origin(o) for member in members for o in member.operands} - inside:
+            for user in readers(operand):
+                if user in inside or self.position.get(user, last) >= last:
+                    continue
+                places = [i for i, _ in in_place_operands(user)]
+                if any(origin(user.operands[i]) is operand for i in places):
+                    return True
+        return False
 
     def contract(self, members: Sequence[Instruction], fusion: Instruction) -> None:
         """The members have become `fusion`: what depends on them moves behind it."""

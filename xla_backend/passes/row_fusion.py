@@ -72,7 +72,7 @@ class RowFusion(HloPass):
             if space is None:
                 continue
             members = clusters.grow(seed, space)
-            if len(members) < 2:
+            if len(members) < 2 or clusters.reads_too_late(members):
                 continue
             body = _Merger(computation, members)
             plan = plan_rows(body.fused)
