@@ -125,12 +125,17 @@ _SUBMODULES = frozenset(
     }
 )
 
+# Names that need more than what a program needs to run.
+_ON_DEMAND = {"explain": "pyjax.explorer"}
+
 
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return _import_module(f"pyjax.{name}")
+    if name in _ON_DEMAND:
+        return getattr(_import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module 'pyjax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *_SUBMODULES, *_ON_DEMAND})

@@ -126,8 +126,10 @@ class Jaxpr:
             fields["effects"] = self.effects
         return Jaxpr(**fields)
 
-    def pretty_print(self, *, use_color: bool | None = None) -> str:
-        return _to_text(self, use_color)
+    def pretty_print(self, *, use_color: bool | None = None, source_info: bool = False) -> str:
+        """The text of `str`, in color if asked for, with the user's line behind each equation if
+        `source_info`."""
+        return _to_text(self, use_color, source_info)
 
     def __repr__(self) -> str:
         return _to_text(self)
@@ -181,8 +183,10 @@ class ClosedJaxpr:
         """Bind every equation under the current trace."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
-    def pretty_print(self, *, use_color: bool | None = None) -> str:
-        return _to_text(self, use_color)
+    def pretty_print(self, *, use_color: bool | None = None, source_info: bool = False) -> str:
+        """The text of `str`, in color if asked for, with the user's line behind each equation if
+        `source_info`."""
+        return _to_text(self, use_color, source_info)
 
     def __repr__(self) -> str:
         return _to_text(self)
@@ -192,10 +196,10 @@ class ClosedJaxpr:
 _printer: list[Callable[..., str]] = []
 
 
-def _to_text(x: Any, use_color: bool | None = None) -> str:
+def _to_text(x: Any, use_color: bool | None = None, source_info: bool = False) -> str:
     if not _printer:
         return object.__repr__(x)
-    return _printer[0](x, use_color)
+    return _printer[0](x, use_color, source_info)
 
 
 def install_printer(printer: Callable[..., str]) -> None:

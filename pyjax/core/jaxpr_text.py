@@ -27,7 +27,7 @@ from pyjax.core.jaxpr import (
     install_printer,
     jaxprs_in_params,
 )
-from pyjax.core.pretty_printer import Break, Concat, Doc, Group, Nest, Text
+from pyjax.core.pretty_printer import Break, Concat, Doc, Group, Nest, Note, Text
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -46,9 +46,13 @@ _UNSAID: dict[str, dict[str, Any]] = {
 
 
 class _Names:
-    """Names of variables in order of first appearance: a, b, ..., z, ba, ..."""
+    """Names of variables in order of first appearance: a, b, ..., z, ba, ...
 
-    def __init__(self) -> None:
+    `source_info`: equations are printed with the user's line they come from.
+    """
+
+    def __init__(self, source_info: bool = False) -> None:
+        self.source_info = source_info
         self._names: dict[Var, str] = {}
         self._fresh = self._generate()
         self.shared: dict[Jaxpr, str] = {}
@@ -166,6 +170,9 @@ def _eqn(eqn: JaxprEqn, names: _Names) -> Doc:
         Text(" "),
         _filled([_atom(a, names, False) for a in eqn.invars]),
     ]
+    if names.source_info and eqn.source is not None:
+        frame = eqn.source
+        right.append(Note(f"  # {frame.file_name}:{frame.line} ({frame.function_name})"))
     if not eqn.outvars:
         return Concat(tuple(right))
     return Concat((left, Text(" = "), *right))
@@ -262,9 +269,12 @@ def can_use_color() -> bool:
     return bool(sys.stdout and sys.stdout.isatty()) and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def to_text(x: Any, use_color: bool | None = None) -> str:
-    """Text of a Jaxpr, ClosedJaxpr or JaxprEqn."""
-    names = _Names()
+def to_text(x: Any, use_color: bool | None = None, source_info: bool = False) -> str:
+    """Text of a Jaxpr, ClosedJaxpr or JaxprEqn.
+
+    `source_info`: each equation ends in `  # file:line (function)`, the user's line it comes from.
+    """
+    names = _Names(source_info)
     if isinstance(x, JaxprEqn):
         return pp.layout(_eqn(x, names))
     jaxpr = x.jaxpr if isinstance(x, ClosedJaxpr) else x

@@ -38,6 +38,14 @@ class Break(Doc):
 
 
 @dataclass(frozen=True, slots=True)
+class Note(Doc):
+    """A remark at the end of a line: takes no room, and a group that holds one is not put on a
+    single line."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Concat(Doc):
     parts: Sequence[Doc]
 
@@ -80,6 +88,8 @@ def _fits(doc: Doc, room: int) -> bool:
             room -= len(top.flat)
         elif kind is Concat:
             stack.extend(reversed(top.parts))
+        elif kind is Note:
+            return False
         else:
             stack.append(top.inner)
     return room >= 0
@@ -105,6 +115,8 @@ def layout(doc: Doc, width: int = WIDTH, use_color: bool = False) -> str:
             else:
                 out.append("\n" + " " * indent)
                 column = indent
+        elif kind is Note:
+            out.append(top.text)
         elif kind is Concat:
             stack.extend((indent, flat, part) for part in reversed(top.parts))
         elif kind is Group:

@@ -165,3 +165,10 @@ def test_conversions_of_literals_are_folded():
     )
     closed = make_jaxpr(lambda: lax.convert_element_type(300, np.uint8))()
     assert [e.primitive.name for e in closed.eqns] == ["convert_element_type"]  # the device decides
+
+
+def test_source_lines_behind_equations() -> None:
+    closed = make_jaxpr(lambda x: jnp.sin(x) * 2)(1.0)
+    lines = closed.pretty_print(use_color=False, source_info=True).splitlines()
+    assert [line.strip() for line in lines if "sin" in line and __file__ in line]
+    assert __file__ not in str(closed)

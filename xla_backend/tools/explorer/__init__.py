@@ -1,0 +1,1 @@
+"""The explorer: one HTML page that shows a compilation from the user's lines to the assembly."""
