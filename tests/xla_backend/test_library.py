@@ -105,10 +105,7 @@ def test_equal_kernels_are_listed_once() -> None:
     lines = ["ENTRY e {", "x0 = f32[64,64] parameter(0)"]
     for i in range(3):
         lines.append(f"y{i} = f32[64,64] tanh(x{i})")
-        lines.append(
-            f"x{i + 1} = f32[64,64] dot(y{i}, y{i}), lhs_contracting_dims={{1}}, "
-            "rhs_contracting_dims={0}"
-        )
+        lines.append(f"x{i + 1} = f32[64,64] cholesky(y{i}), lower=true")
     lines.append("ROOT r = f32[64,64] copy(x3) }")
     kernels = xla_backend.compile(xla_backend.parse_hlo("\n".join(lines))).kernels()
     assert 3 in [len(k.instructions) for k in kernels]

@@ -79,14 +79,9 @@ class KernelFunctions:
         self.instructions: dict[str, list[str]] = {}
 
     def get(self, node: Instruction) -> CompiledKernel:
-        key = structural_key(node)
-        found = self._known.get(key)
-        if found is None:
-            name = self.unique(node.name)
-            found = self._compile(lower(node, name))
-            self._known[key] = found
-        self.instructions.setdefault(found.kernel.name, []).append(node.name)
-        return found
+        return self.get_compiled(
+            structural_key(node), node.name, lambda name: self._compile(lower(node, name)), node
+        )
 
     def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
         """A kernel that is built by hand: `build(name)` makes its loop IR if `key` is new."""
@@ -102,10 +97,9 @@ class KernelFunctions:
         """A kernel that `make(name)` lowers and emits if `key` is new."""
         found = self._known.get(key)
         if found is None:
-            name = self.unique(name)
-            if instruction is not None:
-                self.instructions[name] = instruction
-            found = self._known[key] = make(name)
+            found = self._known[key] = make(self.unique(name))
+        if instruction is not None:
+            self.instructions.setdefault(found.kernel.name, []).append(instruction.name)
         return found
 
     def unique(self, base: str) -> str:

@@ -4,12 +4,14 @@ arguments, reading modules in their formats, and errors without tracebacks."""
 from __future__ import annotations
 
 import argparse
+import runpy
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, FlagError, parse_flags
+from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
@@ -19,6 +21,9 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 # Text formats by name, and which one a file's suffix stands for.
 FORMATS: dict[str, Callable[[str], HloModule]] = {"hlo": parse_module}
 _SUFFIXES = {".hlo": "hlo", ".txt": "hlo"}
+
+
+LOAD_HELP = "run this Python file first, such as one that registers passes"
 
 
 class UsageError(Exception):
@@ -83,7 +88,7 @@ def _quoted(flag: str) -> str:
 
 def compile_options(flags: DebugOptions) -> CompileOptions:
     """Options of a compilation with these XLA flags."""
-    return CompileOptions(disabled_passes=frozenset(flags.xla_disable_hlo_passes))
+    return with_flags(CompileOptions(), flags)
 
 
 def read_text(path: str) -> str:
@@ -96,6 +101,33 @@ def read_text(path: str) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
+
+
+def write_text(text: str, path: str) -> None:
+    """Write to a file; `-` is standard output.
+
+    Raises:
+      UsageError: it cannot be written.
+    """
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error}") from None
+
+
+def load_files(paths: Sequence[str]) -> None:
+    """Run Python files, such as those that register passes.
+
+    Raises:
+      UsageError: a file cannot be read. What it raises itself goes on to the caller.
+    """
+    for path in paths:
+        if not Path(path).is_file():
+            raise UsageError(f"cannot read {path}: no such file")
+        runpy.run_path(path, run_name="__loaded__")
 
 
 def read_module(path: str, format: str | None = None) -> HloModule:

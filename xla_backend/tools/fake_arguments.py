@@ -9,6 +9,7 @@ hand its elements on.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -72,9 +73,10 @@ def fake_arguments(
     [(2,)]
     """
     assert module.entry is not None
-    rng = np.random.default_rng(seed)
     arrays = []
     for parameter in module.entry.parameters:
+        # By name, so that a parameter keeps its values while others come and go.
+        rng = np.random.default_rng([seed, zlib.crc32(parameter.name.encode())])
         for path, shape in _leaves(parameter.shape):
             if shape.is_array:
                 arrays.append(_draw(rng, shape, _use_of(parameter, path), large_range))
