@@ -42,6 +42,7 @@ from xla_backend.llvm.types import (
     const,
     element,
     int_of,
+    is_nan,
     mask_of,
     memory_type,
     register_type,
@@ -69,7 +70,8 @@ def _extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str, predicate: s
     if a[0] != "%":
         a, b = b, a
     zeros = {const(ty, 0.0), const(ty, -0.0)}
-    if b[0] == "%" or "x7FF" in b or b[0] == "<" or (b in zeros and name == "minimum"):
+    unordered = b[0] == "%" or b[0] == "<" or is_nan(b)
+    if unordered or (b in zeros and name == "minimum"):
         return w.intrinsic(name, ty, a, b)
     result = w.select(w.cmp(predicate, ty, b, a), ty, b, a)
     if b == const(ty, -0.0):

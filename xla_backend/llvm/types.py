@@ -23,6 +23,7 @@ API
 
 from __future__ import annotations
 
+import re
 import struct
 from functools import cache
 
@@ -163,6 +164,22 @@ def const(ty: str, value: float | int | bool) -> str:
         text = scalar if ty[0] != "<" else f"splat ({elem} {scalar})"
         _const_cache[key] = text
     return text
+
+
+# Exponent bits of a float constant's hexadecimal digits, by the letter before them: f32 is written
+# as f64.
+_EXPONENT_MASK = {"": 0x7FF << 52, "H": 0x1F << 10, "R": 0xFF << 7}
+_HEXADECIMAL = re.compile(r"0x([HR]?)([0-9A-F]+)")
+
+
+def is_nan(constant: str) -> bool:
+    """Whether the text of a float constant (or of a vector with that constant in every lane) is a
+    NaN of either sign."""
+    found = _HEXADECIMAL.search(constant)
+    if found is None:
+        return False
+    mask, digits = _EXPONENT_MASK[found[1]], int(found[2], 16)
+    return digits & mask == mask and digits & ((mask & -mask) - 1) != 0
 
 
 def vector_const(elem: str, values: list) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
     DotAttributes,
@@ -119,12 +121,10 @@ def _gather_of_one(node: Instruction) -> Instruction | None:
     x, indices = node.operands
     if a.operand_batching_dims or indices.shape.rank > 2:
         return None
-    count = indices.shape.num_elements
-    if indices.shape.rank == a.index_vector_dim:
-        if count != 1 or len(a.start_index_map) != 1:
-            return None
-    elif count != indices.shape.dimensions[a.index_vector_dim]:
+    windows = [d for i, d in enumerate(indices.shape.dimensions) if i != a.index_vector_dim]
+    if math.prod(windows) != 1:
         return None
+    count = len(a.start_index_map)
     b = Emit(node)
     flat = b.reshape(indices, (count,))
     zero = b.splat(flat.shape.with_dimensions(()), 0)

@@ -31,7 +31,7 @@ class ReshapeMover(HloPass):
         for node in topological_order(computation):
             if node.parent is None or not node.opcode.is_elementwise or node.called:
                 continue
-            if not (node.users or node.is_root) or not _keeps_dimensions(node):
+            if not (node.users or node.is_root) or not _keeps_dimensions(node) or _widens(node):
                 continue
             pattern = _common_rearrangement(node)
             if pattern is not None:
@@ -43,6 +43,13 @@ class ReshapeMover(HloPass):
 def _keeps_dimensions(node: Instruction) -> bool:
     """Not so for a bitcast-convert between widths, which adds or drops a dimension."""
     return all(o.shape.dimensions in ((), node.shape.dimensions) for o in node.operands)
+
+
+def _widens(node: Instruction) -> bool:
+    """A convert to more bits: it stays behind, where convert-mover puts it, because moving smaller
+    elements is cheaper."""
+    bits = node.shape.element_type.bits
+    return node.opcode is Opcode.CONVERT and bits > node.operands[0].shape.element_type.bits
 
 
 def _common_rearrangement(node: Instruction) -> Instruction | None:

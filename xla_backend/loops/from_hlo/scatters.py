@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xla_backend.hlo.attributes import WindowDimension
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -130,6 +131,13 @@ def _combine_into(
         e.store(output, linear, result, guard)
 
 
+def _meets(size: int, count: int, w: WindowDimension) -> bool:
+    """Whether any of `count` window positions may hold one of `size` elements: with negative
+    padding, all may lie beyond the end."""
+    last = (count - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
+    return count > 0 and last >= 0 and -w.padding_low <= (size - 1) * w.base_dilation
+
+
 def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buffer) -> None:
     """For each source element: find the selected element of its window, then combine the source
     into that place."""
@@ -144,9 +152,9 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     index, _ = b.open_loop(total, independent=True, may_vectorize=True)
     e.store(output, index, e.value(start, ()))
     b.close_loop()
-    if 0 in source_dims:
-        return
     windows = attrs(node).window
+    if not all(map(_meets, dims, source_dims, windows)):
+        return
     trivial = [d for d, w in enumerate(windows) if w.size == 1 and w.stride == 1]
     order = [d for d in range(len(dims)) if d not in trivial]
     # Dimensions without a window never collide: outermost, but the minor one goes innermost, as

@@ -14,7 +14,7 @@ from xla_backend.cpu.kernels.thread_pool import num_threads, set_num_threads
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.tools.fuzz.comparison import Expectation, same_bits
+from xla_backend.tools.fuzz.comparison import ROUNDS, Expectation, same_bits
 from xla_backend.tools.fuzz.data import arguments_for
 
 # Optimisation levels of compiled runs, for even and odd seeds.
@@ -55,7 +55,10 @@ class Failure:
 
 
 def check_module(
-    module: HloModule, seed: int, stages: Sequence[str] = tuple(STAGES)
+    module: HloModule,
+    seed: int,
+    stages: Sequence[str] = tuple(STAGES),
+    rounds: Sequence[int] = ROUNDS,
 ) -> Failure | None:
     """The first thing that is wrong with a program, on the arguments of `seed`; None if nothing is.
 
@@ -63,7 +66,7 @@ def check_module(
     """
     try:
         arguments = arguments_for(module, seed)
-        expectation = Expectation(module, arguments)
+        expectation = Expectation(module, arguments, rounds)
     except Exception as error:  # whatever it is, it is a finding
         return Failure("evaluation", "", _told(error))
     if seed % _TEXT_PERIOD == 0:

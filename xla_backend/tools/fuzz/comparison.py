@@ -13,7 +13,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.tools.fuzz.perturbation import PerturbedInterpreter
 
 # More evaluations where the first do not explain a difference.
-_ROUNDS = (4, 16, 64)
+ROUNDS = (4, 16, 64)
 # Results may lie outside of what a few samples span.
 _SLACK = 4.0
 
@@ -21,9 +21,16 @@ Arrays = Sequence[np.ndarray]
 
 
 class Expectation:
-    """What a program may return for its arguments; perturbed evaluations are made when needed."""
+    """What a program may return for its arguments; perturbed evaluations are made when needed.
 
-    def __init__(self, module: HloModule, arguments: Arrays) -> None:
+    `rounds` says how many: as many as the first number, then more while they do not explain the
+    results.
+    """
+
+    def __init__(
+        self, module: HloModule, arguments: Arrays, rounds: Sequence[int] = ROUNDS
+    ) -> None:
+        self.rounds = rounds
         self.reference = evaluate(module, arguments, seed=0)
         self._sample = cache(lambda seed: _perturbed(module, arguments, seed))
 
@@ -46,7 +53,7 @@ class Expectation:
     def _outside(self, output: int, got: np.ndarray, want: np.ndarray) -> np.ndarray:
         """Where `got` is not among, or near, what perturbed evaluations give."""
         wrong = [~_same(got, want)]
-        for rounds in _ROUNDS:
+        for rounds in self.rounds:
             samples = [self._sample(seed)[output] for seed in range(rounds)]
             wrong.append(~_explained(got, [want, *samples]))
             if not wrong[-1].any():

@@ -14,6 +14,8 @@ from xla_backend.tools.fuzz.workers import check_once
 from xla_backend.tools.module_reducer import reduce_module
 
 _STYLE = PrintOptions(layouts=False, metadata=False, signature=False)
+# Fewer perturbed evaluations than a first check makes: shrinking asks hundreds of times.
+_ROUNDS = (4, 12)
 _SEED = re.compile(r"^// arguments of seed (\d+)$", re.MULTILINE)
 
 
@@ -26,7 +28,7 @@ def shrink(module: HloModule, seed: int, failure: Failure, timeout: float) -> Hl
     stages = (failure.stage,) if failure.stage else tuple(STAGES)
 
     def check(candidate: HloModule) -> Failure | None:
-        return check_module(candidate, seed, stages)
+        return check_module(candidate, seed, stages, _ROUNDS)
 
     def is_failing(candidate: HloModule) -> bool:
         # A process for each check costs more than most checks.

@@ -241,6 +241,13 @@ class Scope:
         nonzero = b.compare(value, self.full(0.0, value.shape), ComparisonDirection.NE)
         return self.add(Opcode.SELECT, (self.add(Opcode.AND, (finite, nonzero)), value, one))
 
+    def finite(self, value: Instruction) -> Instruction:
+        """The value with zeros for NaN and infinities: padding times those is not determined."""
+        if value.shape.element_type not in FLOATS:
+            return value
+        is_finite = self.add(Opcode.IS_FINITE, (value,))
+        return self.add(Opcode.SELECT, (is_finite, value, self.full(0.0, value.shape)))
+
     def bounded(self, value: Instruction, most: float = 4.0) -> Instruction:
         """The value clamped to [-most, most]: keeps growing functions finite."""
         kind = value.shape.element_type

@@ -229,8 +229,8 @@ def convolution(s: Scope) -> None:
     orders = [s.shuffled(range(spatial + 2)) for _ in range(3)]
     if s.chance(0.3):
         orders = [list(range(spatial + 2))] * 3
-    x = s.like(Shape.array(kind, _placed(x_dims, orders[0])))
-    y = s.like(Shape.array(kind, _placed(w_dims, orders[1])))
+    x = s.finite(s.like(Shape.array(kind, _placed(x_dims, orders[0]))))
+    y = s.finite(s.like(Shape.array(kind, _placed(w_dims, orders[1]))))
     a, b, c = orders
     numbers = ConvolutionDimensionNumbers(
         a[0], a[1], tuple(a[2:]), b[0], b[1], tuple(b[2:]), c[0], c[1], tuple(c[2:])
