@@ -140,6 +140,7 @@ memory_fitting_effort = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, -1 to 1.",
+    no_effect=NOT_YET,
 )
 
 memory_fitting_level = option(
@@ -149,6 +150,7 @@ memory_fitting_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, O0 to O3.",
+    no_effect=NOT_YET,
 )
 
 optimization_level = option(

@@ -42,6 +42,11 @@ def _suggestion(name: str) -> str:
     return f"; did you mean --{close[0]}?" if close else ""
 
 
+def unknown_flag(name: str) -> FlagError:
+    """The error for a name that is no flag, with the closest one."""
+    return FlagError(f"there is no flag --{name}{_suggestion(name)}")
+
+
 def _parse_bool(text: str) -> bool:
     word = text.lower()
     if word in ("true", "1"):

@@ -75,11 +75,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),
-    ]
-    if options.optimization_level > 0:
         # After loop fusion, which decides what belongs to one loop.
-        passes.append(GemmEpilogueFusion(runs_as_product))
-    passes += [
+        GemmEpilogueFusion(runs_as_product),
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),

@@ -59,15 +59,19 @@ class LoopFusion(HloPass):
                 graph.place(node)
         graph.merge_siblings()
         graph.drop_cheap_outputs()
-        groups = graph.live_groups()
-        fusions = [materialize(computation, group, graph.position) for group in groups]
+        fusions = []
+        for group in graph.live_groups():
+            if not self.may_rewrite():
+                break
+            fusions.append(materialize(computation, group, graph.position))
+            self.rewritten()
         module.add_computations([fusion.called[0] for fusion in fusions])
-        if groups:
+        if fusions:
             for node in reversed(graph.order):
                 if not node.users and node is not computation.root and node.parent is computation:
                     if is_fusible(node) or is_reduce_root(node):
                         computation.remove(node)
-        return bool(groups)
+        return bool(fusions)
 
 
 def control_flow_computations(module: HloModule) -> list[Computation]:
