@@ -33,6 +33,7 @@ LAYERS = {
     "xla_backend.llvm": 3,
     "xla_backend.cpu": 4,
     "xla_backend.runtime.custom_calls": 3,
+    "xla_backend.runtime.host_queues": 3,
     "xla_backend.runtime.host_arrays": 3,
     "xla_backend.runtime": 5,
     "xla_backend.tools": 6,

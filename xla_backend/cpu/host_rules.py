@@ -121,44 +121,22 @@ def _run_triangular_solve(
         )
 
 
-_SINGLE_COPY = (
+@runs(
     Opcode.ALL_REDUCE,
     Opcode.ALL_GATHER,
     Opcode.ALL_TO_ALL,
     Opcode.REDUCE_SCATTER,
     Opcode.COLLECTIVE_BROADCAST,
+    Opcode.COLLECTIVE_PERMUTE,
+    Opcode.RAGGED_ALL_TO_ALL,
+    Opcode.PARTITION_ID,
+    Opcode.REPLICA_ID,
 )
-
-
-@runs(*_SINGLE_COPY)
-def _collective_of_one(driver: Driver, node: Instruction) -> None:
-    """Among one participant a collective is a copy."""
-    _require_single(driver, node)
-    leaf = 0
-    for operand in node.operands:
-        for source_leaf, shape in enumerate(operand.shape.flatten()):
-            target, source = driver.address(node, leaf), driver.address(operand, source_leaf)
-            driver.copy_bytes(target, source, shape.byte_size)
-            leaf += 1
-
-
-@runs(Opcode.COLLECTIVE_PERMUTE)
-def _permute_of_one(driver: Driver, node: Instruction) -> None:
-    """The only participant keeps its value if it sends to itself, else gets zeros."""
-    _require_single(driver, node)
-    size = node.shape.byte_size
-    target = driver.address(node)
-    if (0, 0) in node.attributes.source_target_pairs:  # type: ignore[attr-defined]
-        driver.copy_bytes(target, driver.address(node.operands[0]), size)
-        return
-    driver.writer.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-    driver.w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
-
-
-def _require_single(driver: Driver, node: Instruction) -> None:
-    if driver.module.replica_count * driver.module.num_partitions != 1:
-        raise UnimplementedError(
-            f"{node!r}: the CPU backend runs collectives for one participant; compile the "
-            f"module with "
-            "replica_count=1 and num_partitions=1"
-        )
+def _of_several_participants(driver: Driver, node: Instruction) -> None:
+    """Among one participant these are gone by now."""
+    module = driver.module
+    raise UnimplementedError(
+        f"{node!r}: the CPU backend runs collectives for one participant, and this module has "
+        f"{module.replica_count} replica(s) of {module.num_partitions} partition(s); compile it "
+        "with replica_count=1 and num_partitions=1"
+    )

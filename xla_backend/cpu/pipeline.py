@@ -8,6 +8,8 @@ from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
+from xla_backend.passes.async_to_sync import AsyncToSync
+from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
@@ -17,6 +19,7 @@ from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.convert_mover import ConvertMover
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
+from xla_backend.passes.custom_call_inliner import CustomCallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.fusion import LoopFusion
@@ -29,6 +32,10 @@ from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
+from xla_backend.passes.reshape_mover import ReshapeMover
+from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
@@ -37,6 +44,8 @@ from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
 from xla_backend.passes.sort_simplifier import SortSimplifier
 from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
 from xla_backend.passes.topk_decomposer import TopKDecomposer
+from xla_backend.passes.transfer_pairing import TransferPairing
+from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
@@ -45,6 +54,7 @@ from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvaria
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
+from xla_backend.runtime.custom_calls import find_custom_call
 
 # Names of the pipelines below.
 PIPELINES = ("cpu", "elementwise", "expansion", "simplification")
@@ -59,6 +69,11 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         LayoutNormalization(),
         Defuser(),
         ShardingRemover(),
+        CustomCallInliner(lambda target: find_custom_call(target) is not None),
+        # Makes calls of asynchronous computations, and collectives for the next two.
+        AsyncToSync(),
+        TrivialCollectiveElimination(),
+        TransferPairing(),
         CallInliner(),
         # After inlining (which shares bodies between copies), before anything edits a body.
         CallGraphFlattener(),
@@ -101,6 +116,8 @@ def expansion(options: CompileOptions) -> Pipeline:
             ComplexInverseExpander(),
             StochasticConvertDecomposer(),
             ScanExpander(),
+            RaggedDotRewriter(),
+            ScaledDotRewriter(),
             # rng becomes arithmetic on bits, so it goes before the bit generators.
             RngExpander(),
             RngBitGeneratorExpander(),

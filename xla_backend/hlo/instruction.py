@@ -105,6 +105,19 @@ class Instruction:
         return self.opcode is Opcode.CONSTANT
 
     @property
+    def is_decomposed_call(self) -> bool:
+        """A call whose one computation takes its operands and gives its result, so that it can
+        stand for the call."""
+        if len(self.called) != 1:
+            return False
+        parameters, result = self.called[0].program_shape
+        return (
+            len(parameters) == len(self.operands)
+            and all(p.compatible(o.shape) for p, o in zip(parameters, self.operands))
+            and result.compatible(self.shape)
+        )
+
+    @property
     def is_root(self) -> bool:
         return self.parent is not None and self.parent.root is self
 

@@ -278,6 +278,23 @@ PROGRAMS: dict[str, Program] = {
         ARITHMETIC,
         scale=30.0,
     ),
+    "ragged-dot": Program(
+        "x = T[9,4] parameter(0)\ny = T[3,4,5] parameter(1)\n"
+        "n = s32[3] constant({2, 4, 1})\n"
+        "ROOT r = T[9,5] ragged-dot(x, y, n), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+        ARITHMETIC,
+        scale=30.0,
+    ),
+    "scaled-dot": Program(
+        "x = T[4,8] parameter(0)\ny = T[8,5] parameter(1)\n"
+        "s = f8e8m0fnu[4,2] parameter(2)\nt = f8e8m0fnu[2,5] parameter(3)\n"
+        "ROOT r = f32[4,5] scaled-dot(x, y, s, t), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={0}",
+        FLOATS,
+        scale=60.0,
+        low=0.3,
+    ),
     "convolution": Program(
         "x = T[2,7,7,3] parameter(0)\nk = T[3,2,3,4] parameter(1)\n"
         "ROOT r = T[2,4,6,4] convolution(x, k), window={size=3x2 stride=2x1 pad=1_1x0_0},"

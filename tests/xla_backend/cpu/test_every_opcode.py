@@ -13,7 +13,7 @@ from xla_backend.hlo.verifier import verify
 ELSEWHERE = {
     "parameter", "get-tuple-element", "after-all", "custom-call", "rng",
     "rng-get-and-update-state", "infeed", "outfeed", "send", "send-done", "recv", "recv-done",
-    "ragged-dot", "scaled-dot", "dynamic-reshape", "get-dimension-size", "set-dimension-size",
+    "dynamic-reshape", "get-dimension-size", "set-dimension-size",
     "partition-id", "replica-id", "all-reduce", "all-reduce-start", "all-reduce-done",
     "all-gather", "all-gather-start", "all-gather-done", "all-to-all", "ragged-all-to-all",
     "reduce-scatter", "collective-broadcast", "collective-permute", "collective-permute-start",

@@ -185,6 +185,8 @@ def _custom_call(interpreter: Interpreter, node: Instruction, inputs: list[Value
     function = interpreter.custom_calls.get(a.target)
     if function is None and a.target == TOPK_CALL:
         return sorting.topk_call(node, *inputs)
+    if function is None and node.is_decomposed_call:
+        return interpreter.run(node.called[0], inputs)
     if function is None:
         known = ", ".join(sorted(interpreter.custom_calls)) or "none"
         raise UnimplementedError(

@@ -24,6 +24,14 @@ Value = Any
 Leaves = Sequence[np.ndarray]
 
 
+INFEED_QUEUE = "the infeed queue of the host"
+
+
+def channel_queue(channel: int) -> str:
+    """What messages call the queue of a channel."""
+    return f"channel {channel} of the host"
+
+
 @dataclass
 class Host:
     """The host's end of one device's queues. Entries are the array leaves of one transfer.
@@ -38,21 +46,31 @@ class Host:
     from_device: dict[int, list[Leaves]] = field(default_factory=dict)
 
 
-def _next(queue: deque[Leaves] | None, shape: Shape, node: Instruction, where: str) -> Value:
-    """The oldest entry, checked against the shape the program expects."""
+def take(
+    queue: deque[Leaves] | None, shapes: Sequence[Shape], reader: str, where: str
+) -> list[np.ndarray]:
+    """The oldest entry of a queue, checked against the shapes of the arrays that are expected.
+
+    Raises:
+      RuntimeFailure: the queue is empty, or its entry is something else.
+    """
     if not queue:
-        raise RuntimeFailure(f"{node} reads from {where}, which is empty; put arrays there first")
+        raise RuntimeFailure(f"{reader} reads from {where}, which is empty; put arrays there first")
     leaves = [np.asarray(x) for x in queue.popleft()]
-    wanted = [s for s in shape.flatten() if s.is_array]
     found = [(x.dtype, x.shape) for x in leaves]
-    if found != [(s.element_type.numpy_dtype, s.dimensions) for s in wanted]:
-        raise RuntimeFailure(f"{node} got {[Shape.of(x).to_text() for x in leaves]} from {where}")
+    if found != [(s.element_type.numpy_dtype, s.dimensions) for s in shapes]:
+        raise RuntimeFailure(f"{reader} got {[Shape.of(x).to_text() for x in leaves]} from {where}")
+    return leaves
+
+
+def _next(queue: deque[Leaves] | None, shape: Shape, node: Instruction, where: str) -> Value:
+    leaves = take(queue, [s for s in shape.flatten() if s.is_array], str(node), where)
     return unflatten_value(shape, leaves)
 
 
 def infeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
     shape = node.shape.tuple_shapes[0]
-    return _next(interpreter.host.infeed, shape, node, "the infeed queue of the host"), None
+    return _next(interpreter.host.infeed, shape, node, INFEED_QUEUE), None
 
 
 def outfeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
@@ -105,7 +123,7 @@ def recv_done(interpreter: Interpreter, node: Instruction, inputs: list[Value]) 
     shape, me = node.shape.tuple_shapes[0], interpreter.participant
     if from_host:
         queue = interpreter.host.to_device.get(channel)
-        return _next(queue, shape, node, f"channel {channel} of the host"), None
+        return _next(queue, shape, node, channel_queue(channel)), None
     pairs = _pairs(node)
     if pairs is not None and me.partition not in [t for _, t in pairs]:
         return zeros_of(shape), None
