@@ -7,9 +7,8 @@ from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.async_to_sync import AsyncToSync
-from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
@@ -28,13 +27,11 @@ from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
 from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.row_fusion import RowFusion
-from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
-from xla_backend.passes.reshape_mover import ReshapeMover
-from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier

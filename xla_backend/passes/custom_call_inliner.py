@@ -22,7 +22,7 @@ class CustomCallInliner(HloPass):
     name = "custom-call-inliner"
     opcodes = frozenset({Opcode.CUSTOM_CALL})
 
-    def __init__(self, is_known: Callable[[str], bool]) -> None:
+    def __init__(self, is_known: Callable[[str], bool] = lambda target: False) -> None:
         self.is_known = is_known
 
     def run(self, module: HloModule) -> bool:

@@ -28,8 +28,10 @@ XLA_NAMES = {
     "cse_barrier_expander": "opt-barrier-elimination",
     "flatten-call-graph": "call-graph-flattener",
     "map-inline": "map-inliner",
+    "scan_expander": "scan-expander",
     "simplify-conditional": "conditional-simplifier",
     "simplify-while-loops": "while-loop-simplifier",
+    "stochastic_convert_decomposer": "stochastic-convert-decomposer",
     "while-loop-trip-count-annotator": "while-trip-count-annotator",
     "zero_sized_hlo_elimination": "zero-sized-elimination",
 }
@@ -47,9 +49,9 @@ XLA_ONLY = frozenset(
     gather_simplifier gemv-rewriter layout-assignment literal-canonicalizer logistic-expander
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
     reduce-decomposer reduce-window-resizer reduce-window-rewriter reshape-decomposer
-    reshape-mover result_caster scan_expander scatter_expander scatter_simplifier
-    select_and_scatter_expander shape-canonicalizer sharding-remover shardy-xla simplify-sorts
-    small-while-loop-hoisting stochastic_convert_decomposer strip-memory-placement-annotations
+    reshape-mover result_caster scatter_expander scatter_simplifier
+    select_and_scatter_expander shape-canonicalizer shardy-xla simplify-sorts
+    small-while-loop-hoisting strip-memory-placement-annotations
     sub-byte-size-setter topk-rewriter transpose-folding tree_reduction_rewriter
     triangular_solve_expander while-loop-constant-sinking
     """.split()
