@@ -1,9 +1,13 @@
-"""StableHLO text in, HLO modules out."""
+"""StableHLO text in, HLO modules out, and back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xla_backend.hlo.module import HloModule
+from xla_backend.stablehlo.from_hlo import module_from_hlo
 from xla_backend.stablehlo.parser import parse_module
+from xla_backend.stablehlo.printer import module_to_text
 from xla_backend.stablehlo.to_hlo import module_to_hlo
 
 
@@ -23,3 +27,27 @@ def parse_stablehlo(text: str, entry: str | None = None) -> HloModule:
     'add'
     """
     return module_to_hlo(parse_module(text), entry)
+
+
+def module_to_stablehlo(
+    module: HloModule, *, result_info: Sequence[str] = (), debug_info: bool = False
+) -> str:
+    """The StableHLO text of an HLO module, in the style of JAX.
+
+    Args:
+      result_info: names of the results' leaves, written as `jax.result_info`.
+      debug_info: with locations.
+    Raises:
+      UnimplementedError: an opcode has no StableHLO equivalent.
+
+    >>> from xla_backend.hlo.parser import parse_module as parse_hlo
+    >>> text = "ENTRY e { x = f32[3] parameter(0)  ROOT r = f32[3] negate(x) }"
+    >>> print(module_to_stablehlo(parse_hlo(text)), end="")
+    module @module_e attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+      func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+        %0 = stablehlo.negate %arg0 : tensor<3xf32>
+        return %0 : tensor<3xf32>
+      }
+    }
+    """
+    return module_to_text(module_from_hlo(module, result_info), debug_info=debug_info)

@@ -149,7 +149,8 @@ class Scope:
     def block(self, block: Block) -> list[Instruction]:
         """Convert a block's operations; the values its terminator returns."""
         for op in block.operations[:-1]:
-            self.convert(op)
+            if not is_rematerialized(op):  # those wait for their first use
+                self.convert(op)
         if not block.operations:
             raise ConversionError("a block needs a terminator such as stablehlo.return")
         return self.operands(block.operations[-1])
@@ -198,13 +199,17 @@ class Scope:
         root = scope.pack(scope.block(block))
         return scope.builder.build(root)
 
-    def constant_of(self, op: Operation, value: Instruction, what: str) -> np.ndarray:
+    def constant_of(self, op: Operation, value: Value, what: str) -> np.ndarray:
         """The value of an operand that must be known now, computed from constants.
 
         Raises:
           UnimplementedError: it depends on a parameter.
         """
-        needed = _closure(value)
+        constant = value.defining_op.attributes.get("value") if value.defining_op else None
+        if isinstance(constant, DenseAttribute):
+            return constant.array
+        root = self.value(value)
+        needed = _closure(root)
         if any(n.opcode in _NOT_FOLDED or n.opcode.info.side_effect for n in needed):
             raise unsupported(op, f"{what} must follow from constants and static shapes")
         computation = Computation("folded")
@@ -213,7 +218,7 @@ class Scope:
             mapping[node] = computation.add(
                 clone_instruction(node, [mapping[o] for o in node.operands])
             )
-        computation.set_root(mapping[value])
+        computation.set_root(mapping[root])
         return np.asarray(evaluate_computation(computation, []))
 
 

@@ -21,7 +21,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.stablehlo.attributes import DenseAttribute
-from xla_backend.stablehlo.ir import Operation
+from xla_backend.stablehlo.ir import Operation, Value
 from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
@@ -167,8 +167,8 @@ def _get_dimension_size(scope: Scope, op: Operation) -> Instruction:
 
 def _set_dimension_size(scope: Scope, op: Operation) -> Instruction:
     """A size known now is a slice."""
-    operand, size = scope.operands(op)
-    count = int(scope.constant_of(op, size, "the size"))
+    operand = scope.value(op.operands[0])
+    count = int(scope.constant_of(op, op.operands[1], "the size"))
     dimension = integer(op, "dimension")
     dims = operand.shape.dimensions
     if not 0 <= count <= dims[dimension]:
@@ -200,53 +200,53 @@ def _torch_index_select(scope: Scope, op: Operation) -> Instruction:
 # -- sizes that are operands -----------------------------------------------------------------------
 
 
-def constant_dims(scope: Scope, op: Operation, value: Instruction, what: str) -> Dims:
+def constant_dims(scope: Scope, op: Operation, value: Value, what: str) -> Dims:
     return tuple(int(v) for v in scope.constant_of(op, value, what).reshape(-1))
 
 
 def _dynamic_broadcast_in_dim(scope: Scope, op: Operation) -> Instruction:
-    operand, sizes = scope.operands(op)
     return broadcast_in_dim(
         scope,
         op,
-        operand,
-        constant_dims(scope, op, sizes, "the output sizes"),
+        scope.value(op.operands[0]),
+        constant_dims(scope, op, op.operands[1], "the output sizes"),
         ints(op, "broadcast_dimensions"),
     )
 
 
 def _dynamic_iota(scope: Scope, op: Operation) -> Instruction:
-    (sizes,) = scope.operands(op)
     type_ = op.result.type
     kind = element_type(type_.element) if isinstance(type_, TensorType) else None
     if kind is None:
         raise unsupported(op, f"the type {type_} has no HLO equivalent")
-    shape = Shape(kind, constant_dims(scope, op, sizes, "the output sizes"))
+    shape = Shape(kind, constant_dims(scope, op, op.operands[0], "the output sizes"))
     return scope.add(
         op, Opcode.IOTA, (), IotaAttributes(integer(op, "iota_dimension")), shape=shape
     )
 
 
 def _dynamic_reshape(scope: Scope, op: Operation) -> Instruction:
-    operand, sizes = scope.operands(op)
+    operand = scope.value(op.operands[0])
     shape = static_shape(op.result.type)
     if shape is not None:
         return _checked_reshape(scope, op, operand, shape.dimensions)
-    target = constant_dims(scope, op, sizes, "the output sizes")
+    target = constant_dims(scope, op, op.operands[1], "the output sizes")
     return _checked_reshape(scope, op, operand, target)
 
 
 def _dynamic_pad(scope: Scope, op: Operation) -> Instruction:
-    operand, value, *amounts = scope.operands(op)
+    operand, value = (scope.value(v) for v in op.operands[:2])
     names = ("the low padding", "the high padding", "the interior padding")
-    low, high, interior = (constant_dims(scope, op, a, n) for a, n in zip(amounts, names))
+    low, high, interior = (constant_dims(scope, op, a, n) for a, n in zip(op.operands[2:], names))
     return scope.add(op, Opcode.PAD, [operand, value], PadAttributes(low, high, interior))
 
 
 def _real_dynamic_slice(scope: Scope, op: Operation) -> Instruction:
-    operand, *amounts = scope.operands(op)
+    operand = scope.value(op.operands[0])
     names = ("the start indices", "the limit indices", "the strides")
-    starts, limits, strides = (constant_dims(scope, op, a, n) for a, n in zip(amounts, names))
+    starts, limits, strides = (
+        constant_dims(scope, op, a, n) for a, n in zip(op.operands[1:], names)
+    )
     return scope.add(op, Opcode.SLICE, [operand], SliceAttributes(starts, limits, strides))
 
 

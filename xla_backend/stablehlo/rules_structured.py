@@ -129,7 +129,8 @@ def _window(op: Operation, sizes: Dims, padding: Dims | None = None) -> tuple[Wi
 
 
 def _convolution(scope: Scope, op: Operation) -> Instruction:
-    lhs, rhs, *amounts = scope.operands(op)
+    lhs, rhs = (scope.value(v) for v in op.operands[:2])
+    amounts = op.operands[2:]
     numbers = convolution_dimensions(op.attributes["dimension_numbers"])
     sizes = tuple(rhs.shape.dimensions[d] for d in numbers.kernel_spatial)
     padding = constant_dims(scope, op, amounts[0], "the padding") if amounts else None
@@ -208,7 +209,7 @@ def _gather_with(scope: Scope, op: Operation, sizes: Dims) -> Instruction:
         fields.get("start_indices_batching_dims", ()),
         flag(op, "indices_are_sorted"),
     )
-    return scope.add(op, Opcode.GATHER, scope.operands(op)[:2], attributes)
+    return scope.add(op, Opcode.GATHER, [scope.value(v) for v in op.operands[:2]], attributes)
 
 
 def _gather(scope: Scope, op: Operation) -> Instruction:
@@ -216,8 +217,8 @@ def _gather(scope: Scope, op: Operation) -> Instruction:
 
 
 def _dynamic_gather(scope: Scope, op: Operation) -> Instruction:
-    sizes = scope.value(op.operands[2])
-    return _gather_with(scope, op, constant_dims(scope, op, sizes, "the slice sizes"))
+    sizes = constant_dims(scope, op, op.operands[2], "the slice sizes")
+    return _gather_with(scope, op, sizes)
 
 
 def _scatter(scope: Scope, op: Operation) -> list[Instruction]:
@@ -274,10 +275,11 @@ def _batch_norm(opcode: Opcode) -> Rule:
 
 
 def _rng(scope: Scope, op: Operation) -> Instruction:
-    low, high, sizes = scope.operands(op)
+    low, high = (scope.value(v) for v in op.operands[:2])
     distribution = "rng_" + word(op, "rng_distribution").lower()
     shape = Shape(
-        low.shape.element_type, constant_dims(scope, op, sizes, "the shape of random numbers")
+        low.shape.element_type,
+        constant_dims(scope, op, op.operands[2], "the shape of random numbers"),
     )
     return scope.add(op, Opcode.RNG, [low, high], RngAttributes(distribution), shape=shape)
 
