@@ -1,5 +1,5 @@
-"""Instruction order: depth first, readers of a buffer before the instruction that writes over
-it."""
+"""Instruction order: readers of a buffer before the instruction that writes over it; depth first
+unless another order needs less memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion import control_flow_computations
 from xla_backend.passes.fusion_rules import FREE_ALIASES
+from xla_backend.passes.memory_schedule import best_order
 
 _MAX_SEARCH = 2000
 _FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
@@ -19,9 +20,8 @@ _FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
 class Scheduler(HloPass):
     """Set the order in which instructions run.
 
-    Why: buffers are assigned by live range; depth first keeps few arrays alive, and putting the
-    readers
-    of an array before an in-place update of it saves copying the array.
+    Why: buffers are assigned by live range, so the order decides how many are alive at once; and
+    putting the readers of an array before an in-place update of it saves copying the array.
     Needs: fusion done (nothing that changes instructions follows, but copy insertion).
     Leaves: instruction order = execution order, module.is_scheduled.
     """
@@ -39,8 +39,14 @@ class Scheduler(HloPass):
 
 
 def schedule(computation: Computation) -> list[Instruction]:
-    """A topological order."""
+    """A topological order: depth first, or one that needs less memory."""
     before = _preferred_predecessors(computation)
+    return best_order(computation, _depth_first(computation, before), before)
+
+
+def _depth_first(
+    computation: Computation, before: dict[Instruction, list[Instruction]]
+) -> list[Instruction]:
     emitted: set[Instruction] = set()
     order: list[Instruction] = []
     for parameter in computation.parameters:
