@@ -55,7 +55,7 @@ class GemmEpilogueFusion(HloPass):
         order = topological_order(computation)
         position = {node: i for i, node in enumerate(order)}
         rules = SharingRules()
-        changed = False
+        fused: list[Computation] = []
         for dot in [node for node in order if node.opcode is Opcode.DOT]:
             if not self._runs_as_product(dot):
                 continue
@@ -67,9 +67,9 @@ class GemmEpilogueFusion(HloPass):
                 fusion = _fuse(computation, dot, reader)
                 position[fusion] = place
                 position.update((user, place) for user in fusion.users)
-                module.add_computation(fusion.called[0])
-                changed = True
-        return changed
+                fused.append(fusion.called[0])
+        module.add_computations(fused)  # at once: each alone would look at all names again
+        return bool(fused)
 
 
 def _aliases(dot: Instruction) -> list[Instruction]:
