@@ -3,7 +3,7 @@ plain loops."""
 
 from __future__ import annotations
 
-from xla_backend.cpu.dot_rules import gemm_name, row_major_strides
+from xla_backend.cpu.dot_rules import gemm_name
 from xla_backend.cpu.driver import Driver, runs
 from xla_backend.cpu.kernels.conv import pack_dims
 from xla_backend.cpu.kernels.library import kernel_library
@@ -11,6 +11,7 @@ from xla_backend.hlo.attributes import ConvolutionAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.types import memory_type
+from xla_backend.passes.dots import row_major_strides
 
 _SPATIAL = 3
 # A convolution with fewer multiplications than this is not worth the library's set-up.

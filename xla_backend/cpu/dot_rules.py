@@ -1,61 +1,43 @@
 """dot as library GEMM calls: dimensions collapse to batch, M, N, K with one stride each, so
 transposes are free.
 
-An operand whose dimensions do not collapse is copied in the right order first. Types the library
-lacks, and empty sums, run as plain loops.
+The pass dot-decomposer sees to it that they do. Types the library lacks, and empty sums, run as
+plain loops.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from xla_backend.cpu.driver import Driver, aligned, runs
+from xla_backend.cpu.driver import Driver, runs
 from xla_backend.cpu.kernels.library import kernel_library
-from xla_backend.hlo.attributes import DimensionsAttributes, DotAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.loops.ir import BufferRole
-from xla_backend.passes.output_fusion import dot_sizes
+from xla_backend.passes.dots import (
+    OperandDimensions,
+    batch_split,
+    collapse,
+    contraction_order,
+    dot_sizes,
+    operand_dimensions,
+)
 
 _CALL_CYCLES = 200.0
 _MULTIPLIES_PER_CYCLE = 16.0
 
 
-@dataclass(slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """An operand as batch x outer x inner (outer: M of lhs, N of rhs; inner: K), strides in
-    elements."""
+    elements. Batches may come in groups: `group_stride` leads from group to group."""
 
     address: str
+    group_stride: int
     batch_stride: int
     outer_stride: int
     inner_stride: int
-
-
-def row_major_strides(dimensions: Sequence[int]) -> list[int]:
-    strides = [1] * len(dimensions)
-    for i in range(len(dimensions) - 2, -1, -1):
-        strides[i] = strides[i + 1] * dimensions[i + 1]
-    return strides
-
-
-def collapse(dimensions: Sequence[int], strides: Sequence[int], group: Sequence[int]) -> int | None:
-    """The stride of a group of dimensions walked as one, in the given order; None if there is no
-    single one."""
-    stride: int | None = None
-    following = 0  # the stride at which the next dimension outwards continues the walk
-    for d in reversed(group):
-        if dimensions[d] == 1:
-            continue
-        if stride is None:
-            stride = strides[d]
-        elif strides[d] != following:
-            return None
-        following = strides[d] * dimensions[d]
-    return 0 if stride is None else stride
 
 
 def gemm_name(lhs: Shape, rhs: Shape, result: Shape) -> str | None:
@@ -75,13 +57,17 @@ def runs_as_product(dot: Instruction) -> bool:
     return gemm_name(dot.operands[0].shape, dot.operands[1].shape, dot.shape) is not None
 
 
-@dataclass(slots=True)
-class Finish:
-    """What a GEMM hands its finished blocks to: the function, its data, cost per element."""
+class Finish(NamedTuple):
+    """What a GEMM hands its finished blocks to: a function, its data, the number of the first
+    batch, and the cost of an element in multiply-adds."""
 
     function: str
     data: str
+    batch: int
     weight: int
+
+
+_NO_FINISH = Finish("null", "null", 0, 0)
 
 
 @runs(Opcode.DOT)
@@ -105,84 +91,45 @@ def emit_product(
 ) -> None:
     """Write (or add) a dot of instructions that lie in memory to `target`; "null": only the
     epilogue sees the result."""
-    a = dot.attributes
-    assert isinstance(a, DotAttributes)
     lhs, rhs = operands
     sizes = dot_sizes(dot)
     m, n = sizes.m, sizes.n
-    lhs_free = _free(lhs.shape, a.lhs_batch, a.lhs_contracting)
-    rhs_free = _free(rhs.shape, a.rhs_batch, a.rhs_contracting)
-    lhs_contracting, rhs_contracting = _contraction_order(lhs.shape, a)
+    lhs_groups, rhs_groups = operand_dimensions(dot)
+    lhs_contracting, rhs_contracting = contraction_order(dot)
     weight = finish.weight if finish is not None else 0
     work = sizes.batch * m * n * (sizes.k + weight)
     driver.cycles += _CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE
-    left = _matrix(driver, lhs, a.lhs_batch, lhs_free, lhs_contracting, 0)
-    used = aligned(lhs.shape.byte_size)
-    right = _matrix(driver, rhs, a.rhs_batch, rhs_free, rhs_contracting, used)
+    split = batch_split(lhs, rhs, (lhs_groups.batch, rhs_groups.batch))
+    assert split is not None
+    left = _matrix(driver, lhs, lhs_groups._replace(contracting=lhs_contracting), split)
+    right = _matrix(driver, rhs, rhs_groups._replace(contracting=rhs_contracting), split)
     if n == 1:
         # A column is a row of the transposed product, and epilogues work along rows.
         m, n, left, right = n, m, right, left
-    a_steps = [left.batch_stride, left.outer_stride, left.inner_stride]
-    b_steps = [right.batch_stride, right.inner_stride, right.outer_stride]
-    batched = sizes.batch > 1
+    batched, fused = sizes.batch > 1, finish is not None or split > 0
     first = 0 if batched else 1  # one product has no batch strides
     arguments: list[str | int] = [sizes.batch] if batched else []
-    arguments += [m, n, sizes.k, left.address, *a_steps[first:], right.address, *b_steps[first:]]
-    arguments += [target, *[m * n, n][first:], int(add)]
-    function = "pyjax_gemm_"
-    if finish is not None:
-        arguments += [finish.function, finish.data, 0, finish.weight]
-        function += "fused_"
+    arguments += [m, n, sizes.k]
+    arguments += [left.address, *(left.batch_stride, left.outer_stride, left.inner_stride)[first:]]
+    arguments += [right.address]
+    arguments += (right.batch_stride, right.inner_stride, right.outer_stride)[first:]
+    arguments += [target, *(m * n, n)[first:], int(add)]
+    if fused:
+        arguments += finish or _NO_FINISH
+    if fused and batched:
+        group = math.prod(lhs.shape.dimensions[d] for d in lhs_groups.batch[split:])
+        arguments += [group, left.group_stride, right.group_stride]
     name = gemm_name(lhs.shape, rhs.shape, dot.shape)
     driver.w.call(
-        f"{function}{'batched_' if batched else ''}{name}",
+        f"pyjax_gemm_{'fused_' if fused else ''}{'batched_' if batched else ''}{name}",
         "void",
         [("i64", str(x)) if isinstance(x, int) else ("ptr", x) for x in arguments],
     )
 
 
-def _free(shape: Shape, batch: Sequence[int], contracting: Sequence[int]) -> list[int]:
-    return [d for d in range(shape.rank) if d not in batch and d not in contracting]
-
-
-def _contraction_order(lhs: Shape, a: DotAttributes) -> tuple[list[int], list[int]]:
-    """Contracted dimensions in the order lhs has them in memory: the order of a sum is free."""
-    pairs = sorted(zip(a.lhs_contracting, a.rhs_contracting))
-    return [p for p, _ in pairs], [q for _, q in pairs]
-
-
-def _matrix(
-    driver: Driver,
-    operand: Instruction,
-    batch: Sequence[int],
-    outer: Sequence[int],
-    inner: Sequence[int],
-    scratch: int,
-) -> Matrix:
-    dims = operand.shape.dimensions
-    strides = row_major_strides(dims)
-    found = [collapse(dims, strides, group) for group in (batch, outer, inner)]
-    if None not in found:
-        return Matrix(driver.address(operand), *found)  # type: ignore[arg-type]
-    order = [*batch, *outer, *inner]
-    address = copy_in_order(driver, operand, order, scratch)
-    inner_size = math.prod(dims[d] for d in inner)
-    outer_size = math.prod(dims[d] for d in outer)
-    return Matrix(address, inner_size * outer_size, inner_size, 1)
-
-
-def copy_in_order(driver: Driver, operand: Instruction, order: Sequence[int], scratch: int) -> str:
-    """A copy of an operand with its dimensions in another order, in scratch memory; returns its
-    address."""
-    shape = operand.shape.with_dimensions([operand.shape.dimensions[d] for d in order])
-    transpose = Instruction(
-        Opcode.TRANSPOSE, shape, [operand], DimensionsAttributes(tuple(order)), name="reorder"
-    )
-    compiled = driver.kernels.get(transpose)
-    address = driver.scratch_at(scratch, shape.byte_size)
-    pointers = {
-        b: address if b.role is BufferRole.OUTPUT else driver.address(operand)
-        for b in compiled.kernel.buffers
-    }
-    driver.call_kernel(compiled, pointers)
-    return address
+def _matrix(driver: Driver, operand: Instruction, groups: OperandDimensions, split: int) -> Matrix:
+    batch = groups.batch
+    parts = (batch[:split], batch[split:], groups.free, groups.contracting)
+    strides = [collapse(operand.shape.dimensions, part) for part in parts]
+    assert None not in strides, f"the operand {operand!r} of a dot does not collapse"
+    return Matrix(driver.address(operand), *(s or 0 for s in strides))

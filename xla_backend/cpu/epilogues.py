@@ -27,7 +27,8 @@ from xla_backend.loops.from_hlo.elemental import ElementalEmitter
 from xla_backend.loops.index import delinearize, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel, Load, Loop
 from xla_backend.passes.buffer_sharing import fusion_roots
-from xla_backend.passes.output_fusion import dot_of, dot_sizes
+from xla_backend.passes.dots import dot_sizes
+from xla_backend.passes.output_fusion import dot_of
 
 # A GEMM does about this many multiply-adds in a cycle, an epilogue one vector.
 _MULTIPLIES_PER_CYCLE = 16.0

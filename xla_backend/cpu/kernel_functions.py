@@ -94,7 +94,7 @@ class KernelFunctions:
         make: Callable[[str], CompiledKernel],
         instruction: Instruction | None = None,
     ) -> CompiledKernel:
-        """A kernel that `make(name)` lowers and emits if `key` is new."""
+        """A kernel that `make(name)` lowers and emits if `key` is new; `instruction` runs it."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make(self.unique(name))

@@ -8,16 +8,16 @@ with a long sum, and vectors).
 from __future__ import annotations
 
 from xla_backend.cpu.dot_rules import Finish, emit_product
-from xla_backend.cpu.driver import FUSION_RULES, Driver, aligned
+from xla_backend.cpu.driver import FUSION_RULES, Driver
 from xla_backend.cpu.epilogues import epilogue_of
 from xla_backend.hlo.attributes import FusionKind
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.loops.ir import BufferRole
 from xla_backend.passes.buffer_assignment import BufferSlice
+from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.output_fusion import (
     accumulated_parameter,
     dot_of,
-    dot_sizes,
 )
 
 # Sums up to this length are formed in one go, without results in memory between the pieces.
@@ -41,8 +41,8 @@ def _run(driver: Driver, node: Instruction) -> None:
         source = node.operands[buffer.number] if operand else node
         address = driver.address(source, 0 if operand else buffer.number)
         w.store("ptr", address, w.gep("ptr", data, i))
-    finish = Finish(f"@{epilogue.symbol}", data, epilogue.weight)
-    target = _scratch(driver, operands, dot) if home is None else driver.address(node, home)
+    finish = Finish(f"@{epilogue.symbol}", data, 0, epilogue.weight)
+    target = _scratch(driver, dot) if home is None else driver.address(node, home)
     emit_product(driver, dot, operands, target, finish=finish)
 
 
@@ -70,10 +70,9 @@ def _overlap(a: BufferSlice, b: BufferSlice) -> bool:
     return a.offset < b.offset + b.size and b.offset < a.offset + a.size
 
 
-def _scratch(driver: Driver, operands: list[Instruction], dot: Instruction) -> str:
+def _scratch(driver: Driver, dot: Instruction) -> str:
     """Address for a product that is no result; "null" where a block at a time is enough."""
     sizes = dot_sizes(dot)
     if sizes.k <= _LONGEST_SUM and min(sizes.m, sizes.n) > 1:
         return "null"
-    behind = sum(aligned(o.shape.byte_size) for o in operands)  # copies of operands come first
-    return driver.scratch_at(behind, dot.shape.byte_size)
+    return driver.scratch(dot.shape.byte_size)

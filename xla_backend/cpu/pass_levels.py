@@ -36,6 +36,7 @@ LEVELS: dict[str, int] = {
     "dce": 0,
     "scheduler": 0,
     "copy-insertion": 0,
+    "dot-decomposer": 0,
     # Cheap and worth it almost everywhere.
     "zero-sized-elimination": 1,
     "algebraic-simplifier": 1,
@@ -46,6 +47,10 @@ LEVELS: dict[str, int] = {
     "scatter-simplifier": 1,
     "sort-simplifier": 1,
     "conditional-simplifier": 1,
+    "convolution-to-dot": 1,
+    "batch-dot-simplification": 1,
+    "dot-strength-reduction": 1,
+    "dot-result-widening": 1,
     "cse": 1,
     "fusion": 1,
     "gemm-epilogue-fusion": 1,

@@ -9,6 +9,7 @@ from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
+from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
@@ -16,11 +17,15 @@ from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
 from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
 from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.convert_mover import ConvertMover
+from xla_backend.passes.convolution_to_dot import ConvolutionToDot
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.custom_call_inliner import CustomCallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
+from xla_backend.passes.dot_decomposer import DotDecomposer
+from xla_backend.passes.dot_result_widening import DotResultWidening
+from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
@@ -84,6 +89,9 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # Before fusion, which hides the comparison a count is read from.
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
+        DotResultWidening(),
+        # After transpose folding, which would fold its transposes; they fuse.
+        DotDecomposer(),
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),
@@ -137,6 +145,9 @@ def simplification(options: CompileOptions) -> Pipeline:
             AlgebraicSimplifier(),
             ConvertMover(),
             ReshapeMover(),
+            ConvolutionToDot(),
+            BatchDotSimplification(),
+            DotStrengthReduction(),
             ConstantFolding(),
             # Behind constant folding, which computes the indices.
             GatherSimplifier(),

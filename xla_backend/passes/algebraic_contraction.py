@@ -1,4 +1,4 @@
-"""Simplifications of reduce, dot and gather, and transposes folded into dots."""
+"""Simplifications of reduce and gather."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
-    DotAttributes,
     DynamicSliceAttributes,
     GatherAttributes,
 )
@@ -58,62 +57,6 @@ def _degenerate_reduce(node: Instruction) -> Instruction | None:
     )
 
 
-def _transposed_operand(node: Instruction) -> Instruction | None:
-    """dot(transpose(x), y): the dot's dimension numbers say the same for free, if the free
-    dimensions keep
-    their order."""
-    a = node.attributes
-    assert isinstance(a, DotAttributes)
-    lhs, rhs = node.operands
-    left = _untransposed(lhs, a.lhs_contracting, a.lhs_batch)
-    right = _untransposed(rhs, a.rhs_contracting, a.rhs_batch)
-    if left is None and right is None:
-        return None
-    x, x_contracting, x_batch = left or (lhs, a.lhs_contracting, a.lhs_batch)
-    y, y_contracting, y_batch = right or (rhs, a.rhs_contracting, a.rhs_batch)
-    numbers = DotAttributes(
-        x_contracting, y_contracting, x_batch, y_batch, a.precision, a.algorithm
-    )
-    return Emit(node).add(Opcode.DOT, (x, y), numbers, shape=node.shape)
-
-
-def _untransposed(
-    x: Instruction, contracting: tuple[int, ...], batch: tuple[int, ...]
-) -> tuple[Instruction, tuple[int, ...], tuple[int, ...]] | None:
-    if x.opcode is not Opcode.TRANSPOSE:
-        return None
-    p = dims_of(x)
-    free = [p[d] for d in range(len(p)) if d not in contracting and d not in batch]
-    if free != sorted(free):
-        return None
-    return x.operands[0], tuple(p[d] for d in contracting), tuple(p[d] for d in batch)
-
-
-def _transpose_of_dot(node: Instruction) -> Instruction | None:
-    """transpose(dot(a, b)) that swaps a's and b's dimensions -> dot(b, a)."""
-    inner = node.operands[0]
-    if inner.opcode is not Opcode.DOT or len(inner.users) != 1:
-        return None
-    a = inner.attributes
-    assert isinstance(a, DotAttributes)
-    batch = len(a.lhs_batch)
-    lhs, rhs = inner.operands
-    lhs_free = lhs.shape.rank - batch - len(a.lhs_contracting)
-    rank = inner.shape.rank
-    swapped = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
-    if dims_of(node) != swapped:
-        return None
-    a = DotAttributes(
-        a.rhs_contracting,
-        a.lhs_contracting,
-        a.rhs_batch,
-        a.lhs_batch,
-        a.precision[::-1],
-        a.algorithm,
-    )
-    return Emit(node).add(Opcode.DOT, (rhs, lhs), a, shape=node.shape)
-
-
 def _gather_of_one(node: Instruction) -> Instruction | None:
     """A gather of a single window is a dynamic-slice (both clamp the start)."""
     a = node.attributes
@@ -143,18 +86,16 @@ def _gather_of_one(node: Instruction) -> Instruction | None:
 
 
 class AlgebraicContractionSimplifier(RuleTablePass):
-    """Transposes folded into dots and reduces, reduces over size 1, gathers of one window.
+    """Transposes folded into reduces, reduces over size 1, gathers of one window.
 
-    Why: a transpose in front of a matrix product is a pass over memory that the product's
-    strides replace.
+    Why: a transpose in front of a reduce is a pass over memory that other dimension numbers
+    replace.
     Needs: algebraic-shape keeps transposes merged.
-    Leaves: no dot operand that is a transpose with its free dimensions in order.
+    Leaves: no reduce of a transpose whose kept dimensions are in order.
     """
 
     name = "algebraic-contraction"
     rules = {
         Opcode.REDUCE: (_degenerate_reduce, _reduce_of_transpose),
-        Opcode.DOT: (_transposed_operand,),
-        Opcode.TRANSPOSE: (_transpose_of_dot,),
         Opcode.GATHER: (_gather_of_one,),
     }

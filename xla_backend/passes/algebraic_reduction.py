@@ -1,4 +1,4 @@
-"""Reductions and products that are not: of broadcasts, of reshapes, over one element."""
+"""Reductions that are not: of broadcasts, of reshapes, over one element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from xla_backend.hlo.attributes import ConstantAttributes, DimensionsAttributes, DotAttributes
+from xla_backend.hlo.attributes import ConstantAttributes, DimensionsAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
@@ -78,38 +78,6 @@ def _reduce_of_broadcast(node: Instruction) -> Instruction | None:
     return b.add(opcode, (init, x), node.called[0].root.attributes, shape=node.shape)
 
 
-def _dot_of_ones(node: Instruction) -> Instruction | None:
-    """A product contracted over one element is an outer product: a multiply, which fuses."""
-    a = node.attributes
-    assert isinstance(a, DotAttributes)
-    lhs, rhs = node.operands
-    if any(lhs.shape.dimensions[d] != 1 for d in a.lhs_contracting):
-        return None
-    batch = len(a.lhs_batch)
-    lhs_free = lhs.shape.rank - batch - len(a.lhs_contracting)
-    operands = (
-        (lhs, a.lhs_contracting, a.lhs_batch, batch),
-        (rhs, a.rhs_contracting, a.rhs_batch, batch + lhs_free),
-    )
-    places = []
-    for x, contracting, batches, first in operands:
-        left = [d for d in range(x.shape.rank) if d not in contracting]
-        free = [d for d in left if d not in batches]
-        place = [batches.index(d) if d in batches else first + free.index(d) for d in left]
-        if place != sorted(place):
-            return None
-        places.append(place)
-    b = Emit(node)
-    sides = []
-    for (x, contracting, _, _), place in zip(operands, places):
-        x = b.reshape(x, [n for d, n in enumerate(x.shape.dimensions) if d not in contracting])
-        x = b.convert(x, node.shape.element_type)
-        if place != list(range(node.shape.rank)):
-            x = b.broadcast(x, node.shape.dimensions, place)
-        sides.append(x)
-    return b.binary(Opcode.MULTIPLY, *sides)
-
-
 def _get_dimension_size(node: Instruction) -> Instruction | None:
     """Sizes are static here."""
     (d,) = dims_of(node)
@@ -118,16 +86,15 @@ def _get_dimension_size(node: Instruction) -> Instruction | None:
 
 
 class AlgebraicReductionSimplifier(RuleTablePass):
-    """Reductions over copies or single elements become arithmetic, as do products over one element.
+    """Reductions over copies or single elements become arithmetic.
 
-    Why: arithmetic fuses with its neighbours; a reduce or a library call is a kernel of its own.
+    Why: arithmetic fuses with its neighbours; a reduce is a kernel of its own.
     Needs: nothing.
-    Leaves: no reduce over a dimension of size 1, no maximum over copies, no dot over one element.
+    Leaves: no reduce over a dimension of size 1, no maximum over copies.
     """
 
     name = "algebraic-reduction"
     rules = {
         Opcode.REDUCE: (_reduce_of_reshape, _reduce_over_ones, _reduce_of_broadcast),
-        Opcode.DOT: (_dot_of_ones,),
         Opcode.GET_DIMENSION_SIZE: (_get_dimension_size,),
     }

@@ -8,6 +8,7 @@ from xla_backend.passes.algebraic_reduction import AlgebraicReductionSimplifier
 from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
 from xla_backend.passes.algebraic_window import AlgebraicWindowSimplifier
 from xla_backend.passes.base import RuleTablePass
+from xla_backend.passes.transpose_folding import TransposeFolding
 
 _TABLES = (
     AlgebraicArithmeticSimplifier.rules,
@@ -15,6 +16,8 @@ _TABLES = (
     AlgebraicContractionSimplifier.rules,
     AlgebraicReductionSimplifier.rules,
     AlgebraicWindowSimplifier.rules,
+    # Here and not on its own: other rules would first move a transpose away from its dot.
+    TransposeFolding.rules,
 )
 
 

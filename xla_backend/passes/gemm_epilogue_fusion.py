@@ -19,12 +19,17 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
+from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion import control_flow_computations
 from xla_backend.passes.fusion_rules import ELEMENTWISE
-from xla_backend.passes.output_fusion import dot_sizes, first_column_dimension
+from xla_backend.passes.output_fusion import first_column_dimension
 
 # Element rules that cost nothing or a little index arithmetic on neighbouring columns.
 _PLAIN = ELEMENTWISE | {Opcode.PARAMETER, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE}
+
+
+def _is_not_empty(dot: Instruction) -> bool:
+    return min(dot_sizes(dot)) > 0
 
 
 class GemmEpilogueFusion(HloPass):
@@ -39,7 +44,7 @@ class GemmEpilogueFusion(HloPass):
 
     name = "gemm-epilogue-fusion"
 
-    def __init__(self, runs_as_product: Callable[[Instruction], bool]) -> None:
+    def __init__(self, runs_as_product: Callable[[Instruction], bool] = _is_not_empty) -> None:
         self._runs_as_product = runs_as_product
 
     def run(self, module: HloModule) -> bool:

@@ -7,11 +7,9 @@ questions answered here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from xla_backend.hlo.attributes import DotAttributes, FusionAttributes, FusionKind
+from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -19,33 +17,6 @@ from xla_backend.hlo.types import PrimitiveType
 
 # Types whose GEMM adds to memory exactly as a sum of the program would.
 _ADDING_TYPES = frozenset({PrimitiveType.F32, PrimitiveType.F64})
-
-
-class DotSizes(NamedTuple):
-    """A dot as `batch` products of m x k by k x n."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-
-    @property
-    def columns(self) -> int:
-        """Elements that lie next to each other in a row of the result; vectors count as rows."""
-        return self.m if self.n == 1 else self.n
-
-
-def dot_sizes(dot: Instruction) -> DotSizes:
-    """Sizes of the groups of dimensions of a dot."""
-    a = dot.attributes
-    assert isinstance(a, DotAttributes)
-    lhs, rhs = dot.operands[0].shape.dimensions, dot.operands[1].shape.dimensions
-    return DotSizes(
-        math.prod(lhs[d] for d in a.lhs_batch),
-        math.prod(x for d, x in enumerate(lhs) if d not in a.lhs_batch + a.lhs_contracting),
-        math.prod(x for d, x in enumerate(rhs) if d not in a.rhs_batch + a.rhs_contracting),
-        math.prod(lhs[d] for d in a.lhs_contracting),
-    )
 
 
 def is_output_fusion(node: Instruction) -> bool:

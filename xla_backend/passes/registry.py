@@ -40,11 +40,11 @@ XLA_NAMES = {
 XLA_ONLY = frozenset(
     """
     all-reduce-promotion all_to_all_decomposer apply-xla-transforms associative-scan-rewriter
-    async-collective-replacer batch-dot-simplification batched_gather_scatter_normalizer
+    async-collective-replacer batched_gather_scatter_normalizer
     bitcast_dtypes_expander broadcast_canonicalizer change-op-data-type cholesky_expander
     comparison-expander conditional-canonicalizer conditional-to-select control-dep-rewriter
     convolution-canonicalization convolution-group-converter cpu-all-reduce-combiner
-    cpu-parallel-task-assigner dot-library-rewriter dot_decomposer dynamic-dimension-simplifier
+    cpu-parallel-task-assigner dot-library-rewriter dynamic-dimension-simplifier
     dynamic-index-splitter dynamic_padder eigh_expander fusion-wrapper gather_expander
     gather_simplifier gemv-rewriter layout-assignment literal-canonicalizer logistic-expander
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
@@ -52,7 +52,7 @@ XLA_ONLY = frozenset(
     reshape-mover result_caster scatter_expander scatter_simplifier
     select_and_scatter_expander shape-canonicalizer shardy-xla simplify-sorts
     small-while-loop-hoisting strip-memory-placement-annotations
-    sub-byte-size-setter topk-rewriter transpose-folding tree_reduction_rewriter
+    sub-byte-size-setter topk-rewriter tree_reduction_rewriter
     triangular_solve_expander while-loop-constant-sinking
     """.split()
 )

@@ -69,6 +69,23 @@ def test_batches(batch: int, size: tuple[int, int, int]):
     assert executable.temp_size == 0
 
 
+HEADS = """
+  %q = f32[3,8,4,16] parameter(0)
+  %k = f32[3,9,4,16] parameter(1)
+  %d = f32[3,4,8,9] dot(%q, %k), lhs_batch_dims={0,2}, rhs_batch_dims={0,2},
+    lhs_contracting_dims={3}, rhs_contracting_dims={3}
+"""
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_batches_in_two_groups_are_read_in_place(scaled: bool):
+    scale = "%c = f32[] constant(0.25)\n%cs = f32[3,4,8,9] broadcast(%c), dimensions={}\n"
+    root = "ROOT %r = f32[3,4,8,9] multiply(%d, %cs)"
+    body = HEADS + scale + root if scaled else HEADS.replace("%d =", "ROOT %d =")
+    executable = check_native(module_of(body), scale=8)
+    assert executable.temp_size == 0 and len(fusions(executable)) == scaled
+
+
 @pytest.mark.parametrize("type", ["s32", "c64"])
 def test_other_types(type: str):
     executable = check_native(module_of(layer(type, 0, 9, 20, 6, "residual")), scale=8)

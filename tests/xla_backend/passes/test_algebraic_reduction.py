@@ -1,4 +1,4 @@
-"""Reductions and products that need no kernel of their own."""
+"""Reductions that need no kernel of their own."""
 
 import pytest
 from pass_checks import check_pass
@@ -47,21 +47,6 @@ CHANGES = {
         " ROOT r = s32[2,20] reduce(b, z), dimensions={2}, to_apply=combine",
         element_type="s32",
     ),
-    "outer product": program(
-        "p = s32[3,1] parameter(0)\n q = s32[1,4] parameter(1)\n"
-        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[3,4] multiply(\n"
-        " ROOT r = s32[3,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    ),
-    "outer products in a batch": program(
-        "p = s32[2,3] parameter(0)\n q = s32[2,1,4] parameter(1)\n"
-        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[2,3,1,4] multiply(\n"
-        " ROOT r = s32[2,3,1,4] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}"
-    ),
-    "a product that widens": program(
-        "p = bf16[3,1] parameter(0)\n q = bf16[1,4] parameter(1)\n"
-        " // CHECK-NOT: dot(\n"
-        " ROOT r = f32[3,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    ),
     "size of a dimension": program(
         "p = f32[7,4] parameter(0)\n // CHECK: ROOT {{.*}} constant(4)\n"
         " ROOT r = s32[] get-dimension-size(p), dimensions={1}"
@@ -82,10 +67,6 @@ KEPT = {
         " b = f32[20,5] broadcast(p), dimensions={0}\n"
         " ROOT r = f32[5] reduce(b, z), dimensions={0}, to_apply=combine",
         opcode="maximum",
-    ),
-    "a batch dimension behind": program(
-        "p = s32[3,2] parameter(0)\n q = s32[2,4] parameter(1)\n"
-        " ROOT r = s32[2,3,4] dot(p, q), lhs_batch_dims={1}, rhs_batch_dims={0}"
     ),
 }
 

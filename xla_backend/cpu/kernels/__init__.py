@@ -23,7 +23,9 @@ gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any
          for bf16_bf16 bf16_f32 f16_f16 f16_f32, s8_s8 s8_s32 u8_u8 u8_s32 s16_s16 s32_s32 s64_s64
          u16_u16 u32_u32 u64_u64, c64_c64 c128_c128
   void pyjax_gemm_fused_<t>(..., ptr epilogue, ptr data, batch, weight)     ...: as above
-  void pyjax_gemm_fused_batched_<t>(batches, ..., ptr epilogue, ptr data, batch, weight)
+  void pyjax_gemm_fused_batched_<t>(batches, ..., ptr epilogue, ptr data, batch, weight,
+                                    inner, osA, osB)
+        batches come in groups of `inner`: bs is the step in a group, os from group to group;
         each block of C, once all of its sums are complete, is handed to
           epilogue(data, ptr block, ld, row_lo, row_hi, column_lo, column_hi, batch)
         by the thread that computed it; element (i, j) of C lies at block + (i - row_lo) ld +

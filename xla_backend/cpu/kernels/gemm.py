@@ -26,7 +26,7 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 # The context shared by the tasks of one product: i64 slots (pointers as integers).
 _FIELDS = (
     "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc first row_blocks rows_per_block "
-    "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight"
+    "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight inner osA osB"
 ).split()
 _POINTERS = frozenset("A B C packA packB epilogue data".split())
 _SLOT = {name: i for i, name in enumerate(_FIELDS)}
@@ -34,6 +34,7 @@ _SLOT = {name: i for i, name in enumerate(_FIELDS)}
 _PRODUCT = "M N K A rsA csA B rsB csB C ldc flags".split()
 _BATCHED = "M N K A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
 _EPILOGUE = "epilogue data batch weight".split()
+_OUTER = "inner osA osB".split()
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
 # A block that is handed to an epilogue: rows in register tiles, columns in panels. Small enough for
@@ -499,7 +500,7 @@ class _Driver:
 
     def emit_batched(self) -> None:
         """Batches in parallel when there are several; each product then runs on one thread."""
-        params = _parameters("batches", *_BATCHED, *_EPILOGUE)
+        params = _parameters("batches", *_BATCHED, *_EPILOGUE, *_OUTER)
         task = self.module.function(
             f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
         )
@@ -536,9 +537,13 @@ class _Driver:
         values = {name: ctx.get(name) for name in (*_PRODUCT, *_EPILOGUE)}
         values["batch"] = w.iadd(values["batch"], "%index")
         without_c = w.cmp("eq", "ptr", values["C"], "null")
-        for which in "ABC":
-            offset = w.imul("%index", ctx.get(f"bs{which}"))
+        outer = w.op("udiv", "i64", "%index", ctx.get("inner"))
+        inner = w.isub("%index", w.imul(outer, ctx.get("inner")))
+        for which in "AB":
+            offset = w.imul(inner, ctx.get(f"bs{which}"))
+            offset = w.iadd(offset, w.imul(outer, ctx.get(f"os{which}")))
             values[which] = w.gep(_element(self.t, which), values[which], offset)
+        values["C"] = w.gep(_element(self.t, "C"), values["C"], w.imul("%index", ctx.get("bsC")))
         values["C"] = w.select(without_c, "ptr", "null", values["C"])
         args = [(ty, values[name]) for ty, name in _parameters(*_PRODUCT, *_EPILOGUE)]
         w.call(f"pyjax_gemm_fused_{self.t.name}", "void", args)
@@ -551,6 +556,8 @@ class _Driver:
             w = self.module.function(f"pyjax_gemm_{prefix}{self.t.name}", params)
             none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in _parameters(*_EPILOGUE)]
             args = [*((ty, f"%{name}") for ty, name in params), *none]
+            if prefix:
+                args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
             w.call(f"pyjax_gemm_fused_{prefix}{self.t.name}", "void", args)
             w.ret()
 

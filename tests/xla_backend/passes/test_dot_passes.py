@@ -1,0 +1,260 @@
+"""Passes over dots and convolutions: each with programs it changes, and programs it leaves."""
+
+import pytest
+from pass_checks import check_pass
+
+from xla_backend.hlo.parser import parse_module
+from xla_backend.passes.base import HloPass
+from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
+from xla_backend.passes.convolution_to_dot import ConvolutionToDot
+from xla_backend.passes.dot_decomposer import DotDecomposer
+from xla_backend.passes.dot_result_widening import DotResultWidening
+from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
+from xla_backend.passes.dots import collapse, dot_sizes
+from xla_backend.passes.transpose_folding import TransposeFolding
+
+PLAIN = (
+    "p = f32[3,4] parameter(0)\n q = f32[4,5] parameter(1)\n"
+    " ROOT r = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+)
+CHANGES: dict[str, tuple[type[HloPass], str]] = {
+    "outer product": (
+        DotStrengthReduction,
+        "p = s32[3,1] parameter(0)\n q = s32[1,4] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[3,4] multiply(\n"
+        " ROOT r = s32[3,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "outer products in a batch": (
+        DotStrengthReduction,
+        "p = s32[2,3] parameter(0)\n q = s32[2,1,4] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[2,3,1,4] multiply(\n"
+        " ROOT r = s32[2,3,1,4] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}",
+    ),
+    "a product that widens": (
+        DotStrengthReduction,
+        "p = bf16[3,1] parameter(0)\n q = bf16[1,4] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = f32[3,4] multiply(\n"
+        " ROOT r = f32[3,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "inner product of vectors": (
+        DotStrengthReduction,
+        "p = s32[7] parameter(0)\n q = s32[7] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[] reduce(\n"
+        " ROOT r = s32[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "inner products in a batch that lies behind": (
+        DotStrengthReduction,
+        "p = f32[4,7] parameter(0)\n q = f32[7,1,4] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: [[R:%[^ ]+]] = f32[4] reduce({{.*}}dimensions={1}\n"
+        " // CHECK: ROOT {{.*}} = f32[4,1] reshape([[R]])\n"
+        " ROOT r = f32[4,1] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={2},"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "transposed operands": (
+        TransposeFolding,
+        "p = f32[4,3] parameter(0)\n q = f32[5,4] parameter(1)\n"
+        " t = f32[3,4] transpose(p), dimensions={1,0}\n"
+        " u = f32[4,5] transpose(q), dimensions={1,0}\n"
+        " // CHECK: ROOT {{.*}} dot(%p, %q), lhs_contracting_dims={0}, rhs_contracting_dims={1}\n"
+        " ROOT r = f32[3,5] dot(t, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a transposed batch dimension": (
+        TransposeFolding,
+        "p = f32[3,2,4] parameter(0)\n q = f32[2,4,5] parameter(1)\n"
+        " t = f32[2,3,4] transpose(p), dimensions={1,0,2}\n"
+        " // CHECK: dot(%p, %q), lhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_batch_dims={0}\n"
+        " ROOT r = f32[2,3,5] dot(t, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "a transposed result": (
+        TransposeFolding,
+        "p = f32[3,4] parameter(0)\n q = f32[4,5] parameter(1)\n"
+        " d = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " // CHECK: ROOT {{.*}} dot(%q, %p), lhs_contracting_dims={0}, rhs_contracting_dims={1}\n"
+        " ROOT r = f32[5,3] transpose(d), dimensions={1,0}",
+    ),
+    "a batch of one": (
+        BatchDotSimplification,
+        "p = f32[1,3,4] parameter(0)\n q = f32[4,1,5] parameter(1)\n"
+        " // CHECK: f32[3,5] dot({{.*}}), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " // CHECK: ROOT {{.*}} = f32[1,3,5] reshape(\n"
+        " ROOT r = f32[1,3,5] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={1},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+    ),
+    "one of two batch dimensions": (
+        BatchDotSimplification,
+        "p = f32[2,1,3,4] parameter(0)\n q = f32[2,1,4,5] parameter(1)\n"
+        " // CHECK: f32[2,3,5] dot({{.*}}), lhs_batch_dims={0}, lhs_contracting_dims={2},"
+        " rhs_batch_dims={0}, rhs_contracting_dims={1}\n"
+        " ROOT r = f32[2,1,3,5] dot(p, q), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},"
+        " lhs_contracting_dims={3}, rhs_contracting_dims={2}",
+    ),
+    "rows on both sides of the sum": (
+        DotDecomposer,
+        "p = f32[2,4,3] parameter(0)\n q = f32[4,5] parameter(1)\n"
+        " // CHECK: [[T:%[^ ]+]] = f32[2,3,4] transpose(%p), dimensions={0,2,1}\n"
+        " // CHECK: dot([[T]], %q), lhs_contracting_dims={2}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[2,3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a sum over dimensions that are apart": (
+        DotDecomposer,
+        "p = f32[4,3,2] parameter(0)\n q = f32[4,2,5] parameter(1)\n"
+        " // CHECK: [[T:%[^ ]+]] = f32[3,4,2] transpose(%p), dimensions={1,0,2}\n"
+        " // CHECK: dot([[T]], %q), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}\n"
+        " ROOT r = f32[3,5] dot(p, q), lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}",
+    ),
+    "batches in another order": (
+        DotDecomposer,
+        "p = f32[3,4,2,8,6] parameter(0)\n q = f32[2,4,3,8,6] parameter(1)\n"
+        " // CHECK: [[T:%[^ ]+]] = f32[3,4,2,8,6] transpose(%q), dimensions={2,1,0,3,4}\n"
+        " // CHECK: dot(%p, [[T]]), lhs_batch_dims={0,1,2}, lhs_contracting_dims={4},"
+        " rhs_batch_dims={0,1,2}, rhs_contracting_dims={4}\n"
+        " ROOT r = f32[3,4,2,8,8] dot(p, q), lhs_batch_dims={0,1,2}, rhs_batch_dims={2,1,0},"
+        " lhs_contracting_dims={4}, rhs_contracting_dims={4}",
+    ),
+    "a long sum in bf16": (
+        DotResultWidening,
+        "p = bf16[3,300] parameter(0)\n q = bf16[300,5] parameter(1)\n"
+        " // CHECK: [[D:%[^ ]+]] = f32[3,5] dot(\n"
+        " // CHECK: ROOT {{.*}} = bf16[3,5] convert([[D]])\n"
+        " ROOT r = bf16[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "1x1 windows, channels last": (
+        ConvolutionToDot,
+        "p = f32[2,3,4,6] parameter(0)\n q = f32[1,1,6,5] parameter(1)\n"
+        " // CHECK: f32[2,3,4,5] dot(%p, {{.*}}),"
+        " lhs_contracting_dims={3}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[2,3,4,5] convolution(p, q), window={size=1x1}, dim_labels=b01f_01io->b01f",
+    ),
+    "1x1 windows on one image, channels first": (
+        ConvolutionToDot,
+        "p = f32[1,6,3,4] parameter(0)\n q = f32[5,6,1,1] parameter(1)\n"
+        " // CHECK: f32[5,1,3,4] dot({{.*}}, %p),"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " ROOT r = f32[1,5,3,4] convolution(p, q), window={size=1x1}, dim_labels=bf01_oi01->bf01",
+    ),
+    "windows as large as the image": (
+        ConvolutionToDot,
+        "p = f32[2,3,4,6] parameter(0)\n q = f32[3,4,6,5] parameter(1)\n"
+        " // CHECK: f32[2,5] dot(%p, %q), lhs_contracting_dims={3,1,2},"
+        " rhs_contracting_dims={2,0,1}\n"
+        " ROOT r = f32[2,1,1,5] convolution(p, q), window={size=3x4}, dim_labels=b01f_01io->b01f",
+    ),
+    "no image": (
+        ConvolutionToDot,
+        "p = f32[2,6] parameter(0)\n q = f32[5,6] parameter(1)\n"
+        " // CHECK: f32[2,5] dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " ROOT r = f32[2,5] convolution(p, q), dim_labels=bf_oi->bf",
+    ),
+}
+KEPT: dict[str, tuple[type[HloPass], str]] = {
+    "a product": (DotStrengthReduction, PLAIN),
+    "an outer product with its batch behind": (
+        DotStrengthReduction,
+        "p = s32[3,2] parameter(0)\n q = s32[2,4] parameter(1)\n"
+        " ROOT r = s32[2,3,4] dot(p, q), lhs_batch_dims={1}, rhs_batch_dims={0}",
+    ),
+    "an inner product in bf16, which adds in f32": (
+        DotStrengthReduction,
+        "p = bf16[7] parameter(0)\n q = bf16[7] parameter(1)\n"
+        " ROOT r = bf16[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "free dimensions out of order": (
+        TransposeFolding,
+        "p = f32[3,2,4] parameter(0)\n q = f32[4,5] parameter(1)\n"
+        " t = f32[2,3,4] transpose(p), dimensions={1,0,2}\n"
+        " ROOT r = f32[2,3,5] dot(t, q), lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+    ),
+    "a transposed result that is read as it is too": (
+        TransposeFolding,
+        "p = f32[3,4] parameter(0)\n q = f32[4,5] parameter(1)\n"
+        " d = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " t = f32[5,3] transpose(d), dimensions={1,0}\n"
+        " ROOT r = (f32[5,3], f32[3,5]) tuple(t, d)",
+    ),
+    "a real batch": (
+        BatchDotSimplification,
+        "p = f32[2,3,4] parameter(0)\n q = f32[2,4,5] parameter(1)\n"
+        " ROOT r = f32[2,3,5] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "heads between rows and columns, which have one stride": (
+        DotDecomposer,
+        "p = f32[8,4,16] parameter(0)\n q = f32[8,4,16] parameter(1)\n"
+        " ROOT r = f32[4,8,8] dot(p, q), lhs_batch_dims={1}, rhs_batch_dims={1},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={2}",
+    ),
+    "heads between the rows of a batch: two groups of batches": (
+        DotDecomposer,
+        "p = f32[3,8,4,16] parameter(0)\n q = f32[3,8,4,16] parameter(1)\n"
+        " ROOT r = f32[3,4,8,8] dot(p, q), lhs_batch_dims={0,2}, rhs_batch_dims={0,2},"
+        " lhs_contracting_dims={3}, rhs_contracting_dims={3}",
+    ),
+    "a short sum in bf16": (
+        DotResultWidening,
+        "p = bf16[3,30] parameter(0)\n q = bf16[30,5] parameter(1)\n"
+        " ROOT r = bf16[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "3x3 windows": (
+        ConvolutionToDot,
+        "p = f32[2,5,5,6] parameter(0)\n q = f32[3,3,6,5] parameter(1)\n"
+        " ROOT r = f32[2,3,3,5] convolution(p, q), window={size=3x3}, dim_labels=b01f_01io->b01f",
+    ),
+    "1x1 windows on images with channels first": (
+        ConvolutionToDot,
+        "p = f32[2,6,3,4] parameter(0)\n q = f32[5,6,1,1] parameter(1)\n"
+        " ROOT r = f32[2,5,3,4] convolution(p, q), window={size=1x1}, dim_labels=bf01_oi01->bf01",
+    ),
+    "1x1 windows with a stride": (
+        ConvolutionToDot,
+        "p = f32[2,3,3,6] parameter(0)\n q = f32[1,1,6,5] parameter(1)\n"
+        " ROOT r = f32[2,2,2,5] convolution(p, q), window={size=1x1 stride=2x2},"
+        " dim_labels=b01f_01io->b01f",
+    ),
+    "groups": (
+        ConvolutionToDot,
+        "p = f32[2,3,3,6] parameter(0)\n q = f32[1,1,3,4] parameter(1)\n"
+        " ROOT r = f32[2,3,3,4] convolution(p, q), window={size=1x1},"
+        " dim_labels=b01f_01io->b01f, feature_group_count=2",
+    ),
+}
+
+
+def program(body: str) -> str:
+    return "HloModule m\nENTRY main {\n" + body + "\n}\n"
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes(name: str):
+    hlo_pass, body = CHANGES[name]
+    # Sums may be formed in another order.
+    check_pass(
+        hlo_pass(), program(body), exact="s32" in body, rtol=2e-2 if "bf16" in body else 1e-5
+    )
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_keeps(name: str):
+    hlo_pass, body = KEPT[name]
+    check_pass(hlo_pass(), program(body), expect_change=False)
+
+
+@pytest.mark.parametrize(
+    "dims, group, stride",
+    [
+        ((2, 3, 4), (0, 1), 4),
+        ((2, 3, 4), (1, 2), 1),
+        ((2, 3, 4), (0, 2), None),
+        ((2, 3, 4), (1, 0), None),
+        ((2, 1, 4), (1, 2), 1),
+        ((2, 1, 4), (), 0),
+    ],
+)
+def test_collapse(dims: tuple[int, ...], group: tuple[int, ...], stride: int | None):
+    assert collapse(dims, group) == stride
+
+
+def test_sizes_of_a_dot():
+    module = parse_module(program(KEPT["a real batch"][1]))
+    assert module.entry is not None and module.entry.root is not None
+    assert dot_sizes(module.entry.root) == (2, 3, 5, 4)
