@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from xla_backend.hlo.annotation_text import ANNOTATIONS
 from xla_backend.hlo.attribute_values import (
     ALIASING,
     BOOL,
@@ -167,10 +168,14 @@ _COLLECTIVE_FIELDS = (
     ("dimensions", DIMS, "dimensions", ()),
     ("use_global_device_ids", BOOL, "use_global_device_ids", False),
 )
+_REDUCE_SCATTER_FIELDS = (*_COLLECTIVE_FIELDS[:3], _COLLECTIVE_FIELDS[4], _COLLECTIVE_FIELDS[3])
 _COLLECTIVE_RAW = ("async_execution_thread",)
 _COLLECTIVE = _codec(CollectiveAttributes, *_COLLECTIVE_FIELDS, raw=_COLLECTIVE_RAW)
 _COLLECTIVE_REDUCE = _codec(
     CollectiveAttributes, *_COLLECTIVE_FIELDS, calls=["to_apply"], raw=_COLLECTIVE_RAW
+)
+_REDUCE_SCATTER = _codec(
+    CollectiveAttributes, *_REDUCE_SCATTER_FIELDS, calls=["to_apply"], raw=_COLLECTIVE_RAW
 )
 _PERMUTE = _codec(
     CollectivePermuteAttributes,
@@ -371,7 +376,8 @@ _TABLE: dict[str, Codec] = {
     ),
     "rng-get-and-update-state": _codec(RngGetAndUpdateStateAttributes, ("delta", INT)),
     "all-gather all-to-all collective-broadcast ragged-all-to-all all-gather-start": _COLLECTIVE,
-    "all-reduce all-reduce-start reduce-scatter": _COLLECTIVE_REDUCE,
+    "all-reduce all-reduce-start": _COLLECTIVE_REDUCE,
+    "reduce-scatter": _REDUCE_SCATTER,
     "collective-permute collective-permute-start": _PERMUTE,
     "infeed": _raw("infeed_config"),
     "outfeed": _codec(
@@ -405,17 +411,8 @@ for _names, _entry in _TABLE.items():
     for _name in _names.split():
         CODECS[Opcode(_name)] = _entry
 
-# Attributes any opcode may carry, in the order they are printed; all but metadata are kept as text.
-COMMON_BEFORE_METADATA = (
-    "sharding",
-    "parameter_replication",
-    "frontend_attributes",
-    "control-predecessors",
-    "statistics",
-    "origin",
-    "result_accuracy",
-)
-COMMON = (*COMMON_BEFORE_METADATA, "metadata", "backend_config")
+# Attributes any opcode may carry.
+COMMON = (*ANNOTATIONS, "control-predecessors", "metadata", "backend_config")
 
 
 def attribute_texts(opcode: Opcode, attributes: Attributes) -> list[str]:

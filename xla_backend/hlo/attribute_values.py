@@ -15,7 +15,9 @@ from xla_backend.hlo.attributes import (
     Precision,
     WindowDimension,
 )
+from xla_backend.hlo.device_lists import read_list
 from xla_backend.hlo.literal_text import float_text
+from xla_backend.hlo.replica_groups import read_groups, show_groups
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.text_cursor import WORD as WORD_PATTERN
 from xla_backend.hlo.text_cursor import Cursor, quote
@@ -251,88 +253,14 @@ def _show_labels(n: ConvolutionDimensionNumbers) -> str:
 
 # -- collectives -----------------------------------------------------------------------------------
 
-_MAX_DEVICES = 1 << 20
-
-
-def _read_group_list(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
-    cursor.expect("{")
-    groups = []
-    if not cursor.accept("}"):
-        while True:
-            groups.append(cursor.read_integers())
-            if cursor.accept("}"):
-                break
-            cursor.expect(",")
-    return tuple(groups)
-
-
-def _read_groups(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
-    """`{{0,1},{2,3}}`, iota form `[2,2]<=[4]` or `[2,2]<=[2,2]T(1,0)`, mesh form
-    `mesh['x'=2,'y'=4] {'y'}`; the
-    compact forms are expanded."""
-    if cursor.at("{"):
-        return _read_group_list(cursor)
-    if cursor.at("mesh"):
-        return _read_mesh_groups(cursor)
-    start = cursor.position
-    tiles = cursor.read_integers("[", "]")
-    cursor.expect("<=")
-    source = cursor.read_integers("[", "]")
-    order = cursor.read_integers("(", ")") if cursor.accept("T") else tuple(range(len(source)))
-    count = int(np.prod(source, dtype=np.float64))
-    if sorted(order) != list(range(len(source))) or len(tiles) != 2:
-        cursor.fail("expected [groups,size]<=[dimensions]T(permutation)", start)
-    if (
-        min((*tiles, *source), default=0) <= 0
-        or tiles[0] * tiles[1] != count
-        or count > _MAX_DEVICES
-    ):
-        cursor.fail("the numbers of devices on both sides of <= differ or are out of range", start)
-    devices = np.arange(count).reshape(source).transpose(order).reshape(tiles)
-    return tuple(tuple(int(d) for d in row) for row in devices)
-
-
-_AXIS = re.compile(r"['\"]([^'\"\n]*)['\"]")
-
-
-def _read_mesh_groups(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
-    start = cursor.position
-    cursor.expect("mesh")
-    cursor.expect("[")
-    axes: dict[str, int] = {}
-    while not cursor.accept("]"):
-        name = cursor.read(_AXIS, "a quoted axis name")[1]
-        cursor.expect("=")
-        axes[name] = cursor.read_integer()
-        cursor.accept(",")
-    cursor.expect("{")
-    names = []
-    while not cursor.accept("}"):
-        names.append(cursor.read(_AXIS, "a quoted axis name")[1])
-        cursor.accept(",")
-    sizes = list(axes.values())
-    count = int(np.prod(sizes, dtype=np.float64))
-    if min(sizes, default=1) <= 0 or count > _MAX_DEVICES or not set(names) <= set(axes):
-        cursor.fail("axes of the mesh are unknown or out of range", start)
-    position = {name: i for i, name in enumerate(axes)}
-    inside = [position[n] for n in names]
-    outside = [i for i in range(len(axes)) if i not in inside]
-    if len(set(inside)) != len(inside):
-        cursor.fail("an axis is named twice", start)
-    devices = np.arange(count).reshape(sizes).transpose([*outside, *inside])
-    width = int(np.prod([sizes[i] for i in inside], dtype=np.int64))
-    return tuple(tuple(int(d) for d in row) for row in devices.reshape(-1, width))
-
-
-def _show_groups(groups: tuple[tuple[int, ...], ...]) -> str:
-    return "{" + ",".join(map(braces, groups)) + "}"
-
 
 def _read_pairs(cursor: Cursor) -> tuple[tuple[int, int], ...]:
-    pairs = _read_group_list(cursor)
+    cursor.skip_space()
+    start = cursor.position
+    pairs = read_list(cursor, "{", "}", Cursor.read_integers)
     if any(len(pair) != 2 for pair in pairs):
-        cursor.fail("expected pairs {{source,target},...}")
-    return pairs  # type: ignore[return-value]
+        cursor.fail("expected pairs {{source,target},...}", start)
+    return tuple(pairs)  # type: ignore[arg-type]
 
 
 # -- shapes and aliasing ---------------------------------------------------------------------------
@@ -389,8 +317,8 @@ SLICE = Kind(_read_slice, _show_slice)
 PADDING = Kind(_read_padding, _show_padding)
 WINDOW = Kind(_read_window, _show_window)
 CONV_LABELS = Kind(_read_labels, _show_labels)
-GROUPS = Kind(_read_groups, _show_groups)
-PAIRS = Kind(_read_pairs, _show_groups)
+GROUPS = Kind(read_groups, show_groups)
+PAIRS = Kind(_read_pairs, show_groups)
 SHAPE = Kind(Cursor.read_shape, lambda s: s.to_text(layout=True))
 SHAPES = Kind(_read_shapes, lambda v: "{" + ", ".join(s.to_text(layout=True) for s in v) + "}")
 ALIASING = Kind(_read_aliasing, _show_aliasing)

@@ -5,7 +5,7 @@ on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from xla_backend.hlo.attributes import ParameterAttributes
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
 
+MAIN_THREAD = "main"
 _NUMERIC_SUFFIX = re.compile(r"\.\d+$")
 
 
@@ -33,6 +34,7 @@ class Computation:
         self.module = module
         self.parameters: list[Instruction] = []
         self.root: Instruction | None = None
+        self.execution_thread = MAIN_THREAD
         self._instructions: dict[Instruction, None] = {}
         self._next_id: dict[str, int] = {}
         self._names: set[str] = set()
@@ -109,6 +111,12 @@ class Computation:
             n += 1
         self._next_id[stem] = n + 1
         return f"{stem}.{n}"
+
+    def rename(self, new_name: Callable[[str], str]) -> None:
+        """Give every instruction the name `new_name` makes of its own; they must differ."""
+        for instruction in self._instructions:
+            instruction.name = new_name(instruction.name)
+        self._names = {instruction.name for instruction in self._instructions}
 
     def add(self, instruction: Instruction, name: str | None = None) -> Instruction:
         """Insert an instruction whose operands are already here; names it uniquely and registers it
@@ -241,18 +249,21 @@ class Computation:
                 mapping[node] = self.add(
                     clone_instruction(node, [mapping[o] for o in node.operands])
                 )
+        copy_control_predecessors(mapping)
         assert callee.root is not None
         return mapping[callee.root]
 
     def clone(self, name: str | None = None) -> Computation:
         """A copy with the same called computations (those are shared, not cloned)."""
         copy = Computation(name or self.name)
+        copy.execution_thread = self.execution_thread
         mapping: dict[Instruction, Instruction] = {}
         order = self._instructions if self._is_ordered() else self.post_order()
         for node in order:
             mapping[node] = copy.add(clone_instruction(node, [mapping[o] for o in node.operands]))
         assert self.root is not None
         copy.root = mapping[self.root]
+        copy_control_predecessors(mapping)
         return copy
 
     def _is_ordered(self) -> bool:
@@ -265,6 +276,18 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"Computation(%{self.name}, {len(self)} instructions)"
+
+
+def copy_control_predecessors(mapping: dict[Instruction, Instruction]) -> None:
+    """Let copies wait for the copies of what their originals waited for."""
+    for original, copy in mapping.items():
+        if original.opcode is Opcode.PARAMETER:
+            continue  # an inlined one stands for an argument
+        if original.annotations and "control-predecessors" in original.annotations:
+            assert copy.annotations is not None
+            copy.annotations["control-predecessors"] = tuple(
+                mapping[p] for p in original.control_predecessors if p in mapping
+            )
 
 
 def clone_instruction(

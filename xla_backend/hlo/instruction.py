@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpMetadata:
-    """Where an instruction came from: the framework's op path and the user's line."""
+    """Where an instruction came from: the framework's op path and the user's line.
+
+    A module read from text may give the line by `stack_frame_id`, a row of its source tables;
+    `source_location` (module.py) finds it either way.
+    """
 
     op_type: str = ""
     op_name: str = ""
@@ -34,6 +38,7 @@ class OpMetadata:
     source_end_column: int = 0
     deduplicated_name: str = ""
     scheduling_name: str = ""
+    stack_frame_id: int = 0
 
 
 NO_METADATA = OpMetadata()
@@ -77,7 +82,7 @@ class Instruction:
         self.name = name
         # Attributes any opcode may carry (sharding, frontend_attributes, backend_config ...): the
         # text of the value by the name of the attribute, e.g. {"sharding": "{replicated}"}; None
-        # when there are none.
+        # when there are none. "control-predecessors" is a tuple of instructions instead.
         self.annotations = annotations
         self.users: dict[Instruction, None] = {}  # insertion-ordered set
         self.parent: Computation | None = None
@@ -99,6 +104,14 @@ class Instruction:
     def tuple_index(self) -> int:
         assert isinstance(self.attributes, GetTupleElementAttributes)
         return self.attributes.index
+
+    @property
+    def control_predecessors(self) -> tuple[Instruction, ...]:
+        """Instructions that must run before this one though it does not use them."""
+        if self.annotations is None:
+            return ()
+        found = self.annotations.get("control-predecessors", ())
+        return tuple(node for node in found if node.parent is self.parent)
 
     @property
     def is_constant(self) -> bool:

@@ -13,18 +13,20 @@ import ml_dtypes
 import numpy as np
 
 from xla_backend.hlo.literal import Literal
-from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.shape import UNBOUNDED, Shape
 from xla_backend.hlo.text_cursor import SPACE, Cursor
 from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
 _ELIDE_ABOVE = 10  # XLA writes `{...}` for more elements than this
+_MAX_ELIDED = 1 << 32  # elements that `{...}` may stand for: they are allocated
 _NAN = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _INTEGER = re.compile(r"[+-]?\d+$")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)$")
 _TOKEN = re.compile(
     r"\{|\}|,|\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?"
 )
+_NEGATIVE_ZERO = re.compile(r"-0(?![\d.e])")
 _PART = re.compile(r"[^\s,()]+(?:\(0x[0-9a-fA-F]+\))?")
 
 
@@ -87,21 +89,30 @@ def _element_texts(array: np.ndarray, kind: PrimitiveType) -> list[str]:
 
 
 def literal_text(literal: Literal, *, large_constants: bool = True) -> str:
-    """What stands between the parentheses of `constant(...)`."""
+    """What stands between the parentheses of `constant(...)`.
+
+    XLA reads `-0` as the integer zero, and writes -0.0 like that all the same. With
+    `large_constants`, which is for text to be read again, -0.0 is written `-0.0`.
+    """
     shape = literal.shape
     kind, dimensions = shape.element_type, shape.dimensions
-    if not large_constants and shape.num_elements > _ELIDE_ABOVE:
+    if not large_constants and (shape.is_tuple or shape.num_elements > _ELIDE_ABOVE):
         return "{...}"
-    if not dimensions:
-        if kind is P.PRED:
-            return "true" if literal.array else "false"
-        return _element_texts(literal.array, kind)[0]
-    return _nested(_element_texts(literal.array, kind), dimensions)
+    if shape.is_tuple:
+        return "( " + ", ".join(literal_text(e) for e in literal.elements) + " )"
+    if not dimensions and kind is P.PRED:
+        return "true" if literal.array else "false"
+    elements = _element_texts(literal.array, kind)
+    if large_constants and (kind.is_floating or kind.is_complex):
+        elements = [_NEGATIVE_ZERO.sub("-0.0", e) if "-0" in e else e for e in elements]
+    return _nested(elements, dimensions) if dimensions else elements[0]
 
 
 def _nested(elements: list[str], dimensions: tuple[int, ...]) -> str:
     if len(dimensions) == 1:
         return "{" + ", ".join(elements) + "}"
+    if dimensions[0] == 0:
+        return "{  }"
     size = dimensions[-1]
     rows = math.prod(dimensions[:-1])
     if size == 0:
@@ -116,7 +127,7 @@ def _nested(elements: list[str], dimensions: tuple[int, ...]) -> str:
         level = (
             ["{ " + ", ".join(level[i * n : (i + 1) * n]) + " }" for i in range(groups)]
             if n
-            else ["{}"] * groups
+            else ["{  }"] * groups
         )
     return level[0]
 
@@ -129,13 +140,16 @@ def parse_literal(cursor: Cursor, shape: Shape) -> Literal:
     zeros: the text
     of elided constants does not tell their values."""
     kind, dimensions = shape.element_type, shape.dimensions
-    if not shape.is_array:
-        cursor.fail(f"a constant of shape {shape} is not supported; build tuples with tuple(...)")
-    plain = Shape(kind, dimensions, shape.layout)
+    if shape.is_tuple:
+        return _tuple_literal(cursor, shape)
+    if not shape.is_array or UNBOUNDED in dimensions:
+        cursor.fail(f"there is no constant of shape {shape}")
+    # A constant has the size it has, also where its shape gives a bound only.
+    plain = Shape(kind, dimensions, shape.layout, layout_details=shape.layout_details)
     cursor.skip_space()
     start = cursor.position
     if cursor.accept("{...}"):
-        if shape.num_elements > 1 << 32:
+        if shape.num_elements > _MAX_ELIDED:
             cursor.fail(f"constant of shape {shape} is too large", start)
         return Literal(np.zeros(dimensions, kind.numpy_dtype), plain)
     elements, positions = _read_elements(cursor, dimensions)
@@ -144,6 +158,18 @@ def parse_literal(cursor: Cursor, shape: Shape) -> Literal:
     else:
         array = _real_array(cursor, kind, elements, positions)
     return Literal(array.reshape(dimensions), plain)
+
+
+def _tuple_literal(cursor: Cursor, shape: Shape) -> Literal:
+    """`(1, {2, 3})`; the shape bounds the depth."""
+    cursor.expect("(")
+    elements = []
+    for i, member in enumerate(shape.tuple_shapes):
+        if i:
+            cursor.expect(",")
+        elements.append(parse_literal(cursor, member))
+    cursor.expect(")")
+    return Literal.tuple(elements)
 
 
 def _read_elements(cursor: Cursor, dimensions: tuple[int, ...]) -> tuple[list[str], list[int]]:
@@ -257,7 +283,9 @@ def _integer_array(
 
 def _float(cursor: Cursor, text: str, position: int) -> float:
     if _DECIMAL.match(text):
-        return float(text)  # `-0` keeps its sign: that is how -0.0 is printed
+        value = float(text)
+        # An integer has no negative zero, so `-0` is zero; `-0.0` is not.
+        return 0.0 if value == 0.0 and _INTEGER.match(text) else value
     if _NAN.match(text):
         return math.nan
     if text == "-inf":

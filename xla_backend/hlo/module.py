@@ -7,6 +7,7 @@ from typing import Any
 
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,23 @@ class InputOutputAlias:
     parameter: int
     parameter_index: tuple[int, ...] = ()
     must_alias: bool = False
+
+
+@dataclass(slots=True)
+class SourceTables:
+    """FileNames, FunctionNames, FileLocations and StackFrames of a module, by number."""
+
+    files: dict[int, str] = field(default_factory=dict)
+    functions: dict[int, str] = field(default_factory=dict)
+    locations: dict[int, dict[str, int]] = field(default_factory=dict)
+    frames: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def locate(self, frame: int) -> tuple[str, int] | None:
+        """File and line of a stack frame, None where the tables do not tell."""
+        number = self.frames.get(frame, {}).get("file_location_id", 0)
+        location = self.locations.get(number, {})
+        name = self.files.get(location.get("file_name_id", 0))
+        return (name, location.get("line", 0)) if name else None
 
 
 @dataclass(eq=False)
@@ -37,6 +55,9 @@ class HloModule:
     attributes: dict[str, Any] = field(
         default_factory=dict
     )  # other header attributes, by text name
+    source_tables: SourceTables = field(default_factory=SourceTables)
+    # Shapes of parameters and result with the layouts the caller wants; None: the entry's own.
+    entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
 
     def unique_computation_name(self, base: str) -> str:
         names = {c.name for c in self.computations}
@@ -123,6 +144,8 @@ class HloModule:
             replica_count=self.replica_count,
             num_partitions=self.num_partitions,
             attributes=dict(self.attributes),
+            source_tables=self.source_tables,
+            entry_layout=self.entry_layout,
         )
         mapping: dict[Computation, Computation] = {}
         for computation in self.post_order():
@@ -135,6 +158,17 @@ class HloModule:
         assert self.entry is not None
         copy.entry = mapping[self.entry]
         return copy
+
+
+def source_location(node: Instruction) -> tuple[str, int] | None:
+    """File and line of the user's code that an instruction came from, None if unknown."""
+    metadata = node.metadata
+    if metadata.source_file:
+        return metadata.source_file, metadata.source_line
+    module = node.parent.module if node.parent is not None else None
+    if module is None or not metadata.stack_frame_id:
+        return None
+    return module.source_tables.locate(metadata.stack_frame_id)
 
 
 def _callees(computation: Computation) -> list[Computation]:

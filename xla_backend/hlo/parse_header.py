@@ -1,28 +1,78 @@
-"""Parts of HLO text that carry no computation: module header attributes, source tables,
-metadata."""
+"""Header attributes of a module in HLO text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
 
-from xla_backend.hlo.instruction import OpMetadata
+from xla_backend.hlo.annotation_text import read_frontend_attributes
+from xla_backend.hlo.device_lists import read_list
 from xla_backend.hlo.module import HloModule, InputOutputAlias
-from xla_backend.hlo.text_cursor import INTEGER, Cursor
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.text_cursor import Cursor
 
-# Kept as text and printed back.
-_KEPT = (
-    "buffer_donor",
-    "alias_passthrough_params",
-    "allow_spmd_sharding_propagation_to_parameters",
-    "allow_spmd_sharding_propagation_to_output",
-    "frontend_attributes",
-)
+_NESTED_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def _read_donors(cursor: Cursor) -> str:
+    """`{ (0, {}), (1, {0}) }`: parameters and the leaves of them that may be overwritten."""
+    return "{ " + ", ".join(read_list(cursor, "{", "}", _read_donor)) + " }"
+
+
+def _read_donor(cursor: Cursor) -> str:
+    cursor.expect("(")
+    parameter = cursor.read_integer("a parameter number")
+    cursor.expect(",")
+    index = cursor.read_integers()
+    cursor.expect(")")
+    return f"({parameter}, {{{','.join(map(str, index))}}})"
+
+
+def _read_flags(cursor: Cursor) -> str:
+    flags = read_list(cursor, "{", "}", Cursor.read_bool)
+    return "{" + ",".join("true" if flag else "false" for flag in flags) + "}"
+
+
+def _read_flag(cursor: Cursor) -> str:
+    return "true" if cursor.read_bool() else ""
+
+
+def _read_recovery_table(cursor: Cursor) -> str:
+    """How arrays of the original program can be computed from others: kept as it is written,
+    for the tools that read it. Its entries may hold HLO text, quoted over several lines."""
+    cursor.skip_space()
+    start = position = cursor.position
+    depth = 0
+    while position < len(cursor.text):
+        character = cursor.text[position]
+        nested = _NESTED_TEXT.match(cursor.text, position) if character == '"' else None
+        depth += (character == "{") - (character == "}")
+        position = nested.end() if nested is not None else position + 1
+        if depth == 0:
+            cursor.position = position
+            return cursor.text[start:position]
+    cursor.fail("this bracket is never closed", start)
+
+
+# Attributes kept as text, in the order they are printed around entry_computation_layout.
+BEFORE_LAYOUT: dict[str, Callable[[Cursor], str]] = {
+    "buffer_donor": _read_donors,
+    "alias_passthrough_params": _read_flag,
+}
+AFTER_LAYOUT: dict[str, Callable[[Cursor], str]] = {
+    "allow_spmd_sharding_propagation_to_parameters": _read_flags,
+    "allow_spmd_sharding_propagation_to_output": _read_flags,
+}
+LAST: dict[str, Callable[[Cursor], str]] = {
+    "frontend_attributes": read_frontend_attributes,
+    "origin_recovery_table": _read_recovery_table,
+}
+_KEPT = {**BEFORE_LAYOUT, **AFTER_LAYOUT, **LAST}
 _ALLOWED = (
     "entry_computation_layout",
     "input_output_alias",
     "is_scheduled",
     "num_partitions",
-    "origin_recovery_table",
     "replica_count",
     *_KEPT,
 )
@@ -38,17 +88,26 @@ def apply_header_attribute(cursor: Cursor, module: HloModule, name: str, start: 
         module.num_partitions = cursor.read_integer()
     elif name == "input_output_alias":
         module.aliases = _read_aliases(cursor)
-    elif name == "frontend_attributes":
-        module.attributes[name] = read_frontend_attributes(cursor)
+    elif name == "entry_computation_layout":
+        module.entry_layout = _read_entry_layout(cursor)
     elif name in _KEPT:
-        module.attributes[name] = cursor.read_value_text()
-    elif name in ("entry_computation_layout", "origin_recovery_table"):
-        # printed anew from the entry's own shapes; the table serves XLA's debugger only
-        cursor.read_value_text()
+        text = _KEPT[name](cursor)
+        if text:
+            module.attributes[name] = text
     else:
         cursor.fail(
             f"a module has no attribute '{name}'; allowed: {', '.join(sorted(_ALLOWED))}", start
         )
+
+
+def _read_entry_layout(cursor: Cursor) -> tuple[tuple[Shape, ...], Shape]:
+    """`{(f32[2]{0}, s32[])->f32[2]{0}}`."""
+    cursor.expect("{")
+    parameters = read_list(cursor, "(", ")", Cursor.read_shape)
+    cursor.expect("->")
+    result = cursor.read_shape()
+    cursor.expect("}")
+    return tuple(parameters), result
 
 
 def _read_aliases(cursor: Cursor) -> tuple[InputOutputAlias, ...]:
@@ -73,113 +132,3 @@ def _read_aliases(cursor: Cursor) -> tuple[InputOutputAlias, ...]:
         if not cursor.accept(",") and not cursor.at("}"):
             cursor.fail("expected ',' or '}'")
     return tuple(aliases)
-
-
-def read_frontend_attributes(cursor: Cursor) -> str:
-    """`{k="v",a={n = 1 : i32}}` with the keys sorted."""
-    cursor.expect("{")
-    items: dict[str, str] = {}
-    while not cursor.accept("}"):
-        start = cursor.position
-        name = cursor.read_name("a name")
-        if name in items:
-            cursor.fail(f"frontend attribute '{name}' is given twice", start)
-        cursor.expect("=")
-        items[name] = cursor.read_value_text()
-        if not cursor.accept(",") and not cursor.at("}"):
-            cursor.fail("expected ',' or '}'")
-    return "{" + ",".join(f"{name}={items[name]}" for name in sorted(items)) + "}"
-
-
-# -- source tables ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class SourceTables:
-    """FileNames, FunctionNames, FileLocations and StackFrames of a module, by number."""
-
-    files: dict[int, str] = field(default_factory=dict)
-    locations: dict[int, dict[str, int]] = field(default_factory=dict)
-    frames: dict[int, dict[str, int]] = field(default_factory=dict)
-
-
-def read_tables(cursor: Cursor) -> SourceTables:
-    """The tables between header and computations, if any."""
-    tables = SourceTables()
-    functions: dict[int, str] = {}
-    for name, target in (
-        ("FileNames", tables.files),
-        ("FunctionNames", functions),
-        ("FileLocations", tables.locations),
-        ("StackFrames", tables.frames),
-    ):
-        if not cursor.accept(name):
-            continue
-        while True:
-            cursor.skip_space()
-            if INTEGER.match(cursor.text, cursor.position) is None:
-                break
-            number = cursor.read_integer()
-            if name in ("FileNames", "FunctionNames"):
-                target[number] = cursor.read_string()  # type: ignore[assignment]
-            else:
-                target[number] = _read_record(cursor)  # type: ignore[assignment]
-    return tables
-
-
-def _read_record(cursor: Cursor) -> dict[str, int]:
-    """`{file_location_id=1 parent_frame_id=2}`."""
-    cursor.expect("{")
-    record = {}
-    while not cursor.accept("}"):
-        name = cursor.read_name("a field name")
-        cursor.expect("=")
-        record[name] = cursor.read_integer()
-    return record
-
-
-# -- metadata --------------------------------------------------------------------------------------
-
-_STRINGS = frozenset({"op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"})
-_NUMBERS = frozenset({"source_line", "source_end_line", "source_column", "source_end_column"})
-
-
-def read_metadata(cursor: Cursor, tables: SourceTables) -> OpMetadata:
-    """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`. A stack_frame_id is looked up in
-    the tables and gives file and line; fields that say nothing about the source are dropped."""
-    cursor.expect("{")
-    values: dict[str, str | int] = {}
-    frame = 0
-    while not cursor.accept("}"):
-        name = cursor.read_name("a metadata field")
-        cursor.expect("=")
-        if name in _STRINGS:
-            values[name] = cursor.read_string()
-        elif name in _NUMBERS:
-            values[name] = cursor.read_integer()
-        elif name == "stack_frame_id":
-            frame = cursor.read_integer()
-        else:
-            cursor.read_value_text()
-    if frame and "source_file" not in values:
-        values.update(_frame_source(tables, frame))
-    return OpMetadata(**values)  # type: ignore[arg-type]
-
-
-def _frame_source(tables: SourceTables, frame: int) -> dict[str, str | int]:
-    location = tables.locations.get(tables.frames.get(frame, {}).get("file_location_id", 0))
-    if location is None:
-        return {}
-    result: dict[str, str | int] = {}
-    file_name = tables.files.get(location.get("file_name_id", 0))
-    if file_name:
-        result["source_file"] = file_name
-    for source, target in (
-        ("line", "source_line"),
-        ("end_line", "source_end_line"),
-        ("column", "source_column"),
-        ("end_column", "source_end_column"),
-    ):
-        if location.get(source):
-            result[target] = location[source]
-    return result

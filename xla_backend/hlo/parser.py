@@ -3,68 +3,50 @@
 Reads what XLA prints: long, short and canonical style, optimised and unoptimised. Computations may
 be named before they are defined, operand shapes, `%` and signatures are optional, a result shape
 may be left out where operands imply it. The parser does not check that shapes fit together; that
-is the verifier's work.
-Malformed text raises
-ParseError, never anything else.
+is the verifier's work. Names are made unique in the module, as XLA does on load.
+
+Malformed text raises ParseError, never anything else.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 
-from xla_backend.hlo.attribute_text import (
-    CODECS,
-    COMMON,
-    CONDITIONAL_FALSE,
-    CONDITIONAL_INDEXED,
-    CONDITIONAL_LIST,
-    CONDITIONAL_PRED,
-    CONDITIONAL_TRUE,
-    REQUIRED,
-    Codec,
+from xla_backend.hlo.async_text import (
+    EXECUTION_THREAD,
+    is_start_shape,
+    split_async,
+    start_attributes,
+    start_of,
+    wrap_operation,
 )
-from xla_backend.hlo.attributes import (
-    NO_ATTRIBUTES,
-    Attributes,
-    ConstantAttributes,
-    CustomCallAttributes,
-    ParameterAttributes,
-)
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.attributes import Attributes, ConstantAttributes, ParameterAttributes
+from xla_backend.hlo.computation import MAIN_THREAD, Computation
 from xla_backend.hlo.errors import ShapeInferenceError
-from xla_backend.hlo.instruction import NO_METADATA, Instruction, OpMetadata
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal_text import parse_literal
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.name_uniquer import NameUniquer
+from xla_backend.hlo.op_metadata import read_tables
 from xla_backend.hlo.opcode import BY_TEXT, Opcode
-from xla_backend.hlo.parse_header import (
-    SourceTables,
-    apply_header_attribute,
-    read_frontend_attributes,
-    read_metadata,
-    read_tables,
-)
+from xla_backend.hlo.parse_attributes import AttributeReader, Reference
+from xla_backend.hlo.parse_header import apply_header_attribute
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_inference import infer_shape
-from xla_backend.hlo.text_cursor import MAX_NESTING, Cursor, unescape
+from xla_backend.hlo.text_cursor import MAX_NESTING, Cursor
 
 _SIMPLE_OPERANDS = re.compile(
-    r"\(\s*(?:%?[A-Za-z_][\w.\-]*(?:\s*,\s*(?:/\*index=\d+\*/\s*)?%?[A-Za-z_][\w.\-]*)*)?\s*\)"
+    r"\(\s*(?:%?[A-Za-z_][\w.\-]*(?:\s*,\s*(?:/\*index=\d+\*/\s*)?%?[A-Za-z_][\w.\-]*)*)?\s*\)",
+    re.ASCII,
 )
-_OPERAND_NAME = re.compile(r"(?:/\*[^*]*\*/)?\s*%?([A-Za-z_][\w.\-]*)")
-_OPCODE = re.compile(r"[a-z][a-z0-9\-]*(?=\()")
+_OPERAND_NAME = re.compile(r"(?:/\*[^*]*\*/)?\s*%?([A-Za-z_][\w.\-]*)", re.ASCII)
+_COMPUTATION_START = re.compile(r"%?[\w.\-]+\s*[({]", re.ASCII)
+_OPCODE = re.compile(r"(?!b\()[a-z][a-z0-9\-]*(?=\()")
 _ROOT = re.compile(r"ROOT(?=\s)")
 _ENTRY = re.compile(r"ENTRY(?=\s)")
 _MAX_PARAMETERS = 1 << 16
-
-
-@dataclass(slots=True)
-class _Reference:
-    """A called computation by name, resolved when all of them are known."""
-
-    name: str
-    position: int
 
 
 @dataclass(slots=True)
@@ -74,7 +56,8 @@ class _Scope:
     computation: Computation
     by_name: dict[str, Instruction] = field(default_factory=dict)
     parameter_numbers: dict[int, Instruction] = field(default_factory=dict)
-    predecessors: list[_Reference] = field(default_factory=list)  # named by control-predecessors
+    # Instructions that wait for others, with the names of those.
+    waiting: list[tuple[Instruction, list[Reference]]] = field(default_factory=list)
     root: Instruction | None = None
     # A lone instruction declares its typed operands as parameters.
     declares_operands: bool = False
@@ -105,9 +88,11 @@ class _Parser:
         self.computations: dict[
             str, Computation
         ] = {}  # in text order, inline ones before their caller
-        self.pending: list[tuple[Instruction, list[_Reference | Computation]]] = []
-        self.tables = SourceTables()
+        self.pending: dict[Instruction, list[Reference | Computation]] = {}
+        self.wrapped: list[Computation] = []  # of asynchronous operations, without a name yet
+        self.names = NameUniquer()
         self.nesting = 0
+        self.frames: Container[int] = ()  # numbers of stack frames in the source tables
 
     # -- module ------------------------------------------------------------------------------------
 
@@ -122,7 +107,8 @@ class _Parser:
                 name = cursor.read_name("an attribute name")
                 cursor.expect("=")
                 apply_header_attribute(cursor, module, name, start)
-            self.tables = read_tables(cursor)
+            module.source_tables = read_tables(cursor)
+            self.frames = module.source_tables.frames
         elif not self._at_computation():
             return self._lone_instruction()
         entry: Computation | None = None
@@ -150,7 +136,7 @@ class _Parser:
         cursor.skip_space()
         return (
             _ENTRY.match(cursor.text, cursor.position) is not None
-            or re.compile(r"%?[\w.\-]+\s*[({]").match(cursor.text, cursor.position) is not None
+            or _COMPUTATION_START.match(cursor.text, cursor.position) is not None
         )
 
     def _lone_instruction(self) -> HloModule:
@@ -164,17 +150,19 @@ class _Parser:
         return module
 
     def _finish(self, module: HloModule, entry: Computation) -> None:
-        for node, references in self.pending:
+        for node, references in self.pending.items():
             node.called = [self._resolve(r) for r in references]
         module.entry = entry
+        for computation in self.wrapped:
+            computation.name = _unused(computation.name, self.computations)
+            computation.rename(self.names.unique)
+            self.computations[computation.name] = computation
         order = self._callees_first()
-        order.remove(entry)
-        order.append(entry)
         for computation in order:
             computation.module = module
         module.computations = order
 
-    def _resolve(self, reference: _Reference | Computation) -> Computation:
+    def _resolve(self, reference: Reference | Computation) -> Computation:
         if isinstance(reference, Computation):
             return reference
         found = self.computations.get(reference.name)
@@ -185,22 +173,29 @@ class _Parser:
         return found
 
     def _callees_first(self) -> list[Computation]:
-        """Topological order of the call graph, text order where that is possible."""
+        """Callees before callers, from the computations nobody calls, in the order of the text.
+
+        The callees of one instruction come in the order they are called; one that is called twice
+        by it comes where it is called last. XLA prints them so.
+        """
+        callees = {c: _distinct_callees(c) for c in self.computations.values()}
+        called = {callee for found in callees.values() for callee in found}
+        starts = [c for c in callees if c not in called]
         order: list[Computation] = []
         state: dict[Computation, int] = {}  # 1: being visited, 2: done
-        for start in self.computations.values():
+        for start in [*starts, *callees]:  # a computation in a cycle has a caller
             if start in state:
                 continue
             state[start] = 1
-            stack = [(start, iter(_callees(start)))]
+            stack = [(start, iter(callees[start]))]
             while stack:
-                computation, callees = stack[-1]
-                for callee in callees:
+                computation, remaining = stack[-1]
+                for callee in remaining:
                     if state.get(callee) == 1:
                         self.cursor.fail(f"computation '{callee.name}' calls itself", position=0)
                     if callee not in state:
                         state[callee] = 1
-                        stack.append((callee, iter(_callees(callee))))
+                        stack.append((callee, iter(callees[callee])))
                         break
                 else:
                     state[computation] = 2
@@ -248,7 +243,7 @@ class _Parser:
             if cursor.text.startswith("execution_thread", cursor.position):
                 cursor.read_name()
                 cursor.expect("=")
-                cursor.read_string()  # names of execution threads carry no meaning on one host
+                scope.computation.execution_thread = cursor.read_string() or MAIN_THREAD
             else:
                 cursor.position = after
         return self._close(scope, start)
@@ -263,14 +258,21 @@ class _Parser:
                 self.cursor.fail(
                     f"computation '{computation.name}' lacks parameter({number})", start
                 )
-        for predecessor in scope.predecessors:
-            if predecessor.name not in scope.by_name:
-                self.cursor.fail(
-                    f"instruction '{predecessor.name}' does not exist", predecessor.position
-                )
+        for node, references in scope.waiting:
+            assert node.annotations is not None
+            node.annotations["control-predecessors"] = tuple(
+                dict.fromkeys(self._instruction_named(scope, r) for r in references)
+            )
+        computation.rename(self.names.unique)
         computation.set_root(scope.root or computation.instructions[-1])
         self.computations[computation.name] = computation
         return computation
+
+    def _instruction_named(self, scope: _Scope, reference: Reference) -> Instruction:
+        found = scope.by_name.get(reference.name)
+        if found is None:
+            self.cursor.fail(f"instruction '{reference.name}' does not exist", reference.position)
+        return found
 
     # -- instruction -------------------------------------------------------------------------------
 
@@ -302,7 +304,7 @@ class _Parser:
             shape = cursor.read_shape()
         cursor.skip_space()
         opcode_at = cursor.position
-        opcode = self._opcode(cursor.read(_OPCODE, "an opcode followed by '('")[0], opcode_at)
+        opcode, wrapped = self._opcode(cursor.read(_OPCODE, "an opcode followed by '('")[0])
         attributes: Attributes | None = None
         operands: list[Instruction] = []
         if opcode is Opcode.PARAMETER:
@@ -311,50 +313,104 @@ class _Parser:
             if shape is None:
                 cursor.fail("a constant needs its shape before the opcode", start)
             cursor.expect("(")
-            attributes = ConstantAttributes(parse_literal(cursor, shape))
+            literal = parse_literal(cursor, shape)
+            attributes = ConstantAttributes(literal)
+            shape = literal.shape
             cursor.expect(")")
         else:
             operands = self._operands(scope, nested)
-            arity = opcode.info.arity
-            if arity is not None and len(operands) != arity:
-                cursor.fail(f"{opcode} takes {arity} operand(s), got {len(operands)}", opcode_at)
-        attribute_reader = _AttributeReader(self, scope, opcode)
+        described = opcode  # whose attributes the text gives
+        if wrapped is not None and opcode is Opcode.ASYNC_START:
+            described = wrapped
+        self._check_arity(described, operands, opcode_at)
+        more = (EXECUTION_THREAD,) if described is not opcode else ()
+        reader = AttributeReader(cursor, self, described, more)
         if not nested:
-            attribute_reader.read()
-        own = attribute_reader.build(opcode_at)
+            reader.read()
+        own = reader.build(opcode_at)
         if attributes is None:
             attributes = own
+        if described is not opcode:
+            attributes = self._wrap(described, shape, operands, reader, attributes, opcode_at)
         if shape is None:
-            shape = self._inferred(opcode, operands, attributes, attribute_reader.called, opcode_at)
+            shape = self._inferred(opcode, operands, attributes, reader.called, opcode_at)
+        metadata = reader.metadata
+        if metadata.stack_frame_id and metadata.stack_frame_id not in self.frames:
+            metadata = replace(metadata, stack_frame_id=0)
         node = Instruction(
             opcode,
             shape,
             operands,
             attributes,
             (),
-            attribute_reader.metadata,
+            metadata,
             name,
-            attribute_reader.annotations or None,
+            reader.annotations or None,
         )
         scope.computation.add(node, name)
         scope.by_name[node.name] = node
         if isinstance(attributes, ParameterAttributes):
             scope.parameter_numbers[attributes.number] = node
-        if attribute_reader.called:
-            self.pending.append((node, attribute_reader.called))
+        if reader.predecessors:
+            node.annotations = reader.annotations
+            scope.waiting.append((node, reader.predecessors))
+        if reader.called:
+            self.pending[node] = reader.called
+        if wrapped is not None and described is opcode:
+            self._check_chain(node, wrapped, opcode_at)
         return node
 
-    def _opcode(self, text: str, position: int) -> Opcode:
+    def _check_arity(self, opcode: Opcode, operands: list[Instruction], position: int) -> None:
+        arity = opcode.info.arity
+        if arity is not None and len(operands) != arity:
+            self.cursor.fail(f"{opcode} takes {arity} operand(s), got {len(operands)}", position)
+
+    def _opcode(self, text: str) -> tuple[Opcode, Opcode | None]:
+        """The opcode, and for `negate-start` and its like the operation that is started."""
         opcode = BY_TEXT.get(text)
-        if opcode is None:
-            base, _, stage = text.rpartition("-")
-            if stage in ("start", "update", "done") and base in BY_TEXT:
-                self.cursor.fail(
-                    f"'{text}': write async-{stage} with calls=a computation of one {base}",
-                    position,
-                )
-            self.cursor.fail(f"unknown opcode '{text}'", position)
-        return opcode
+        if opcode is not None:
+            return opcode, None
+        found = split_async(text)
+        if found is None:
+            self.cursor.fail(f"unknown opcode '{text}'", self.cursor.position - len(text))
+        return found
+
+    def _wrap(
+        self,
+        opcode: Opcode,
+        shape: Shape | None,
+        operands: list[Instruction],
+        reader: AttributeReader,
+        attributes: Attributes,
+        position: int,
+    ) -> Attributes:
+        """Move what was read of an `<opcode>-start` into a computation that the start calls."""
+        if shape is None or not is_start_shape(shape, len(operands)):
+            self.cursor.fail(
+                f"{opcode}-start has a shape of the form ((operands), result, state)", position
+            )
+        thread = reader.annotations.pop(EXECUTION_THREAD, None)
+        computation = wrap_operation(opcode, shape.tuple_shapes[1], operands, attributes)
+        if thread is not None:
+            computation.execution_thread = thread[1:-1]
+        if reader.called:
+            assert computation.root is not None
+            self.pending[computation.root] = reader.called
+        reader.called = [computation]
+        self.wrapped.append(computation)
+        return start_attributes(thread)
+
+    def _check_chain(self, node: Instruction, opcode: Opcode, position: int) -> None:
+        """`negate-done` must finish a negate."""
+        start = start_of(node)
+        called = self.pending.get(start, []) if start is not None else []
+        if len(called) != 1:
+            self.cursor.fail("its operand is no asynchronous operation", position)
+        computation = called[0]
+        if isinstance(computation, Reference):
+            computation = self._resolve(computation)
+        if computation.root is None or computation.root.opcode is not opcode:
+            self.cursor.fail(f"its operand does not start an operation {opcode}", position)
 
     def _parameter_number(self, scope: _Scope) -> ParameterAttributes:
         cursor = self.cursor
@@ -374,7 +430,7 @@ class _Parser:
         opcode: Opcode,
         operands: list[Instruction],
         attributes: Attributes,
-        called: list[_Reference | Computation],
+        called: list[Reference | Computation],
         position: int,
     ) -> Shape:
         """Result shape where the text leaves it out."""
@@ -450,11 +506,7 @@ class _Parser:
 
     def inline_computation(self) -> Computation:
         """A computation written where its name could stand."""
-        name = "_"
-        number = 0
-        while name in self.computations:
-            number += 1
-            name = f"_.{number}"
+        name = _unused("_", self.computations)
         # Hold the name while the body is read: inline computations nest.
         self.computations[name] = Computation(name)
         body = self._body(name, self.cursor.position)
@@ -463,150 +515,23 @@ class _Parser:
         return body
 
 
-class _AttributeReader:
-    """Reads `, name=value` until there are no more, sorted into the opcode's own and the common
-    ones."""
-
-    def __init__(self, parser: _Parser, scope: _Scope, opcode: Opcode) -> None:
-        self.parser = parser
-        self.cursor = parser.cursor
-        self.scope = scope
-        self.opcode = opcode
-        self.codec: Codec = CODECS[opcode]
-        self.values: dict[str, Any] = {}
-        self.calls: dict[str, list[_Reference | Computation]] = {}
-        self.called: list[_Reference | Computation] = []
-        self.annotations: dict[str, str] = {}
-        self.metadata: OpMetadata = NO_METADATA
-        self.backend_config = ""
-
-    def read(self) -> None:
-        seen: set[str] = set()
-        cursor = self.cursor
-        kinds = {f.name: f.kind for f in self.codec.fields}
-        while cursor.accept(","):
-            cursor.skip_space()
-            start = cursor.position
-            name = cursor.read_name("an attribute name")
-            if name in seen:
-                cursor.fail(f"attribute '{name}' is given twice", start)
-            seen.add(name)
-            cursor.expect("=")
-            cursor.skip_space()
-            if name in kinds:
-                self.values[name] = kinds[name].read(cursor)
-            elif name in self.codec.calls or (
-                self.opcode is Opcode.CONDITIONAL and name in (CONDITIONAL_TRUE, CONDITIONAL_FALSE)
-            ):
-                self.calls[name] = [self._callee()]
-            elif name == self.codec.call_list or (
-                self.opcode is Opcode.CONDITIONAL and name == CONDITIONAL_LIST
-            ):
-                self.calls[name] = self._callee_list()
-            elif name in self.codec.raw:
-                self.annotations[name] = cursor.read_value_text()
-            elif name in COMMON:
-                self._common(name)
-            else:
-                allowed = ", ".join([*self.codec.allowed(), *COMMON])
-                cursor.fail(f"{self.opcode} has no attribute '{name}'; allowed: {allowed}", start)
-
-    def _common(self, name: str) -> None:
-        cursor = self.cursor
-        if name == "metadata":
-            self.metadata = read_metadata(cursor, self.parser.tables)
-        elif name == "frontend_attributes":
-            self.annotations[name] = read_frontend_attributes(cursor)
-        elif name == "control-predecessors":
-            self.annotations[name] = self._predecessors()
-        elif name == "backend_config":
-            self.backend_config = cursor.read_value_text()
-        else:
-            self.annotations[name] = cursor.read_value_text()
-
-    def _predecessors(self) -> str:
-        cursor = self.cursor
-        cursor.expect("{")
-        names = []
-        while not cursor.accept("}"):
-            cursor.skip_space()
-            start = cursor.position
-            name = cursor.read_name("an instruction name")
-            self.scope.predecessors.append(_Reference(name, start))
-            names.append(f"%{name}")
-            if not cursor.accept(",") and not cursor.at("}"):
-                cursor.fail("expected ',' or '}'")
-        return "{" + ", ".join(names) + "}"
-
-    def _callee(self) -> _Reference | Computation:
-        cursor = self.cursor
-        if cursor.at("{"):
-            return self.parser.inline_computation()
-        start = cursor.position
-        return _Reference(cursor.read_name("a computation name"), start)
-
-    def _callee_list(self) -> list[_Reference | Computation]:
-        cursor = self.cursor
-        cursor.expect("{")
-        callees: list[_Reference | Computation] = []
-        while not cursor.accept("}"):
-            callees.append(self._callee())
-            if not cursor.accept(",") and not cursor.at("}"):
-                cursor.fail("expected ',' or '}'")
-        return callees
-
-    def build(self, position: int) -> Attributes:
-        """The typed attributes; sets `called`. Complains about what is missing."""
-        if self.opcode is Opcode.CONDITIONAL:
-            return self._conditional(position)
-        for name in self.codec.calls:
-            if name in self.calls:
-                self.called += self.calls[name]
-            elif not self.codec.calls_optional:
-                self._missing(name, position)
-        self.called += self.calls.get(self.codec.call_list, [])
-        if self.backend_config and self.opcode is not Opcode.CUSTOM_CALL:
-            self.annotations["backend_config"] = self.backend_config
-        if not self.codec.fields:
-            return NO_ATTRIBUTES if not self.codec.calls else self.codec.make({})
-        values = {}
-        for item in self.codec.fields:
-            if item.name in self.values:
-                values[item.name] = self.values[item.name]
-            elif item.default is REQUIRED:
-                self._missing(item.name, position)
-            else:
-                values[item.name] = item.default
-        attributes = self.codec.make(values)
-        if isinstance(attributes, CustomCallAttributes) and self.backend_config:
-            text = self.backend_config
-            config = unescape(text[1:-1]) if text.startswith('"') else text
-            attributes = CustomCallAttributes(
-                attributes.target,
-                config,
-                attributes.has_side_effect,
-                attributes.operand_layouts,
-                attributes.output_to_operand_aliasing,
-                attributes.api_version,
-                attributes.schedule,
-            )
-        return attributes
-
-    def _conditional(self, position: int) -> Attributes:
-        if self.backend_config:
-            self.annotations["backend_config"] = self.backend_config
-        if CONDITIONAL_LIST in self.calls:
-            self.called = self.calls[CONDITIONAL_LIST]
-            return CONDITIONAL_INDEXED
-        for name in (CONDITIONAL_TRUE, CONDITIONAL_FALSE):
-            if name not in self.calls:
-                self._missing(f"{CONDITIONAL_LIST} (or {name})", position)
-            self.called += self.calls[name]
-        return CONDITIONAL_PRED
-
-    def _missing(self, name: str, position: int) -> None:
-        self.cursor.fail(f"{self.opcode} needs the attribute {name}", position)
+def _distinct_callees(computation: Computation) -> list[Computation]:
+    callees: list[Computation] = []
+    for node in computation:
+        if len(node.called) == 1:
+            callees += node.called
+        elif node.called:
+            # XLA keeps the body of a while before its condition.
+            in_order = node.called[::-1] if node.opcode is Opcode.WHILE else node.called
+            callees += reversed(dict.fromkeys(reversed(in_order)))
+    return callees
 
 
-def _callees(computation: Computation) -> list[Computation]:
-    return [callee for node in computation for callee in node.called]
+def _unused(base: str, names: Container[str]) -> str:
+    """`base`, or `base.N` with the lowest N that is no name yet."""
+    name = base
+    number = 0
+    while name in names:
+        number += 1
+        name = f"{base}.{number}"
+    return name

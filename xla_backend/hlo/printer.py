@@ -12,9 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from xla_backend.hlo.annotation_text import ANNOTATIONS, config_text
+from xla_backend.hlo.async_text import (
+    EXECUTION_THREAD,
+    async_opcode_text,
+    wrapped_operation,
+)
 from xla_backend.hlo.attribute_text import (
     CODECS,
-    COMMON_BEFORE_METADATA,
     CONDITIONAL_FALSE,
     CONDITIONAL_LIST,
     CONDITIONAL_TRUE,
@@ -24,40 +29,59 @@ from xla_backend.hlo.attributes import (
     ConditionalAttributes,
     ConstantAttributes,
     CustomCallAttributes,
+    RawAttributes,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction, OpMetadata
+from xla_backend.hlo.computation import MAIN_THREAD, Computation
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal_text import literal_text
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.op_metadata import metadata_text, tables_text
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.parse_header import AFTER_LAYOUT, BEFORE_LAYOUT
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.text_cursor import quote
 
 
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
-    """What the text shows. LONG is the default; SHORT is JAX's `as_text('hlo')`; CANONICAL has
-    neutral names and inlines called computations, so equal graphs give equal text; FINGERPRINT
-    leaves out all names but parameters' positions and all metadata."""
+    """What the text shows.
+
+    LONG is the default; SHORT is JAX's `as_text('hlo')`; CANONICAL has neutral names and repeats
+    called computations where they are called, so equal graphs give equal text; FINGERPRINT leaves
+    out the names of module and computations too.
+    """
 
     percent: bool = True
     operand_shapes: bool = False
+    index_comments: bool = True  # `/*index=5*/` in long lists of operands
     signature: bool = True
     layouts: bool = True
     metadata: bool = True
     backend_config: bool = True
+    control_predecessors: bool = True
     large_constants: bool = True
     canonical_names: bool = False
     inline_called: bool = False
+    computation_names: bool = True
     indent: int = 2
 
 
 LONG = PrintOptions()
-SHORT = PrintOptions(percent=False, signature=False)
-CANONICAL = PrintOptions(
-    operand_shapes=True, metadata=False, canonical_names=True, inline_called=True, signature=False
+SHORT = PrintOptions(
+    percent=False,
+    index_comments=False,
+    signature=False,
+    metadata=False,
+    control_predecessors=False,
 )
-FINGERPRINT = replace(CANONICAL, backend_config=False, layouts=False)
+CANONICAL = replace(
+    SHORT,
+    operand_shapes=True,
+    backend_config=False,
+    large_constants=False,
+    canonical_names=True,
+    inline_called=True,
+)
+FINGERPRINT = replace(CANONICAL, computation_names=False)
 STYLES = {"long": LONG, "short": SHORT, "canonical": CANONICAL, "fingerprint": FINGERPRINT}
 
 
@@ -85,18 +109,40 @@ def module_to_text(
         options = replace(options, metadata=metadata)
     printer = _Printer(options)
     blocks = [printer.header(module)]
-    if options.inline_called:
-        computations = [module.entry] if module.entry is not None else []
-    else:
-        computations = [c for c in module.computations if c is not module.entry]
-        computations += [module.entry] if module.entry is not None else []
-    for computation in computations:
-        blocks.append(
-            printer.computation(
-                computation, entry=computation is module.entry, scheduled=module.is_scheduled
+    tables = tables_text(module.source_tables) if options.metadata else ""
+    if tables:
+        blocks.append(tables + "\n")
+    hidden = _wrapped_computations(module)
+    for computation in _computation_order(module):
+        if computation not in hidden:
+            blocks.append(
+                printer.computation(
+                    computation, entry=computation is module.entry, scheduled=module.is_scheduled
+                )
             )
-        )
     return "\n\n".join(blocks) + "\n\n"
+
+
+def _computation_order(module: HloModule) -> list[Computation]:
+    """As the module has them, but the entry behind all it calls."""
+    computations, entry = module.computations, module.entry
+    if entry is None or not computations or computations[-1] is entry:
+        return computations
+    after = computations[computations.index(entry) :] if entry in computations else [entry]
+    if len(after) > 1 and not set(module.post_order()).intersection(after[1:]):
+        return computations
+    return [c for c in computations if c is not entry] + [entry]
+
+
+def _wrapped_computations(module: HloModule) -> set[Computation]:
+    """Computations that the text of asynchronous operations stands for."""
+    wrapped: set[Computation] = set()
+    others: set[Computation] = set()
+    for computation in module.computations:
+        for node in computation:
+            if node.called:
+                (wrapped if wrapped_operation(node) is not None else others).update(node.called)
+    return wrapped - others
 
 
 def computation_to_text(computation: Computation, style: str | PrintOptions = LONG) -> str:
@@ -113,7 +159,10 @@ def instruction_to_text(instruction: Instruction, style: str | PrintOptions = LO
 
 
 def print_order(computation: Computation) -> list[Instruction]:
-    """Operands before users, starting from the instructions nobody uses, in insertion order."""
+    """Operands before users, starting from the instructions nobody uses, in insertion order.
+
+    What an instruction must wait for comes before it, too.
+    """
     order: list[Instruction] = []
     seen: set[Instruction] = set()
     for start in computation:
@@ -123,15 +172,17 @@ def print_order(computation: Computation) -> list[Instruction]:
         seen.add(start)
         while stack:
             node, i = stack.pop()
-            operands = node.operands
-            while i < len(operands) and operands[i] in seen:
+            before = node.operands
+            if node.annotations is not None:
+                before = [*before, *node.control_predecessors]
+            while i < len(before) and before[i] in seen:
                 i += 1
-            if i == len(operands):
+            if i == len(before):
                 order.append(node)
                 continue
-            seen.add(operands[i])
+            seen.add(before[i])
             stack.append((node, i + 1))
-            stack.append((operands[i], 0))
+            stack.append((before[i], 0))
     return order if len(order) == len(computation) else computation.post_order()
 
 
@@ -144,7 +195,7 @@ class _Printer:
     # -- module ------------------------------------------------------------------------------------
 
     def header(self, module: HloModule) -> str:
-        parts = [f"HloModule {module.name}"]
+        parts = [f"HloModule {module.name if self.options.computation_names else ''}"]
         if module.is_scheduled:
             parts.append("is_scheduled=true")
         if module.aliases:
@@ -157,26 +208,22 @@ class _Printer:
                 )
             parts.append("input_output_alias={ " + ", ".join(entries) + " }")
         other = dict(module.attributes)
-        for name in ("buffer_donor", "alias_passthrough_params"):
-            if name in other:
-                parts.append(f"{name}={other.pop(name)}")
+        parts += [f"{n}={other.pop(n)}" for n in BEFORE_LAYOUT if n in other]
         if module.entry is not None and module.entry.root is not None:
-            parameters, root = module.entry.program_shape
+            parameters, result = _entry_layout(module)
             parts.append(
-                f"entry_computation_layout={{({self._listed(map(self.shape, parameters))})"
-                f"->{self.shape(root)}}}"
+                f"entry_computation_layout={{({self._shape_list(map(self.shape, parameters))})"
+                f"->{self.shape(result)}}}"
             )
-        for name in (
-            "allow_spmd_sharding_propagation_to_parameters",
-            "allow_spmd_sharding_propagation_to_output",
-        ):
-            if name in other:
-                parts.append(f"{name}={other.pop(name)}")
+        parts += [f"{n}={other.pop(n)}" for n in AFTER_LAYOUT if n in other]
         if module.replica_count != 1:
             parts.append(f"replica_count={module.replica_count}")
         if module.num_partitions != 1:
             parts.append(f"num_partitions={module.num_partitions}")
+        recovery = other.pop("origin_recovery_table", None)
         parts += [f"{name}={text}" for name, text in other.items()]
+        if recovery is not None:
+            parts.append(f"origin_recovery_table={recovery}\n")
         return ", ".join(parts)
 
     # -- computation -------------------------------------------------------------------------------
@@ -194,19 +241,20 @@ class _Printer:
             for i, node in enumerate(order):
                 self.names[node] = f"tmp_{i}"
         head = "ENTRY " if entry else ""
-        if depth == 0:
+        if depth == 0 and self.options.computation_names:
             head += f"{self.sigil}{computation.name} "
         if self.options.signature and computation.root is not None:
-            parameters = self._listed(
-                f"{p.name}: {p.shape.to_text()}" for p in computation.parameters
-            )
+            parameters = ", ".join(f"{p.name}: {p.shape.to_text()}" for p in computation.parameters)
             head += f"({parameters}) -> {computation.root.shape.to_text()} "
         indent = " " * (self.options.indent * (depth + 1))
         lines = []
         for node in order:
             root = "ROOT " if node is computation.root else ""
             lines.append(f"{indent}{root}{self.instruction(node, depth)}")
-        return "\n".join([head + "{", *lines, " " * (self.options.indent * depth) + "}"])
+        end = " " * (self.options.indent * depth) + "}"
+        if computation.execution_thread != MAIN_THREAD:
+            end += f', execution_thread="{computation.execution_thread}"'
+        return "\n".join([head + "{", *lines, end])
 
     # -- instruction -------------------------------------------------------------------------------
 
@@ -217,11 +265,29 @@ class _Printer:
         return self.sigil + self.names.get(node, node.name)
 
     def instruction(self, node: Instruction, depth: int = 0) -> str:
-        parts = [
-            f"{self.name(node)} = {self.shape(node.shape)} "
-            f"{node.opcode.value}({self._operands(node)})"
-        ]
-        parts += self._attributes(node, depth)
+        wrapped = wrapped_operation(node)
+        text = node.opcode.value
+        if wrapped is not None:
+            text = async_opcode_text(node.opcode, wrapped.opcode)
+        parts = [f"{self.name(node)} = {self.shape(node.shape)} {text}({self._operands(node)})"]
+        if wrapped is None:
+            parts += self._own_attributes(node, depth)
+        elif node.called:  # the start; what it does is said once
+            assert isinstance(node.attributes, RawAttributes)
+            thread = node.attributes.get(EXECUTION_THREAD)
+            if thread:
+                parts.append(f"{EXECUTION_THREAD}={thread}")
+            parts += self._own_attributes(wrapped, depth)
+        parts += self._annotations(node)
+        if self.options.metadata:
+            metadata = metadata_text(node.metadata)
+            if metadata:
+                parts.append(f"metadata={{{metadata}}}")
+        if self.options.backend_config:
+            described = wrapped if wrapped is not None and node.called else node
+            config = _backend_config(described) or _backend_config(node)
+            if config:
+                parts.append(f"backend_config={config}")
         return ", ".join(parts)
 
     def _operands(self, node: Instruction) -> str:
@@ -232,11 +298,13 @@ class _Printer:
                 node.attributes.literal, large_constants=self.options.large_constants
             )
         if self.options.operand_shapes:
-            return self._listed(f"{self.shape(o.shape)} {self.name(o)}" for o in node.operands)
-        return self._listed(map(self.name, node.operands))
+            texts = [f"{self.shape(o.shape)} {self.name(o)}" for o in node.operands]
+        else:
+            texts = [self.name(o) for o in node.operands]
+        return self._shape_list(texts) if self.options.index_comments else ", ".join(texts)
 
     @staticmethod
-    def _listed(texts: Iterable[str]) -> str:
+    def _shape_list(texts: Iterable[str]) -> str:
         """Joined by commas, with `/*index=5*/` before every fifth but the first."""
         parts = list(texts)
         for i in range(5, len(parts), 5):
@@ -245,8 +313,14 @@ class _Printer:
 
     def _callee(self, computation: Computation, depth: int) -> str:
         if self.options.inline_called:
-            return self.computation(computation, depth=depth + 1)
+            return self._inlined(computation, depth)
         return self.sigil + computation.name
+
+    def _inlined(self, computation: Computation, depth: int) -> str:
+        names, self.names = self.names, {}  # the numbers start anew inside
+        body = self.computation(computation, depth=depth + 1)
+        self.names = names
+        return "\n" + " " * (self.options.indent * (depth + 1)) + body
 
     def _calls(self, node: Instruction, depth: int) -> list[str]:
         if not node.called:
@@ -261,15 +335,7 @@ class _Printer:
             return [f"{codec.call_list}={{{', '.join(callees)}}}"]
         return [f"{name}={callee}" for name, callee in zip(codec.calls, callees)]
 
-    def _predecessors(self, node: Instruction, text: str) -> str:
-        """The names in `{%a, %b}` as this style writes them."""
-        if not self.options.canonical_names or node.parent is None:
-            return text if self.options.percent else text.replace("%", "")
-        by_name = {n.name: n for n in node.parent}
-        names = [name.strip().lstrip("%") for name in text[1:-1].split(",")]
-        return "{" + ", ".join(self.name(by_name[n]) if n in by_name else n for n in names) + "}"
-
-    def _attributes(self, node: Instruction, depth: int) -> list[str]:
+    def _own_attributes(self, node: Instruction, depth: int) -> list[str]:
         annotations = node.annotations or {}
         codec = CODECS[node.opcode]
         own = attribute_texts(node.opcode, node.attributes)
@@ -279,58 +345,47 @@ class _Printer:
             # Window and labels come first, called computations after has_side_effect.
             late = ("output_to_operand_aliasing=", "schedule=", "api_version=")
             first = [t for t in own if not t.startswith(late)]
-            parts = raw + first + calls + [t for t in own if t.startswith(late)]
-        elif node.opcode is Opcode.CALL:
-            parts = calls + own
-        else:
-            parts = own + raw + calls
-        for name in COMMON_BEFORE_METADATA:
-            if name in annotations:
-                text = annotations[name]
-                if name == "control-predecessors":
-                    text = self._predecessors(node, text)
-                parts.append(f"{name}={text}")
-        if self.options.metadata:
-            text = metadata_text(node.metadata)
-            if text:
-                parts.append(f"metadata={{{text}}}")
-        # A custom call's configuration is part of what it computes.
-        if self.options.backend_config or node.opcode is Opcode.CUSTOM_CALL:
-            parts += _backend_config(node, annotations.get("backend_config", ""))
+            return raw + first + calls + [t for t in own if t.startswith(late)]
+        return calls + own if node.opcode is Opcode.CALL else own + raw + calls
+
+    def _annotations(self, node: Instruction) -> list[str]:
+        annotations = node.annotations
+        if annotations is None:
+            return []
+        parts = []
+        for name in _ANNOTATION_ORDER:
+            if name not in annotations:
+                continue
+            if name != _PREDECESSORS:
+                parts.append(f"{name}={annotations[name]}")
+            elif self.options.control_predecessors and node.control_predecessors:
+                names = ", ".join(map(self.name, node.control_predecessors))
+                parts.append(f"{_PREDECESSORS}={{{names}}}")
         return parts
 
 
-def _backend_config(node: Instruction, text: str) -> list[str]:
+_PREDECESSORS = "control-predecessors"
+_ANNOTATION_ORDER = [*ANNOTATIONS]
+_ANNOTATION_ORDER.insert(_ANNOTATION_ORDER.index("frontend_attributes") + 1, _PREDECESSORS)
+
+
+def _backend_config(node: Instruction) -> str:
     if isinstance(node.attributes, CustomCallAttributes):
-        config = node.attributes.backend_config
-        if not config:
-            return []
-        braced = config.startswith("{") and config.endswith("}")
-        text = config if braced else quote(config)
-    return [f"backend_config={text}"] if text else []
+        return config_text(node.attributes.backend_config)
+    return (node.annotations or {}).get("backend_config", "")
 
 
-_METADATA_FIELDS = (
-    ("op_type", True),
-    ("op_name", True),
-    ("source_file", True),
-    ("source_line", False),
-    ("source_end_line", False),
-    ("source_column", False),
-    ("source_end_column", False),
-    ("deduplicated_name", True),
-    ("scheduling_name", True),
-)
-
-
-def metadata_text(metadata: OpMetadata) -> str:
-    """The fields that are set, blank separated."""
-    parts = []
-    for name, is_string in _METADATA_FIELDS:
-        value = getattr(metadata, name)
-        if value:
-            parts.append(f"{name}={quote(value) if is_string else value}")
-    return " ".join(parts)
+def _entry_layout(module: HloModule) -> tuple[Sequence[Shape], Shape]:
+    """Shapes of the entry with the layouts its caller wants, where they still fit."""
+    assert module.entry is not None
+    parameters, result = module.entry.program_shape
+    if module.entry_layout is None:
+        return parameters, result
+    wanted, wanted_result = module.entry_layout
+    fits = len(wanted) == len(parameters) and wanted_result.compatible(result)
+    if fits and all(a.compatible(b) for a, b in zip(wanted, parameters)):
+        return wanted, wanted_result
+    return parameters, result
 
 
 def _index(index: Sequence[int]) -> str:

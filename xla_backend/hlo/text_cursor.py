@@ -7,25 +7,31 @@ import re
 from typing import NoReturn
 
 from xla_backend.hlo.errors import ParseError
-from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.layout import parse_details
+from xla_backend.hlo.shape import UNBOUNDED, Shape
 from xla_backend.hlo.types import BY_NAME, PrimitiveType
 
 SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
-NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)|%([\w.\-]+)")
-INTEGER = re.compile(r"-?\d+")
+NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)|%([\w.\-]+)", re.ASCII)
+INTEGER = re.compile(r"-?\d+", re.ASCII)
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_ANY_STRING = re.compile(STRING.pattern + "|" + STRING.pattern.replace('"', "'"))
 WORD = re.compile(r"[\w.\-+>%<=/*?]+")
 _VALUE_WORD = re.compile(r"[^\s{}()\[\]\",]+")
-_SHAPE = re.compile(r"([a-z]\w*)\[([\d,\s]*)\](?:\{([\d,\s]*)\})?")
-_SHAPE_START = re.compile(r"[a-z]\w*\[|\(")
-_DYNAMIC = re.compile(r"[a-z]\w*\[[\d,\s]*(?:<=|\?)")
-_LAYOUT_SUFFIX = re.compile(r"\{([\d,\s]*):([^{}]*)\}")
+# An array shape: type, sizes, then the order of dimensions and what else the layout says.
+_SHAPE = re.compile(
+    r"([a-z]\w*)\s*\[([\d,\s<=?]*)\](?:\{\}|\s*\{\s*((?:\d[\d,\s]*)?)(?::([^{}]*))?\})?",
+    re.ASCII,
+)
+_SHAPE_START = re.compile(r"[a-z]\w*\s*\[|\(|b\(")
+_LAYOUT_START = re.compile(r"\s*\{[\d,\s]*:")
+_SIZE = re.compile(r"(\d{1,19})|<=(\d{1,19})|(\?)", re.ASCII)
 _BRACKET = re.compile(r'["{}()\[\]]|//[^\n]*|/\*[\s\S]*?\*/')
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 _ESCAPE = re.compile(r"\\(?:([abfnrtv'\"\\?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))")
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 MAX_NESTING = 100
-MAX_DIMENSION = 1 << 62
+MAX_DIMENSION = (1 << 63) - 1
 
 
 class Cursor:
@@ -105,7 +111,8 @@ class Cursor:
         self.fail("expected 'true' or 'false'")
 
     def read_string(self) -> str:
-        return unescape(self.read(STRING, "a quoted string")[1])
+        match = self.read(_ANY_STRING, "a quoted string")
+        return unescape(match[1] if match[1] is not None else match[2])
 
     def read_float(self) -> float:
         start = self.position
@@ -126,6 +133,14 @@ class Cursor:
             if self.accept(closing):
                 return tuple(values)
             self.expect(",")
+
+    def try_balanced(self) -> bool:
+        """Past the bracket group that starts here, if it is closed."""
+        try:
+            self.skip_balanced()
+        except ParseError:
+            return False
+        return True
 
     def skip_balanced(self) -> None:
         """Past the bracket group that starts here."""
@@ -178,33 +193,31 @@ class Cursor:
         return _SHAPE_START.match(self.text, self.position) is not None
 
     def read_shape(self, depth: int = 0) -> Shape:
-        """An array, tuple, token or opaque shape. A default layout is normalised away; tiles and
-        memory spaces (`{1,0:T(8,128)S(1)}`) are dropped: they never change the meaning."""
+        """An array, tuple, buffer, token or opaque shape. A default layout is normalised away."""
         self.skip_space()
         if self.text.startswith("(", self.position):
             return self._read_tuple_shape(depth)
+        if self.text.startswith("b(", self.position):
+            return self._read_buffer_shape(depth)
         match = _SHAPE.match(self.text, self.position)
         if match is None:
-            if _DYNAMIC.match(self.text, self.position):
-                self.fail(
-                    "dynamic dimensions ('<=N', '?') are not supported; write the static size"
-                )
             self.fail("expected a shape such as f32[2,3]{1,0}")
-        known = self._shapes.get(match[0])
-        if known is not None and not self.text.startswith("{", match.end()):
-            self.position = match.end()
-            return known
-        if match[3] is None:
-            suffix = _LAYOUT_SUFFIX.match(self.text, match.end())
-            layout_text = suffix[1] if suffix else None
-            end = suffix.end() if suffix else match.end()
-        else:
-            layout_text, end = match[3], match.end()
-        shape = self._array_shape(match, layout_text)
-        self.position = end
-        if end == match.end():
-            self._shapes[match[0]] = shape
+        shape = self._shapes.get(match[0])
+        if shape is None:
+            if match[3] is None and _LAYOUT_START.match(self.text, match.end()):
+                self.fail("expected a layout such as {1,0:T(8,128)}", match.end())
+            shape = self._shapes[match[0]] = self._array_shape(match)
+        self.position = match.end()
         return shape
+
+    def _read_buffer_shape(self, depth: int) -> Shape:
+        start = self.position
+        self.position += len("b(")
+        held = self.read_shape(depth + 1)
+        if not held.is_array:
+            self.fail("a buffer holds an array: b(f32[2])", start)
+        self.expect(")")
+        return Shape.buffer(held)
 
     def _read_tuple_shape(self, depth: int) -> Shape:
         if depth > MAX_NESTING:
@@ -219,30 +232,55 @@ class Cursor:
                 self.expect(",")
         return Shape.tuple(members)
 
-    def _array_shape(self, match: re.Match[str], layout_text: str | None) -> Shape:
-        element_type = BY_NAME.get(match[1])
-        if element_type is None or element_type is PrimitiveType.TUPLE:
-            known = " ".join(name for name in BY_NAME if name != "tuple")
-            self.fail(f"unknown element type '{match[1]}'; known: {known}")
-        dimensions = self._numbers(match[2])
+    def _array_shape(self, match: re.Match[str]) -> Shape:
+        name, sizes_text, layout_text, details_text = match.groups()
+        element_type = BY_NAME.get(name)
+        if element_type is None or element_type in (PrimitiveType.TUPLE, PrimitiveType.BUFFER):
+            known = " ".join(name for name in BY_NAME if name not in ("tuple", "b"))
+            self.fail(f"unknown element type '{name}'; known: {known}")
+        dimensions, dynamic = self._sizes(sizes_text)
         if not element_type.is_array:
             if dimensions:
                 self.fail(f"{element_type} has no dimensions")
             return Shape(element_type)
-        if any(d > MAX_DIMENSION for d in dimensions):
-            self.fail("dimension is too large")
-        layout: tuple[int, ...] | None = None
+        layout = None
         if layout_text is not None:
-            layout = self._numbers(layout_text)
-            rank = len(dimensions)
-            if layout != tuple(range(rank - 1, -1, -1)):
-                if not layout:
-                    layout = None
-                elif sorted(layout) != list(range(rank)):
-                    self.fail(f"layout {{{layout_text}}} is not a permutation of {rank} dimensions")
-            else:
-                layout = None
-        return Shape(element_type, dimensions, layout)
+            layout = self._layout(layout_text, len(dimensions))
+        details = None
+        if details_text:
+            try:
+                details = parse_details(details_text)
+            except ValueError as error:
+                self.fail(f"layout ':{details_text}': {error}", match.start(4))
+        return Shape(element_type, dimensions, layout, (), dynamic, details)
+
+    def _sizes(self, text: str) -> tuple[tuple[int, ...], tuple[bool, ...] | None]:
+        """The sizes, and which of them are known at run time only (None: none)."""
+        if not text.strip():
+            return (), None
+        sizes: list[int] = []
+        flags: list[bool] = []
+        for part in text.split(","):
+            match = _SIZE.fullmatch(part.strip())
+            if match is None:
+                self.fail(
+                    f"expected sizes separated by commas (3, <=3 or ?), got '{text.strip()[:40]}'"
+                )
+            size = UNBOUNDED if match[3] else int(match[1] or match[2])
+            if size > MAX_DIMENSION:
+                self.fail("dimension is too large")
+            sizes.append(size)
+            flags.append(match[1] is None)
+        return tuple(sizes), tuple(flags) if any(flags) else None
+
+    def _layout(self, text: str, rank: int) -> tuple[int, ...] | None:
+        """Minor to major; None for the default order."""
+        order = self._numbers(text)
+        if order == tuple(range(rank - 1, -1, -1)):
+            return None
+        if sorted(order) != list(range(rank)):
+            self.fail(f"layout {{{text.strip()}}} is not a permutation of {rank} dimensions")
+        return order
 
     def _numbers(self, text: str) -> tuple[int, ...]:
         text = text.strip()

@@ -13,12 +13,14 @@ class PrimitiveType(enum.Enum):
     """An HLO element type; the value is the spelling in HLO text."""
 
     PRED = "pred"
+    S1 = "s1"
     S2 = "s2"
     S4 = "s4"
     S8 = "s8"
     S16 = "s16"
     S32 = "s32"
     S64 = "s64"
+    U1 = "u1"
     U2 = "u2"
     U4 = "u4"
     U8 = "u8"
@@ -33,6 +35,8 @@ class PrimitiveType(enum.Enum):
     F8E5M2FNUZ = "f8e5m2fnuz"
     F8E4M3FNUZ = "f8e4m3fnuz"
     F8E8M0FNU = "f8e8m0fnu"
+    F6E2M3FN = "f6e2m3fn"
+    F6E3M2FN = "f6e3m2fn"
     F4E2M1FN = "f4e2m1fn"
     F16 = "f16"
     BF16 = "bf16"
@@ -43,6 +47,7 @@ class PrimitiveType(enum.Enum):
     TUPLE = "tuple"
     TOKEN = "token"
     OPAQUE = "opaque"
+    BUFFER = "b"
 
     # Identity hash: enum.Enum hashes the name string on every call, which shows up in compile time.
     __hash__ = object.__hash__
@@ -91,17 +96,20 @@ class PrimitiveType(enum.Enum):
 
 
 P = PrimitiveType
-_SIGNED = frozenset({P.S2, P.S4, P.S8, P.S16, P.S32, P.S64})
-_UNSIGNED = frozenset({P.U2, P.U4, P.U8, P.U16, P.U32, P.U64})
+_SIGNED = frozenset({P.S1, P.S2, P.S4, P.S8, P.S16, P.S32, P.S64})
+_UNSIGNED = frozenset({P.U1, P.U2, P.U4, P.U8, P.U16, P.U32, P.U64})
 _COMPLEX = frozenset({P.C64, P.C128})
 _NUMPY: dict[PrimitiveType, np.dtype] = {
     P.PRED: np.dtype(np.bool_),
+    # One-bit integers came to ml_dtypes in 0.6; before, the next wider type holds their values.
+    P.S1: np.dtype(getattr(ml_dtypes, "int1", ml_dtypes.int2)),
     P.S2: np.dtype(ml_dtypes.int2),
     P.S4: np.dtype(ml_dtypes.int4),
     P.S8: np.dtype(np.int8),
     P.S16: np.dtype(np.int16),
     P.S32: np.dtype(np.int32),
     P.S64: np.dtype(np.int64),
+    P.U1: np.dtype(getattr(ml_dtypes, "uint1", ml_dtypes.uint2)),
     P.U2: np.dtype(ml_dtypes.uint2),
     P.U4: np.dtype(ml_dtypes.uint4),
     P.U8: np.dtype(np.uint8),
@@ -116,6 +124,8 @@ _NUMPY: dict[PrimitiveType, np.dtype] = {
     P.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
     P.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
     P.F8E8M0FNU: np.dtype(ml_dtypes.float8_e8m0fnu),
+    P.F6E2M3FN: np.dtype(ml_dtypes.float6_e2m3fn),
+    P.F6E3M2FN: np.dtype(ml_dtypes.float6_e3m2fn),
     P.F4E2M1FN: np.dtype(ml_dtypes.float4_e2m1fn),
     P.F16: np.dtype(np.float16),
     P.BF16: np.dtype(ml_dtypes.bfloat16),
@@ -125,7 +135,12 @@ _NUMPY: dict[PrimitiveType, np.dtype] = {
     P.C128: np.dtype(np.complex128),
 }
 _FLOATING = frozenset(t for t in _NUMPY if t.value.startswith(("f", "bf")))
-_SUBBYTE = {P.S2: 2, P.U2: 2, P.S4: 4, P.U4: 4, P.F4E2M1FN: 4}
+_SUBBYTE = {
+    **dict.fromkeys((P.S1, P.U1), 1),
+    **dict.fromkeys((P.S2, P.U2), 2),
+    **dict.fromkeys((P.S4, P.U4, P.F4E2M1FN), 4),
+    **dict.fromkeys((P.F6E2M3FN, P.F6E3M2FN), 6),
+}
 _BITS = {t: _SUBBYTE.get(t, d.itemsize * 8) for t, d in _NUMPY.items()}
 BY_NAME: dict[str, PrimitiveType] = {t.value: t for t in PrimitiveType}
 _BY_DTYPE: dict[np.dtype, PrimitiveType] = {d: t for t, d in _NUMPY.items()}

@@ -22,7 +22,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import ShapeInferenceError, VerificationError
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module import HloModule, source_location
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import instruction_to_text
 from xla_backend.hlo.shape import Shape
@@ -74,8 +74,9 @@ class _Verifier:
             lines.append(f"  in computation %{computation.name} of module {self.module.name}")
         else:
             lines.append(f"  in module {self.module.name}")
-        if node is not None and node.metadata.source_file:
-            lines.append(f"  from {node.metadata.source_file}:{node.metadata.source_line}")
+        source = source_location(node) if node is not None else None
+        if source is not None:
+            lines.append(f"  from {source[0]}:{source[1]}")
         raise VerificationError("\n".join(lines))
 
     def run(self) -> None:

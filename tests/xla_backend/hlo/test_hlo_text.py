@@ -4,6 +4,7 @@ tables."""
 import pytest
 
 from xla_backend.hlo.errors import ParseError
+from xla_backend.hlo.module import source_location
 from xla_backend.hlo.parser import parse_module, parse_shape
 from xla_backend.hlo.printer import (
     PrintOptions,
@@ -15,46 +16,51 @@ from xla_backend.hlo.verifier import verify
 
 SCALAR_ADD = """
 add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = f32[] add(a, b)
+  a_ = f32[] parameter(0)
+  b_ = f32[] parameter(1)
+  ROOT out = f32[] add(a_, b_)
 }
 ge {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT r = pred[] compare(a, b), direction=GE
+  a_ = f32[] parameter(0)
+  b_ = f32[] parameter(1)
+  ROOT out = pred[] compare(a_, b_), direction=GE
 }
 pair {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  c = f32[] parameter(2)
-  d = f32[] parameter(3)
-  s = f32[] add(a, c)
-  t = f32[] add(b, d)
-  ROOT r = (f32[], f32[]) tuple(s, t)
+  a_ = f32[] parameter(0)
+  b_ = f32[] parameter(1)
+  c_ = f32[] parameter(2)
+  d_ = f32[] parameter(3)
+  s_ = f32[] add(a_, c_)
+  t_ = f32[] add(b_, d_)
+  ROOT out = (f32[], f32[]) tuple(s_, t_)
+}
+flip {
+  a_ = f32[4,6] parameter(0)
+  s_ = f32[4,6] negate(a_)
+  ROOT out = f32[4,6] tanh(s_)
 }
 neg {
-  a = f32[4,6] parameter(0)
-  ROOT r = f32[4,6] negate(a)
+  a_ = f32[4,6] parameter(0)
+  ROOT out = f32[4,6] negate(a_)
 }
 cond {
-  t = (s32[]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  n = s32[] constant(9)
-  ROOT c = pred[] compare(i, n), direction=LT
+  t_ = (s32[]) parameter(0)
+  i_ = s32[] get-tuple-element(t_), index=0
+  n_ = s32[] constant(9)
+  ROOT c_ = pred[] compare(i_, n_), direction=LT
 }
 body {
-  t = (s32[]) parameter(0)
-  i = s32[] get-tuple-element(t), index=0
-  o = s32[] constant(1)
-  j = s32[] add(i, o)
-  ROOT r = (s32[]) tuple(j)
+  t_ = (s32[]) parameter(0)
+  i_ = s32[] get-tuple-element(t_), index=0
+  o_ = s32[] constant(1)
+  j_ = s32[] add(i_, o_)
+  ROOT out = (s32[]) tuple(j_)
 }
 scan_body {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  s = f32[] add(a, b)
-  ROOT t = (f32[], f32[]) tuple(s, s)
+  a_ = f32[] parameter(0)
+  b_ = f32[] parameter(1)
+  s_ = f32[] add(a_, b_)
+  ROOT t_ = (f32[], f32[]) tuple(s_, s_)
 }
 """
 
@@ -184,7 +190,8 @@ LINES = [
     f"({F}, {F}, u32[]) copy-start(%p), cross_program_prefetch_index=0",
     f'{F} domain(%p), domain={{kind="sharding", entry={{maximal device=0}}, '
     "exit={maximal device=1}}",
-    f"(({F}), {F}, u32[]) async-start(%p), calls=%neg",
+    f"(({F}), {F}, u32[]) negate-start(%p)",
+    f"(({F}), {F}, u32[]) async-start(%p), calls=%flip",
     # attributes any opcode may carry
     f"{F} add(%p, %q), sharding={{devices=[2,4]<=[8] last_tile_dim_replicate}}",
     f'{F} add(%p, %q), frontend_attributes={{_x="true",k="v"}}',
@@ -217,13 +224,14 @@ def test_line_prints_as_written_and_round_trips(line):
     again = parse_module(text)
     assert module_to_text(again) == text
     assert again.entry.root.attributes == root.attributes
-    assert again.entry.root.annotations == root.annotations
+    if root.annotations != again.entry.root.annotations:  # instructions are equal by identity only
+        assert "control-predecessors" in root.annotations
     assert again.entry.root.metadata == root.metadata
+    short = parse_module(module_to_text(module, "short"))
+    verify(short)
+    assert short.entry.root.attributes == root.attributes
     for style in ("short", "canonical", "fingerprint"):
-        other = parse_module(module_to_text(module, style))
-        verify(other)
-        assert module_to_text(other, style) == module_to_text(module, style)
-        assert other.entry.root.attributes == root.attributes
+        assert module_to_text(short, style) == module_to_text(module, style)
 
 
 # Accepted spellings that print differently.
@@ -232,15 +240,7 @@ NORMALISED = [
     ("f32[4,6] add(p, /*index=1*/ q) // tail", f"{F} add(%p, %q)"),
     ("add(p, q)", f"{F} add(%p, %q)"),
     ("transpose(p), dimensions={1,0}", "f32[6,4]{1,0} transpose(%p), dimensions={1,0}"),
-    ("f32[4,6]{1,0:T(8,128)S(1)} negate(p)", f"{F} negate(%p)"),
-    (
-        "f32[4,6] all-reduce(p), replica_groups=[2,2]<=[2,2]T(1,0), to_apply=add",
-        f"{F} all-reduce(%p), replica_groups={{{{0,2}},{{1,3}}}}, to_apply=%add",
-    ),
-    (
-        "f32[4,6] all-reduce(p), replica_groups=mesh['x'=2,'y'=2] {'y'}, to_apply=add",
-        f"{F} all-reduce(%p), replica_groups={{{{0,1}},{{2,3}}}}, to_apply=%add",
-    ),
+    ("f32[4,6]{1,0:T(8,128)S(0)} negate(p)", "f32[4,6]{1,0:T(8,128)} negate(%p)"),
     (
         "f32[4,4] dot(p, q), rhs_contracting_dims={1}, lhs_contracting_dims={1}, "
         "operand_precision={default,default}",
@@ -248,7 +248,8 @@ NORMALISED = [
     ),
     ("pred[4,6] compare(p, q), direction=LT, type=FLOAT", None),
     ('f32[4,6] add(p, q), frontend_attributes={b="1",a="2"}', None),
-    ("f32[] constant(-0)", "f32[] constant(-0)"),
+    ("f32[] constant(-0)", "f32[] constant(0)"),
+    ("f32[] constant(-0.0)", "f32[] constant(-0.0)"),
 ]
 
 
@@ -302,14 +303,15 @@ def test_whole_module_long_and_short():
 def test_canonical_style_inlines_and_renames():
     module = parse_module(module_text("f32[4] reduce(p, z), dimensions={1}, to_apply=add"))
     text = module_to_text(module, "canonical")
-    assert "%add" not in text and text.count("{\n") == 2
-    root = text[text.index("  ROOT %tmp_24") :]
+    assert "%" not in text
+    root = text[text.index("  ROOT tmp_24") :]
     assert root.splitlines() == [
-        "  ROOT %tmp_24 = f32[4]{0} reduce(f32[4,6]{1,0} %tmp_22, f32[] %tmp_23), dimensions={1}, "
-        "to_apply={",
-        "    %tmp_0 = f32[] parameter(0)",
-        "    %tmp_1 = f32[] parameter(1)",
-        "    ROOT %tmp_2 = f32[] add(f32[] %tmp_0, f32[] %tmp_1)",
+        "  ROOT tmp_24 = f32[4]{0} reduce(f32[4,6]{1,0} tmp_22, f32[] tmp_23), dimensions={1}, "
+        "to_apply=",
+        "  {",
+        "    tmp_0 = f32[] parameter(0)",
+        "    tmp_1 = f32[] parameter(1)",
+        "    ROOT tmp_2 = f32[] add(f32[] tmp_0, f32[] tmp_1)",
         "  }",
         "}",
         "",
@@ -370,13 +372,11 @@ ENTRY e {
 }
 """
     )
-    metadata = module.entry.root.metadata
-    assert (metadata.source_file, metadata.source_line, metadata.source_column) == (
-        "train.py",
-        42,
-        4,
-    )
-    assert metadata.op_name == "x"
+    assert source_location(module.entry.root) == ("train.py", 42)
+    text = module_to_text(module)
+    assert 'metadata={op_name="x" stack_frame_id=1}' in text
+    assert module_to_text(parse_module(text)) == text
+    assert "StackFrames" not in module_to_text(module, metadata=False)
 
 
 def test_forward_references_and_inline_computations():
@@ -418,7 +418,7 @@ SHAPES = [
     ("f32[]", "f32[]"),
     ("((), (f32[2], (s8[])))", "((), (f32[2]{0}, (s8[])))"),
     ("token[]", "token[]"),
-    ("bf16[2,3]{1,0:T(8,128)(2,1)}", "bf16[2,3]{1,0}"),
+    ("bf16[2,3]{1,0:T(8,128)(2,1)}", "bf16[2,3]{1,0:T(8,128)(2,1)}"),
     ("f8e4m3b11fnuz[0]", "f8e4m3b11fnuz[0]{0}"),
 ]
 
@@ -431,7 +431,13 @@ def test_shapes(text, printed):
 BAD_SHAPES = [
     ("f32[2,3]{1,1}", "not a permutation"),
     ("f33[2]", "unknown element type 'f33'"),
-    ("f32[<=5,3]", "dynamic dimensions"),
+    ("f32[<5,3]", "expected sizes"),
+    ("f32[9223372036854775808]", "too large"),
+    ("f32[2]{0:S(1)T(8)}", "in this order"),
+    ("f32[2]{0:#(i32)}", "unknown element type 'i32'"),
+    ("f32[2]{0:T(8,x)}", "in this order"),
+    ("f32[2]{0:P((s32[5]{0}))}", "expected a layout"),
+    ("b((f32[2]))", "a buffer holds an array"),
     ("f32[-1]", "expected a shape"),
     ("(f32[2]", "expected ','"),
     ("(" * 500 + ")" * 500, "nested more than"),
