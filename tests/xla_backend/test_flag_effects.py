@@ -115,6 +115,14 @@ def test_fuel_counts_fusions(units: int, caplog: pytest.LogCaptureFixture) -> No
     np.testing.assert_allclose(executable.execute([x])[0], expected, rtol=1e-6)
 
 
+def test_fuel_knows_names_of_xla_and_refuses_others() -> None:
+    assert build_pipeline(options_of("--xla_fuel=algsimp=3")).options.fuel == (
+        ("algebraic-simplifier", 3),
+    )
+    with pytest.raises(UnknownPassError, match=r"'fuson' in xla_fuel; did you mean fusion"):
+        pass_names("--xla_fuel=fuson=3")
+
+
 @pytest.mark.parametrize(
     "flag, name",
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, lru_cache
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.registry import checked_names
@@ -74,7 +76,8 @@ MEMORY_LEVELS: dict[str, int] = {}
 ROUNDS = {0: 1, 1: 1, 2: 6, 3: 12}
 
 
-def pass_filter(options: CompileOptions, pipelines: Iterable[str]) -> Callable[[str], bool]:
+@lru_cache(maxsize=64)
+def pass_filter(options: CompileOptions, pipelines: tuple[str, ...]) -> Callable[[str], bool]:
     """Which passes run under these options; `pipelines` are names that stand for all their passes.
 
     `enabled_passes` and `disable_all_passes` keep what level 0 keeps, without which nothing would
@@ -92,6 +95,7 @@ def pass_filter(options: CompileOptions, pipelines: Iterable[str]) -> Callable[[
     if chosen is not None:
         enabled = _names(chosen, phases, "xla_enable_hlo_passes_only")
 
+    @cache
     def selects(name: str) -> bool:
         if name in disabled:
             return False
@@ -104,6 +108,22 @@ def pass_filter(options: CompileOptions, pipelines: Iterable[str]) -> Callable[[
         return needed <= level and memory_needed <= memory_level
 
     return selects
+
+
+def with_canonical_fuel(options: CompileOptions) -> CompileOptions:
+    """The options with the passes that have fuel under the names they have here.
+
+    Raises:
+      UnknownPassError: no pass has the name.
+    """
+    if not options.fuel:
+        return options
+    fuel = [
+        (here, units)
+        for name, units in options.fuel
+        for here in checked_names([name], (), "xla_fuel")
+    ]
+    return replace(options, fuel=tuple(fuel))
 
 
 def _names(names: frozenset[str], phases: frozenset[str], origin: str) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
-from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
+from xla_backend.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
@@ -108,6 +108,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
 def finished(pipeline: Pipeline) -> Pipeline:
     """An outermost pipeline with the passes of users, and without those that options leave out."""
     add_user_passes(pipeline)
+    pipeline.options = with_canonical_fuel(pipeline.options)
     pipeline.selects = pass_filter(pipeline.options, PIPELINES)
     return pipeline
 

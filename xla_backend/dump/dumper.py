@@ -6,6 +6,7 @@ import itertools
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -211,6 +212,8 @@ def _found(pattern: str, text: str) -> bool:
 
 
 def _metadata_text(number: int, log: Sequence[PassRun]) -> str:
+    # The clock of the log has no date.
+    clock = time.time() - time.perf_counter()
     runs = [
         {
             "pass_id": i,
@@ -218,8 +221,8 @@ def _metadata_text(number: int, log: Sequence[PassRun]) -> str:
             "pipeline_name": run.pipeline,
             "module_changed": run.changed,
             "module_id": number,
-            "start_timestamp_usec": int(run.start * 1e6),
-            "end_timestamp_usec": int((run.start + run.seconds) * 1e6),
+            "start_timestamp_usec": int((clock + run.start) * 1e6),
+            "end_timestamp_usec": int((clock + run.start + run.seconds) * 1e6),
         }
         for i, run in enumerate(log, 1)
     ]

@@ -30,17 +30,13 @@ def check_report(module: HloModule, name: str, before: str, after: str, changed:
         )
 
 
-def check_returned_bool(module: HloModule, name: str, changed: object) -> None:
-    """A pass that forgets to return is a frequent mistake.
-
-    Raises:
-      HloError: `changed` is not True or False.
-    """
-    if not isinstance(changed, bool):
-        raise HloError(
-            f"after pass '{name}' on module {module.name!r}: run returned {changed!r}; "
-            "return True if something changed, else False"
-        )
+def no_bool(module: HloModule, name: str, returned: object) -> HloError:
+    """The error for a pass that does not say whether it changed something: forgetting to return
+    is a frequent mistake."""
+    return HloError(
+        f"after pass '{name}' on module {module.name!r}: run returned {returned!r}; "
+        "return True if something changed, else False"
+    )
 
 
 def _diff(before: str, after: str) -> str:
@@ -57,10 +53,9 @@ def _diff(before: str, after: str) -> str:
 class RoundAudit:
     """Watches a fixed point: it must settle within its rounds, and never see a module again."""
 
-    def __init__(self, pipeline: str, module: HloModule, cap: int) -> None:
+    def __init__(self, pipeline: str, module: HloModule) -> None:
         self.pipeline = pipeline
         self.module = module
-        self.cap = cap
         self._seen: dict[int, int] = {}
 
     def round_done(self, number: int, text: str) -> None:
@@ -76,9 +71,9 @@ class RoundAudit:
                 f"round {number + 1} leaves what round {first + 1} left"
             )
 
-    def not_settled(self) -> HloError:
+    def not_settled(self, cap: int) -> HloError:
         """The error of a pipeline that still changes something in its last round."""
         return HloError(
             f"pipeline {self.pipeline!r} still changes module {self.module.name!r} after "
-            f"{self.cap} rounds: two of its passes undo each other"
+            f"{cap} rounds: two of its passes undo each other"
         )

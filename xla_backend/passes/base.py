@@ -7,10 +7,10 @@ pass, so pipelines nest; a fixed point is a pipeline that repeats until nothing 
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from time import perf_counter
+from typing import NamedTuple, Protocol, TypeVar
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.computation import Computation
@@ -19,7 +19,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
-from xla_backend.passes.audit import RoundAudit, check_report, check_returned_bool
+from xla_backend.passes.audit import RoundAudit, check_report, no_bool
 from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
 
 _Subject = TypeVar("_Subject")
@@ -148,10 +148,9 @@ class PassStatistics:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PassRun:
+class PassRun(NamedTuple):
     """One run of a pass: in which pipeline, whether it changed the module, when it started
-    (`time.time`) and how many seconds it took."""
+    (`time.perf_counter`) and how many seconds it took."""
 
     pipeline: str
     name: str
@@ -202,11 +201,14 @@ class Pipeline(HloPass):
         self.observer = observer
         self.log: list[PassRun] = []
         self._fuels: dict[str, Fuel] = {}
+        self._watches = False
 
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
             verify(module, after=f"input of {self.name}")
-        self._fuels = fuel_by_name(self.options.fuel)
+        options = self.options
+        self._fuels = fuel_by_name(options.fuel)
+        self._watches = bool(options.verify or options.audits or options.fuel)
         # Passes make many small objects and drop few cycles: collecting would only cost time.
         collecting = gc.isenabled()
         gc.disable()
@@ -221,17 +223,17 @@ class Pipeline(HloPass):
     def _run(self, module: HloModule, outermost: Pipeline) -> bool:
         passes = [p for p in self.passes if outermost.selects(p.name)]
         options = outermost.options
-        audit = RoundAudit(self.name, module, self.max_iterations)
         changed = False
+        audit = None if self.max_iterations == 1 else RoundAudit(self.name, module)
         for number in range(self.max_iterations):
             if not outermost._run_round(module, self.name, passes):
                 break
             changed = True
-            if self.max_iterations > 1 and "cycles" in options.audits:
+            if audit is not None and "cycles" in options.audits:
                 audit.round_done(number, module_to_text(module))
         else:
-            if self.max_iterations > 1 and (options.verify or "max-iterations" in options.audits):
-                raise audit.not_settled()
+            if audit is not None and (options.verify or "max-iterations" in options.audits):
+                raise audit.not_settled(self.max_iterations)
         return changed
 
     def _run_round(self, module: HloModule, pipeline: str, passes: list[HloPass]) -> bool:
@@ -251,16 +253,26 @@ class Pipeline(HloPass):
     def _run_one(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
         if isinstance(hlo_pass, Pipeline):
             return hlo_pass._run(module, self)
+        if self._watches or hlo_pass.verify_always:
+            return self._run_watched(module, pipeline, hlo_pass)
+        start = perf_counter()
+        changed = hlo_pass.run(module)
+        self.log.append(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
+        if changed is not True and changed is not False:
+            raise no_bool(module, hlo_pass.name, changed)
+        return changed
+
+    def _run_watched(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
+        """With fuel and audits."""
         name = hlo_pass.name
         audited = self.options.verify or bool(self.options.audits) or hlo_pass.verify_always
         before = module_to_text(module) if audited else ""
-        fuel = self._fuels.get(name)
-        hlo_pass.fuel = fuel
-        started, start = time.time(), time.perf_counter()
+        fuel = hlo_pass.fuel = self._fuels.get(name)
+        start = perf_counter()
         changed = hlo_pass.run(module) if fuel is None else run_on_fuel(fuel, hlo_pass.run, module)
-        seconds = time.perf_counter() - start
-        check_returned_bool(module, name, changed)
-        self.log.append(PassRun(pipeline, name, changed, started, seconds))
+        self.log.append(PassRun(pipeline, name, changed, start, perf_counter() - start))
+        if changed is not True and changed is not False:
+            raise no_bool(module, name, changed)
         if audited:
             self._audit(module, hlo_pass, before, changed)
         return changed
