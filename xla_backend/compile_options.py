@@ -29,6 +29,8 @@ class CompileOptions:
         correctness stay).
       disable_all_passes: leave out every optional pass.
       fuel: (pass name, rewrites it may still do), for bisecting a miscompilation.
+      unstable_reductions: what to do about sums in small floating-point types, before and after
+        optimisation: "" nothing, "warn" or "fail".
       parallel_codegen: at most so many LLVM modules, compiled at the same time.
       max_isa: newest x86 instruction set to use ("AVX2"); "" for what this machine has.
       vector_bits: widest vector register to use; None for the target's.
@@ -48,6 +50,7 @@ class CompileOptions:
     enabled_passes: frozenset[str] | None = None
     disable_all_passes: bool = False
     fuel: tuple[tuple[str, int], ...] = ()
+    unstable_reductions: tuple[str, str] = ("", "")
     parallel_codegen: int = 32
     max_isa: str = ""
     vector_bits: int | None = None

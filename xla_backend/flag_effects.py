@@ -60,6 +60,12 @@ _PRESETS = {
     "CPU_OPT_PRESET_FAST_COMPILE": 1,
 }
 
+_DETECTION = {
+    "DETECTION_MODE_NONE": "",
+    "DETECTION_MODE_WARNING": "warn",
+    "DETECTION_MODE_FAIL": "fail",
+}
+
 _COMPILATION = frozenset(
     {
         "xla_backend_optimization_level",
@@ -69,6 +75,8 @@ _COMPILATION = frozenset(
         "xla_cpu_opt_preset",
         "xla_cpu_parallel_codegen_split_count",
         "xla_cpu_prefer_vector_width",
+        "xla_detect_unstable_reductions",
+        "xla_detect_unstable_reductions_post_optimizations",
         "xla_disable_all_hlo_passes",
         "xla_disable_hlo_passes",
         "xla_enable_hlo_passes_only",
@@ -117,6 +125,10 @@ def _pass_fields(
     fields: dict[str, Any] = {
         "disable_all_passes": flags.xla_disable_all_hlo_passes,
         "fuel": flags.xla_fuel,
+        "unstable_reductions": (
+            _DETECTION[flags.xla_detect_unstable_reductions],
+            _DETECTION[flags.xla_detect_unstable_reductions_post_optimizations],
+        ),
         "audits": base.audits | {name for flag, name in _AUDITS.items() if getattr(flags, flag)},
     }
     if flags.xla_disable_hlo_passes:

@@ -21,6 +21,7 @@ from xla_backend.flag_effects import ACTING, with_flags
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.llvm.target import host_target
 from xla_backend.passes.registry import UnknownPassError
+from xla_backend.passes.unstable_reduction_detector import UnstableReductionError
 from xla_backend.xla_flag_meanings import MEANINGS
 from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS, WIDE_INTEGERS
 
@@ -135,6 +136,37 @@ def test_fuel_knows_names_of_xla_and_refuses_others() -> None:
 def test_audits(flag: str, name: str) -> None:  # what each does: test_pass_machinery.py
     assert options_of(f"--{flag}").audits == {name}
     compiled(f"--{flag}")  # no built-in pass is caught
+
+
+BF16_SUM = """HloModule m
+
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT s = bf16[] add(a, b)
+}
+
+ENTRY e {
+  x = bf16[64] parameter(0)
+  zero = bf16[] constant(0)
+  ROOT r = bf16[] reduce(x, zero), dimensions={0}, to_apply=add, metadata={source_file="u.py" source_line=3}
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["xla_detect_unstable_reductions", "xla_detect_unstable_reductions_post_optimizations"],
+)
+def test_unstable_reductions_are_named(flag: str, caplog: pytest.LogCaptureFixture) -> None:
+    message = r"unstable reduction in module 'm': .*reduce.* adds up in bf16\n  u.py:3\n.*f32"
+    with caplog.at_level(logging.WARNING, "xla_backend"):
+        compiled(f"--{flag}=DETECTION_MODE_WARNING", BF16_SUM)
+    assert len(re.findall(message, caplog.text)) == 1
+    with pytest.raises(UnstableReductionError, match=message):
+        compiled(f"--{flag}=DETECTION_MODE_FAIL", BF16_SUM)
+    for harmless in (BF16_SUM.replace("bf16", "f32"), BF16_SUM.replace(" add(", " maximum(")):
+        compiled(f"--{flag}=DETECTION_MODE_FAIL", harmless)
 
 
 def test_fast_math_marks_the_arithmetic() -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu import library_rules
@@ -15,13 +16,16 @@ from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.cpu.kernel_listing import emitted_kernels
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.cpu.target_options import target_for
-from xla_backend.dump import Dumper, make_dumper
+from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import jit
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+
+if TYPE_CHECKING:
+    from xla_backend.dump.dumper import Dumper
 
 # Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
 _PART_CHARACTERS = 12_000

@@ -49,6 +49,7 @@ from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.transfer_pairing import TransferPairing
 from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
@@ -106,7 +107,13 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
 
 
 def finished(pipeline: Pipeline) -> Pipeline:
-    """An outermost pipeline with the passes of users, and without those that options leave out."""
+    """An outermost pipeline with the checks that options ask for and the passes of users, and
+    without those that options leave out."""
+    before, after = pipeline.options.unstable_reductions
+    if before:
+        pipeline.passes.insert(0, UnstableReductionDetector(before == "fail"))
+    if after:
+        pipeline.passes.append(UnstableReductionDetector(after == "fail"))
     add_user_passes(pipeline)
     pipeline.options = with_canonical_fuel(pipeline.options)
     pipeline.selects = pass_filter(pipeline.options, PIPELINES)

@@ -1,8 +1,22 @@
 """Writing the stages of a compilation to files or to stdout, with XLA's names and formats.
 
-Loads only when a compilation asks for a dump.
+What does the writing loads with the first compilation that asks for a dump.
 """
 
-from xla_backend.dump.dumper import Dumper, make_dumper
+from __future__ import annotations
 
-__all__ = ["Dumper", "make_dumper"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from xla_backend.dump_options import DumpOptions
+
+if TYPE_CHECKING:
+    from xla_backend.dump.dumper import Dumper
+
+
+def make_dumper(options: DumpOptions | None, module_name: str) -> Dumper | None:
+    """The dumper of one compilation, or None if nothing is to be dumped."""
+    if options is None or not options.wanted:
+        return None
+    dumper: Dumper = import_module("xla_backend.dump.dumper").new_dumper(options, module_name)
+    return dumper

@@ -36,10 +36,8 @@ _numbers = itertools.count(step=2)
 _dumped_modules = 0
 
 
-def make_dumper(options: DumpOptions | None, module_name: str) -> Dumper | None:
-    """The dumper of one compilation, or None if nothing is to be dumped."""
-    if options is None or not options.wanted:
-        return None
+def new_dumper(options: DumpOptions, module_name: str) -> Dumper:
+    """The dumper of the next compilation."""
     return Dumper(options, module_name, next(_numbers))
 
 
