@@ -42,6 +42,7 @@ class DumpOptions:
     large_constants: bool = False
     compress: bool = False
     buffer_analysis: bool = True
+    pretty_mlir: bool = True
     fusion_visualization: bool = False
     module_metadata: bool = False
     graph_addresses: bool = False

@@ -28,6 +28,7 @@ _DUMP_FIELDS = {
     "xla_dump_hlo_to_subfolder": "subfolder",
     "xla_dump_hlo_as_long_text": "long_text",
     "xla_dump_large_constants": "large_constants",
+    "xla_dump_enable_mlir_pretty_form": "pretty_mlir",
     "xla_dump_buffer_assignment_analysis": "buffer_analysis",
     "xla_dump_fusion_visualization": "fusion_visualization",
     "xla_dump_module_metadata": "module_metadata",

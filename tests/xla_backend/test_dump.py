@@ -38,7 +38,11 @@ ENTRY main {
 }
 """  # noqa: E501
 
-INPUTS = {"jit_f/compile_options.textproto", "jit_f/topology.textproto"}
+INPUTS = {
+    "jit_f/compile_options.textproto",
+    "jit_f/module.mlir",
+    "jit_f/topology.textproto",
+}
 CODE = {
     "jit_f.KERNEL.loop-ir.txt",
     "jit_f.obj-file.part_00.o",
@@ -322,6 +326,22 @@ def test_drawings(tmp_path: Path) -> None:
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # self-contained
     (frames,) = tmp_path.glob("main.module_*._fusion.html")
     assert frames.read_text().count('class="frame"') >= 2
+
+
+def test_the_program_as_stablehlo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compile_with(f"--xla_dump_to={tmp_path}/there")
+    (path,) = (tmp_path / "there").glob("module_*/module.mlir")
+    assert "stablehlo.dot_general" in path.read_text()
+    assert xla_backend.parse_stablehlo(path.read_text()).name == "jit_f"
+    compile_with(f"--xla_dump_to={tmp_path}/generic --xla_dump_enable_mlir_pretty_form=false")
+    (path,) = (tmp_path / "generic").glob("module_*/module.mlir")
+    assert '"stablehlo.tanh"(' in path.read_text()
+    bitcast = "ENTRY e { p = f32[4] parameter(0)  ROOT r = s32[4] bitcast(p) }"
+    compile_with(f"--xla_dump_to={tmp_path}/without", text=bitcast)
+    assert not list((tmp_path / "without").glob("module_*/module.mlir"))
+    assert re.search(
+        r"No module.mlir for module_\d{4}\.module_e: .*bitcast", capsys.readouterr().err
+    )
 
 
 def test_large_constants(tmp_path: Path) -> None:

@@ -19,10 +19,13 @@ from xla_backend.dump.sink import Sink, file_name, make_sink
 from xla_backend.dump.text_format import flag_lines, message
 from xla_backend.dump_options import DumpOptions
 from xla_backend.emitted_kernel import EmittedKernel
+from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import LONG, SHORT, module_to_text
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.stablehlo.from_hlo import module_from_hlo
+from xla_backend.stablehlo.printer import module_to_text as stablehlo_text
 
 _NO_RENDERER = (
     "Error rendering graph: UNAVAILABLE: Can't render as URL; no URL renderer was registered."
@@ -122,7 +125,17 @@ class Dumper:
     # -- stages ------------------------------------------------------------------------------------
 
     def inputs(self, module: HloModule, target: dict[str, str]) -> None:
-        """What the compiler was given: options and target."""
+        """What the compiler was given: the program as StableHLO, options and target."""
+        try:
+            stablehlo = stablehlo_text(
+                module_from_hlo(module),
+                debug_info=self.options.metadata,
+                generic=not self.options.pretty_mlir,
+            )
+        except HloError as error:  # HLO says more than StableHLO can; the HLO text is there too
+            print(f"No module.mlir for {self.sink.prefix}: {error}", file=sys.stderr)
+        else:
+            self.sink.write_input("module.mlir", stablehlo)
         self.sink.write_input("compile_options.textproto", compile_options_text(self.options.flags))
         self.sink.write_input("topology.textproto", topology_text(target))
 
