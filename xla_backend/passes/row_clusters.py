@@ -157,16 +157,17 @@ class Clusters:
         first, last = min(places), max(places)
         if last - first > _MAX_SPAN:
             return False
-        inside = set(together)
         behind: set[Instruction] = set()  # depends on a member through something outside
         for node in self.slots[first : last + 1]:
+            if node.opcode in _VIEWS:
+                continue
+            # By origin: elements of the tuples of clusters made before have no slot.
+            sources = {origin(o) for o in node.operands}
             if node in together:
-                if any(o in behind for o in node.operands):
+                if not sources.isdisjoint(behind):
                     return False
-            elif any(o in behind for o in node.operands):
+            elif not (sources.isdisjoint(behind) and sources.isdisjoint(together)):
                 behind.add(node)
-            elif any(o in inside for o in node.operands):
-                (inside if node.opcode in _VIEWS else behind).add(node)
         return True
 
     def reads_too_late(self, members: Sequence[Instruction]) -> bool:
@@ -193,7 +194,7 @@ class Clusters:
         for node in self.slots[first : last + 1]:
             if node in gone or node.parent is None:
                 continue
-            if any(o in dependent or origin(o) is fusion for o in node.operands):
+            if any(origin(o) in dependent for o in node.operands):
                 dependent.add(node)
                 after.append(node)
             else:
