@@ -14,8 +14,7 @@ class DumpOptions:
 
     Fields:
       to: directory; "-" or "" is stdout, "sponge" the directory in $TEST_UNDECLARED_OUTPUTS_DIR.
-      as_text, as_proto, as_dot, as_html, as_url: formats of HLO; text if none is chosen.
-      snapshots, unoptimized_snapshots: write the program with its arguments at each execution.
+      as_text, as_dot, as_html, as_url: formats of HLO; text if none is chosen.
       pass_re, pipeline_re, module_re, emitter_re: what is dumped, by name; "" is no filter, but
         without `pass_re` no pass is dumped.
       max_modules: of this process; -1 for all.
@@ -24,12 +23,9 @@ class DumpOptions:
 
     to: str = ""
     as_text: bool = False
-    as_proto: bool = False
     as_dot: bool = False
     as_html: bool = False
     as_url: bool = False
-    snapshots: bool = False
-    unoptimized_snapshots: bool = False
     pass_re: str = ""
     pipeline_re: str = ""
     module_re: str = ""
@@ -40,7 +36,6 @@ class DumpOptions:
     long_text: bool = True
     metadata: bool = True
     large_constants: bool = False
-    compress: bool = False
     buffer_analysis: bool = True
     pretty_mlir: bool = True
     fusion_visualization: bool = False
@@ -52,6 +47,4 @@ class DumpOptions:
     @property
     def wanted(self) -> bool:
         """Whether anything is written at all: filters alone ask for nothing."""
-        return bool(
-            self.to or self.as_text or self.as_proto or self.as_dot or self.as_html or self.as_url
-        )
+        return bool(self.to or self.as_text or self.as_dot or self.as_html or self.as_url)

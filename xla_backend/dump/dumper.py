@@ -69,15 +69,10 @@ class Dumper:
     # -- formats -----------------------------------------------------------------------------------
 
     @property
-    def _snapshots_only(self) -> bool:
-        return self.options.snapshots or self.options.unoptimized_snapshots
-
-    @property
     def _text(self) -> bool:
         """Whether HLO is written as text: chosen, or no other format is."""
         o = self.options
-        others = o.as_proto or o.as_dot or o.as_html or o.as_url or self._snapshots_only
-        return o.as_text or not others
+        return o.as_text or not (o.as_dot or o.as_html or o.as_url)
 
     def _allowed(self, kind: str) -> bool:
         """Whether this module is dumped, counting it against `max_modules`: the module as received
@@ -141,7 +136,7 @@ class Dumper:
 
     def before_optimizations(self, module: HloModule) -> None:
         """The module as received."""
-        if not self.options.unoptimized_snapshots and self._allowed("before"):
+        if self._allowed("before"):
             self._write_stage("before_optimizations", module)
 
     def between_passes(
@@ -150,7 +145,7 @@ class Dumper:
         """The module around the passes that `xla_dump_hlo_pass_re` names."""
         if self.options.fusion_visualization and "fusion" in (after, before):
             self._frames.append(Frame(module_drawing(module, self._graph), f"after {after}"))
-        if not self._wants_passes(pipeline, after, before, changed) or self._snapshots_only:
+        if not self._wants_passes(pipeline, after, before, changed):
             return
         if self._allowed("compiled"):
             number = next(self._pass_numbers)
@@ -167,15 +162,13 @@ class Dumper:
     def after_optimizations(self, module: HloModule, assignment: BufferAssignment) -> None:
         """The scheduled module, and where its arrays lie."""
         options, sink = self.options, self.sink
-        if options.unoptimized_snapshots or not self._allowed("compiled"):
+        if not self._allowed("compiled"):
             return
         if options.flags:
             sink.write("debug_options", "\n".join(flag_lines(options.flags)) + "\n")
         if self._frames:
             name = f"{module.entry.name}.{sink.prefix}._fusion.html" if module.entry else ""
             sink.write_named(name, graph_page(self._frames, f"Fusion of {module.name}"))
-        if self._snapshots_only:
-            return
         self._write_stage(_FINAL, module)
         if self._text:
             reports = buffer_reports(module, assignment, analysis=options.buffer_analysis)
@@ -184,7 +177,7 @@ class Dumper:
 
     def units(self, units: Sequence[tuple[str, str, str, bytes]]) -> None:
         """LLVM modules: name, text before LLVM, text after it, object code."""
-        if self.options.unoptimized_snapshots or not self._allowed("compiled"):
+        if not self._allowed("compiled"):
             return
         for name, before, after, object_code in units:
             self.sink.write(f"{name}.ir-no-opt.ll", before)
@@ -193,7 +186,7 @@ class Dumper:
 
     def kernels(self, loop_ir: dict[str, str]) -> None:
         """Loop nests by kernel."""
-        if self.options.unoptimized_snapshots or not self._allowed("compiled"):
+        if not self._allowed("compiled"):
             return
         for name, text in loop_ir.items():
             self.sink.write(f"{name}.loop-ir.txt", text + "\n")

@@ -30,6 +30,7 @@ XLA_NAMES = {
     "map-inline": "map-inliner",
     "scan_expander": "scan-expander",
     "simplify-conditional": "conditional-simplifier",
+    "simplify-sorts": "sort-simplifier",
     "simplify-while-loops": "while-loop-simplifier",
     "stochastic_convert_decomposer": "stochastic-convert-decomposer",
     "while-loop-trip-count-annotator": "while-trip-count-annotator",
@@ -50,7 +51,7 @@ XLA_ONLY = frozenset(
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
     reduce-decomposer reduce-window-resizer reduce-window-rewriter reshape-decomposer
     reshape-mover result_caster scatter_expander scatter_simplifier
-    select_and_scatter_expander shape-canonicalizer shardy-xla simplify-sorts
+    select_and_scatter_expander shape-canonicalizer shardy-xla
     small-while-loop-hoisting strip-memory-placement-annotations
     sub-byte-size-setter topk-rewriter tree_reduction_rewriter
     triangular_solve_expander while-loop-constant-sinking
