@@ -19,7 +19,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 
 Values = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
-_SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1e38, 1.0, -1.0, 0.5])
+_SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1e18, 1.0, -1.0, 0.5])
 
 
 def _integers(rng: np.random.Generator, dims: tuple[int, ...]) -> np.ndarray:
@@ -69,7 +69,7 @@ def random_array(shape: Shape, rng: np.random.Generator, profile: str) -> np.nda
         bottom = -min(4, 2 ** (kind.bits - 1)) if signed else 0
         return np.asarray(rng.integers(bottom, top + 1, dims)).astype(np.int8).astype(dtype)
     draw = PROFILES[profile][0]
-    with np.errstate(all="ignore"):  # 1e38 is infinite in the narrow types
+    with np.errstate(all="ignore"):  # 1e18 is infinite in the narrow types
         if kind.is_complex:
             return np.asarray(draw(rng, dims) + 1j * draw(rng, dims)).astype(dtype)
         return np.asarray(draw(rng, dims)).astype(np.float32).astype(dtype)

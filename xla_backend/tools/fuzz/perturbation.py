@@ -41,6 +41,8 @@ _MANY_TERMS = frozenset(
     | {O.FFT, O.CHOLESKY, O.TRIANGULAR_SOLVE}
     | {O.BATCH_NORM_TRAINING, O.BATCH_NORM_INFERENCE, O.BATCH_NORM_GRAD}
 )
+# Of these, the absolute values of the operands bound all partial results.
+_SUMS = frozenset({O.REDUCE, O.REDUCE_WINDOW, O.DOT, O.CONVOLUTION})
 # Opcodes of reducers that give one of their operands, or that integers do exactly.
 _ROUNDING = frozenset(_ROUNDED_ONCE) | _APPROXIMATED - {O.ABS, O.SIGN}
 # Units in the last place: results of one operation, operands of a sum.
@@ -90,7 +92,13 @@ class PerturbedInterpreter(Interpreter):
         result = super().apply(node, moved)
         if isinstance(result, tuple):
             return tuple(self._all_moved(np.asarray(x), _RESULT_ULPS) for x in result)
-        return self._all_moved(np.asarray(result), _RESULT_ULPS)
+        result = self._all_moved(np.asarray(result), _RESULT_ULPS)
+        if node.opcode in _SUMS and _may_overflow(inputs, result, terms):
+            sizes = np.asarray(super().apply(node, [_magnitude(x) for x in inputs]))
+            kinds = self.noise.choice([np.inf, -np.inf, np.nan], result.shape)
+            halfway = ~np.isfinite(sizes.astype(np.float64)) & (self._uniform(result.shape) < 0)
+            result = np.where(halfway, kinds.astype(result.dtype), result)
+        return result
 
     def _all_moved(self, x: np.ndarray, ulps: float) -> np.ndarray:
         if not is_inexact(x):
@@ -112,7 +120,8 @@ class PerturbedInterpreter(Interpreter):
         if x.dtype.kind == "c":
             size = np.abs(x) * ulps * float(np.finfo(x.dtype).eps)
             noise = self._uniform(x.shape) + 1j * self._uniform(x.shape)
-            return np.where(where & np.isfinite(x), x + size * noise, x).astype(x.dtype)
+            moved = np.where(np.isfinite(x), x + size * noise, self._not_finite(x.shape))
+            return np.where(where, moved, x).astype(x.dtype)
         limits = ml_dtypes.finfo(x.dtype)
         wide = x.astype(np.float64)
         size = np.abs(wide) * (ulps * float(limits.eps))
@@ -124,6 +133,14 @@ class PerturbedInterpreter(Interpreter):
         result = np.where(wide == 0, sign, np.where(changed, result, wide))
         return np.where(np.isnan(wide), x, result.astype(x.dtype)).astype(x.dtype)
 
+    def _not_finite(self, shape: Sequence[int]) -> np.ndarray:
+        """Complex numbers with parts that are infinite or NaN: which ones products of such numbers
+        give depends on how they are multiplied out."""
+        kinds = [np.inf, -np.inf, np.nan]
+        result = np.empty(shape, np.complex128)
+        result.real, result.imag = self.noise.choice(kinds, shape), self.noise.choice(kinds, shape)
+        return result
+
     def _uniform(self, shape: Sequence[int]) -> np.ndarray:
         return self.noise.uniform(-1.0, 1.0, shape)
 
@@ -133,6 +150,21 @@ def is_inexact(x: object) -> bool:
     if not isinstance(x, np.ndarray):
         return False
     return x.dtype.kind in "fc" or type_of(x).is_floating
+
+
+def _magnitude(x: np.ndarray) -> np.ndarray:
+    return np.abs(x.astype(np.float64)).astype(x.dtype) if is_inexact(x) else x
+
+
+def _may_overflow(inputs: list[np.ndarray], result: np.ndarray, terms: int) -> bool:
+    """Whether a sum may exceed the range of its type halfway, depending on its order."""
+    if result.dtype.kind == "c" or not is_inexact(result):
+        return False
+    largest = 1.0
+    for x in inputs:
+        values = np.abs(x.astype(np.float64)) if is_inexact(x) else np.zeros(0)
+        largest = max(largest, float(np.where(np.isfinite(values), values, 0.0).max(initial=0.0)))
+    return largest * largest * terms > float(ml_dtypes.finfo(result.dtype).max)
 
 
 def _widest(x: np.ndarray) -> type:
