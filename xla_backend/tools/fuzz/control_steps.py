@@ -17,6 +17,7 @@ from xla_backend.hlo.attributes import (
     DynamicSliceAttributes,
     FusionAttributes,
     FusionKind,
+    ScanAttributes,
 )
 from xla_backend.hlo.attributes import ComparisonDirection as D
 from xla_backend.hlo.computation import Computation
@@ -170,6 +171,22 @@ def _updated_row(s: Scope, old: Instruction, counter: Instruction) -> Instructio
     return s.add(O.DYNAMIC_UPDATE_SLICE, (old, update, *starts))
 
 
+def scan(s: Scope, grow: Grow) -> None:
+    """The scan opcode: slices of one operand, one carry, results stacked along any dimension."""
+    x = s.find(NUMBERS, least=1, most=3)
+    axis = s.between(0, x.shape.rank - 1)
+    slice_shape = x.shape.with_dimensions(
+        [d for i, d in enumerate(x.shape.dimensions) if i != axis]
+    )
+    inner = _opened(s, "scanned", [slice_shape, slice_shape])
+    taken, carry = inner.values
+    following = inner.add(s.one_of((O.ADD, O.SUBTRACT, O.MULTIPLY)), s.shuffled((carry, taken)))
+    output = s.one_of((carry, following, inner.add(O.ADD, (taken, following))))
+    body = inner.builder.build(inner.builder.tuple([output, following]))
+    attributes = ScanAttributes(axis, 1, s.chance(0.4))
+    s.keep(s.add(O.SCAN, (x, s.like(slice_shape)), attributes, (body,)))
+
+
 # -- branches --------------------------------------------------------------------------------------
 
 
@@ -203,5 +220,6 @@ STEPS: list[tuple[float, Callable[[Scope, Grow], None]]] = [
     (0.7, map_),
     (1, fusion),
     (4, loop),
+    (0.5, scan),
     (2, conditional),
 ]

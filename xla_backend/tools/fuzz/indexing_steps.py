@@ -15,7 +15,7 @@ from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.tools.fuzz.reducers import binary_computation, combiner
-from xla_backend.tools.fuzz.scope import ARRAYS, FLOATS, INTEGERS, MAX_ELEMENTS, Scope
+from xla_backend.tools.fuzz.scope import ARRAYS, FLOATS, INTEGERS, Scope
 
 
 @dataclass
@@ -71,7 +71,7 @@ def _size_of(dims: list[int]) -> int:
 def gather(s: Scope) -> None:
     x = s.find(ARRAYS, least=1, most=4)
     plan = _plan(s, x.shape.dimensions)
-    if _size_of(plan.result_dims) > 4 * MAX_ELEMENTS:
+    if _size_of(plan.result_dims) > 4 * s.scale.elements:
         return
     attributes = GatherAttributes(
         offset_dims=tuple(plan.offset_dims),
@@ -108,7 +108,7 @@ def scatter(s: Scope) -> None:
     x = s.find(ARRAYS - {P.C64, P.C128}, least=1, most=4)
     plan = _plan(s, x.shape.dimensions)
     updates_shape = x.shape.with_dimensions(plan.result_dims)
-    if updates_shape.num_elements > 2 * MAX_ELEMENTS:
+    if updates_shape.num_elements > 2 * s.scale.elements:
         return
     lone = _size_of(plan.index_dims) <= max(1, len(plan.index_map)) and not plan.batching
     attributes = ScatterAttributes(

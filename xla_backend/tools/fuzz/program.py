@@ -20,7 +20,7 @@ from xla_backend.tools.fuzz import (
     window_steps,
 )
 from xla_backend.tools.fuzz.data import profile_of
-from xla_backend.tools.fuzz.scope import Scope, palette
+from xla_backend.tools.fuzz.scope import LARGE, SMALL, Scope, palette
 
 Step = Callable[[Scope], None]
 
@@ -34,6 +34,9 @@ _PLAIN: list[tuple[float, Step]] = [
 ]
 # Loops in loops, and no deeper.
 _DEPTH = 2
+# How many programs work on larger arrays, and how many steps call a computation.
+_LARGE_PART = 0.12
+_CALLING_PART = 0.12
 # Steps of a program: most programs are small, because small ones compile, and shrink, quickly.
 _LENGTHS = ((2, 6), (4, 10), (6, 16), (12, 30), (30, 60))
 _LENGTH_WEIGHTS = (4, 5, 4, 2, 0.4)
@@ -42,7 +45,9 @@ _LENGTH_WEIGHTS = (4, 5, 4, 2, 0.4)
 def generate(seed: int) -> HloModule:
     """The random program of this seed: the same one for the same version of the generator."""
     choices = random.Random(f"program {seed}")
-    scope = Scope("main", choices, palette(choices), profile_of(seed), depth=_DEPTH, is_entry=True)
+    scale = LARGE if choices.random() < _LARGE_PART else SMALL
+    types, profile = palette(choices), profile_of(seed)
+    scope = Scope("main", choices, types, profile, scale, depth=_DEPTH, is_entry=True)
     low, high = choices.choices(_LENGTHS, _LENGTH_WEIGHTS)[0]
     grow(scope, choices.randint(low, high))
     outputs = _outputs(scope)
@@ -59,7 +64,7 @@ def generate(seed: int) -> HloModule:
 def grow(scope: Scope, steps: int) -> None:
     """Add random steps to a computation."""
     for _ in range(steps):
-        if scope.depth > 0 and scope.chance(0.08):
+        if scope.depth > 0 and scope.chance(_CALLING_PART):
             weights = [weight for weight, _ in control_steps.STEPS]
             ((_, with_body),) = scope.random.choices(control_steps.STEPS, weights)
             with_body(scope, grow)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -51,10 +52,23 @@ _TYPE_WEIGHTS: dict[P, float] = {
     P.F8E3M4: 0.15, P.F8E5M2FNUZ: 0.15, P.F8E4M3FNUZ: 0.15,
 }  # fmt: skip
 
-_SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
-_SIZE_WEIGHTS = (0.12, 2, 4, 4, 3, 2, 1, 2, 1, 0.7, 0.3)
 _RANK_WEIGHTS = (2, 4, 5, 2, 1, 0.4)
-MAX_ELEMENTS = 600
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the arrays of a program are: dimension sizes, how often, and most elements."""
+
+    sizes: tuple[int, ...]
+    weights: tuple[float, ...]
+    elements: int
+
+
+SMALL = Scale((0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33), (0.1, 2, 4, 4, 3, 2, 1, 2, 1, 0.7, 0.3), 600)
+# Vectors with and without a rest, several tiles of a matrix product, rows worth a thread.
+LARGE = Scale(
+    (1, 2, 3, 8, 31, 32, 64, 65, 100, 129, 300), (1, 2, 2, 1, 1, 1, 2, 2, 2, 1, 0.5), 8000
+)
 
 
 class Scope:
@@ -66,6 +80,7 @@ class Scope:
         choices: random.Random,
         types: Sequence[P],
         profile: str,
+        scale: Scale,
         *,
         depth: int,
         is_entry: bool = False,
@@ -74,13 +89,14 @@ class Scope:
         self.random = choices
         self.types = types
         self.profile = profile
+        self.scale = scale
         self.depth = depth
         self.is_entry = is_entry
         self.values: list[Instruction] = []
 
     def nested(self, name: str) -> Scope:
         """An empty scope for a computation that this one calls."""
-        return Scope(name, self.random, self.types, self.profile, depth=self.depth - 1)
+        return Scope(name, self.random, self.types, self.profile, self.scale, depth=self.depth - 1)
 
     # -- choices -----------------------------------------------------------------------------------
 
@@ -109,13 +125,13 @@ class Scope:
         return self.one_of(usual or sorted(accepts, key=lambda t: t.value))
 
     def size(self) -> int:
-        return self.random.choices(_SIZES, _SIZE_WEIGHTS)[0]
+        return self.random.choices(self.scale.sizes, self.scale.weights)[0]
 
-    def dimensions(self, least: int = 0, most: int = 5, limit: int = MAX_ELEMENTS) -> list[int]:
+    def dimensions(self, least: int = 0, most: int = 5) -> list[int]:
         ranks = range(least, most + 1)
         rank = self.random.choices(ranks, _RANK_WEIGHTS[least : most + 1])[0]
         dims = [self.size() for _ in range(rank)]
-        while math.prod(dims) > limit:
+        while math.prod(dims) > self.scale.elements:
             dims[dims.index(max(dims))] //= 2
         return dims
 
@@ -137,7 +153,7 @@ class Scope:
             if value.shape.is_tuple:
                 count = len(value.shape.tuple_shapes)
                 self.keep(*[self.builder.get_tuple_element(value, i) for i in range(count)])
-            elif value.shape.is_array and value.shape.num_elements <= 40 * MAX_ELEMENTS:
+            elif value.shape.is_array and value.shape.num_elements <= 40 * self.scale.elements:
                 self.values.append(value)
 
     def constant(self, shape: Shape) -> Instruction:

@@ -13,7 +13,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
-from xla_backend.tools.fuzz.scope import ARRAYS, MAX_ELEMENTS, NUMBERS, Scope
+from xla_backend.tools.fuzz.scope import ARRAYS, NUMBERS, Scope
 
 
 def broadcast(s: Scope) -> None:
@@ -22,7 +22,7 @@ def broadcast(s: Scope) -> None:
     places = list(range(len(dims)))
     for _ in range(s.between(1, 2)):
         size = s.size()
-        if math.prod(dims) * size > MAX_ELEMENTS * 2:
+        if math.prod(dims) * size > s.scale.elements * 2:
             size = 2
         at = s.between(0, len(dims))
         dims.insert(at, size)
@@ -35,7 +35,7 @@ def outer_product(s: Scope) -> None:
     x = s.find(NUMBERS, least=1, most=1)
     y = s.find(frozenset({x.shape.element_type}), least=1, most=1)
     dims = (*x.shape.dimensions, *y.shape.dimensions)
-    if math.prod(dims) > MAX_ELEMENTS * 2:
+    if math.prod(dims) > s.scale.elements * 2:
         return
     pair = (s.builder.broadcast(x, dims, (0,)), s.builder.broadcast(y, dims, (1,)))
     s.keep(s.add(s.one_of((O.MULTIPLY, O.ADD, O.SUBTRACT)), pair))

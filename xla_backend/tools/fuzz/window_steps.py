@@ -29,7 +29,6 @@ from xla_backend.tools.fuzz.scope import (
     ARRAYS,
     FLOATS,
     INTEGERS,
-    MAX_ELEMENTS,
     NUMBERS,
     ORDERED,
     WIDE_FLOATS,
@@ -173,7 +172,7 @@ def dot(s: Scope) -> None:
     roles = s.shuffled([*contracting, *batch, *[rank + i for i in range(len(free))]])
     other = [dims[r] if r < rank else free[r - rank] for r in roles]
     shape = Shape.array(x.shape.element_type, other)
-    if shape.num_elements > 2 * MAX_ELEMENTS:
+    if shape.num_elements > 2 * s.scale.elements:
         return
     y = s.like(shape)
     attributes = DotAttributes(
@@ -202,7 +201,9 @@ def _product(
 def matmul(s: Scope) -> None:
     """A product of two matrices and, often, what follows it in a dense layer."""
     x = s.find(WIDE_FLOATS | {P.BF16}, least=2, most=2)
-    y = s.like(x.shape.with_dimensions((x.shape.dimensions[1], s.between(1, 20))))
+    y = s.like(
+        x.shape.with_dimensions((x.shape.dimensions[1], s.one_of((s.between(1, 20), s.size()))))
+    )
     product = s.add(O.DOT, (x, y), DotAttributes((1,), (0,)))
     if s.chance(0.6):
         bias = s.like(x.shape.with_dimensions(product.shape.dimensions[1:]))
