@@ -168,9 +168,12 @@ def window_view(padded: np.ndarray, window: Sequence[WindowDimension], first: in
         strides.append(stride * w.stride)
         offsets_shape.append(w.size)
         offset_strides.append(stride * w.window_dilation)
-    return np.lib.stride_tricks.as_strided(
-        padded, [*shape, *offsets_shape], [*strides, *offset_strides], writeable=False
+    # NumPy cannot rebuild every type of ml_dtypes from its description: bytes stand in for f8.
+    raw = padded.view(np.uint8) if padded.dtype.itemsize == 1 else padded
+    view = np.lib.stride_tricks.as_strided(
+        raw, [*shape, *offsets_shape], [*strides, *offset_strides], writeable=False
     )
+    return view.view(padded.dtype)
 
 
 def convolution(node: Instruction, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:

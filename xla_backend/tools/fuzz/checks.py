@@ -21,7 +21,7 @@ from xla_backend.tools.fuzz.data import arguments_for
 STAGES = {"O0": (0, 0), "full": (3, 2)}
 
 # One program in so many runs its passes in checking mode, and runs with one thread, too.
-_CHECKING_PERIOD = 5
+_CHECKING_PERIOD = 23
 _THREADS_PERIOD = 7
 _TEXT_PERIOD = 3
 

@@ -25,7 +25,8 @@ def shrink(module: HloModule, seed: int, failure: Failure, timeout: float) -> Hl
     Raises:
       ValueError: it does not fail when it runs again.
     """
-    stages = (failure.stage,) if failure.stage else tuple(STAGES)
+    compiled = failure.kind not in ("evaluation", "text")
+    stages = (failure.stage,) if failure.stage else tuple(STAGES) if compiled else ()
 
     def check(candidate: HloModule) -> Failure | None:
         return check_module(candidate, seed, stages, _ROUNDS)
