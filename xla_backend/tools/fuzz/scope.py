@@ -31,12 +31,13 @@ from xla_backend.tools.fuzz.data import random_array
 
 T = TypeVar("T")
 
-# Microscaling types only hold scales and blocks of scaled dots.
-FLOATS = frozenset(t for t in P if t.is_array and t.is_floating) - {P.F8E8M0FNU, P.F4E2M1FN}
+_FLOAT8 = frozenset(t for t in P if t.value.startswith("f8")) - {P.F8E8M0FNU}
+# Without the microscaling types, which only hold scales and blocks of scaled dots.
+FLOATS = _FLOAT8 | {P.F16, P.BF16, P.F32, P.F64}
 WIDE_FLOATS = frozenset({P.F32, P.F64})
 MATH_FLOATS = frozenset({P.F16, P.BF16, P.F32, P.F64})
 COMPLEX = frozenset({P.C64, P.C128})
-INTEGERS = frozenset(t for t in P if t.is_array and t.is_integral)
+INTEGERS = frozenset(t for t in P if t.is_array and t.is_integral) - {P.S1, P.U1}
 INDEX_TYPES = (P.S32, P.S32, P.S32, P.S64, P.U32, P.S8, P.U8)
 NUMBERS = FLOATS | COMPLEX | INTEGERS
 ARRAYS = NUMBERS | {P.PRED}
