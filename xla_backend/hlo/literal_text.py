@@ -19,7 +19,7 @@ from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
 _ELIDE_ABOVE = 10  # XLA writes `{...}` for more elements than this
-_MAX_ELIDED = 1 << 32  # elements that `{...}` may stand for: they are allocated
+_MAX_ELIDED = 1 << 28  # elements that `{...}` may stand for: they are allocated
 _NAN = re.compile(r"(-?)nan(?:\((0x[0-9a-fA-F]+)\))?$")
 _INTEGER = re.compile(r"[+-]?\d+$")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)$")

@@ -149,7 +149,7 @@ _ALIASING: _Row = (
     "output_to_operand_aliasing",
     "output_operand_aliasing",
     lambda text: aliasing_to_message(ALIASING.read(Cursor(text))),
-    lambda messages: ALIASING.show(aliasing_from_message(messages)) if messages else "",
+    lambda messages: ALIASING.show(aliasing_from_message(messages)) or "",
 )
 _WINDOW_ROWS: tuple[_Row, ...] = (
     ("window", "window", _window_to, _window_from),

@@ -19,7 +19,7 @@ _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 _MAX_DEPTH = 100
 _VARINT_KINDS = frozenset({"int32", "int64", "uint32", "uint64", "bool", "enum"})
 _FIXED_KINDS = {"double": ("<d", _FIXED64), "float": ("<f", _FIXED32)}
-_DTYPES = {"double": np.dtype("<f8"), "float": np.dtype("<f4")}
+_DTYPES: dict[str, np.dtype] = {"double": np.dtype("<f8"), "float": np.dtype("<f4")}
 
 
 class ProtoError(ValueError):

@@ -135,7 +135,27 @@ def test_no_blow_up_on_a_long_operand_list_with_an_error():
         parse_module(in_entry(f"ROOT r = (f32[4]) tuple({operands},   ?)"))
 
 
+WHOLE = [
+    """HloModule m, input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (0, {}) }
+
+FileNames
+1 "a.py"
+
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }, execution_thread="host"
+ENTRY e { p = f32[<=4,6]{0,1:T(8,128)S(1)} parameter(0), sharding={devices=[2,2]<=[4]}
+  z = (f32[], s32[2]) constant((-0, {1, 2})), metadata={op_name="x" source_line=3}
+  s = ((f32[4]), f32[4], u32[]) negate-start(q), async_execution_thread="host"
+  ROOT r = f32[4] reduce(p, /*index=1*/ z), dimensions={1}, to_apply=add }
+""",
+    "ENTRY e { x = bf16[2]{0} constant({1.5, nan})\n"
+    "  ROOT g = bf16[2] all-reduce(negate(x)), to_apply={ a = bf16[] parameter(0)\n"
+    "  b = bf16[] parameter(1)\n  ROOT c = bf16[] add(a, b) },"
+    " replica_groups=mesh['x'=2,'y'=4] {'y'}, statistics={visualizing_index=0,cov=0.5} }",
+]
 SEEDS = [
+    *WHOLE,
     in_entry('ROOT r = f32[4] add(p, /*index=1*/ p), metadata={op_name="a" source_line=3}'),
     in_entry("c = f32[2,2] constant({{1,2},{3,nan}})", "ROOT r = f32[] constant(-inf)"),
     in_entry(
@@ -192,3 +212,25 @@ def test_mutated_text_never_crashes(seed):
             verify(module)
         except HloError:
             pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENTRY e { ROOT c = f32[1000000000,1000000000] constant({...}) }",
+        "ENTRY e { ROOT c = f64[9223372036854775807] constant({...}) }",
+        "ENTRY e { ROOT p = " + "(" * 5000 + " parameter(0) }",
+        "ENTRY e { p = f32[] parameter(0)\n ROOT r = " + "negate(" * 5000 + "p }",
+        "ENTRY e { ROOT r = f32[] call(), to_apply=" + "{ ROOT r = f32[] call(), to_apply=" * 500,
+        "ENTRY e { ROOT p = f32[] parameter(0), origin={" + "(" * 5000 + " }",
+        "HloModule m, origin_recovery_table={" + "{" * 5000,
+        "ENTRY e { ROOT t = token[] constant(0) }",
+        "ENTRY e { ROOT p = f32[] parameter(1) }",
+        "\0",
+        "",
+    ],
+    ids=range(11),
+)
+def test_what_kills_other_parsers_is_an_error(text):
+    with pytest.raises(ParseError):
+        parse_module(text)
