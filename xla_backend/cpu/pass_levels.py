@@ -49,6 +49,7 @@ LEVELS: dict[str, int] = {
     "scatter-simplifier": 1,
     "sort-simplifier": 1,
     "conditional-simplifier": 1,
+    "convolution-dilation-decomposer": 1,
     "convolution-to-dot": 1,
     "batch-dot-simplification": 1,
     "dot-strength-reduction": 1,

@@ -17,6 +17,7 @@ from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
 from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
 from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.convert_mover import ConvertMover
+from xla_backend.passes.convolution_dilation_decomposer import ConvolutionDilationDecomposer
 from xla_backend.passes.convolution_to_dot import ConvolutionToDot
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
@@ -153,6 +154,8 @@ def simplification(options: CompileOptions) -> Pipeline:
             AlgebraicSimplifier(),
             ConvertMover(),
             ReshapeMover(),
+            ConvolutionDilationDecomposer(),
+            # After the decomposer, which leaves 1x1 windows.
             ConvolutionToDot(),
             BatchDotSimplification(),
             DotStrengthReduction(),
