@@ -3,15 +3,20 @@ plain loops."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from xla_backend.cpu.dot_rules import gemm_name
 from xla_backend.cpu.driver import Driver, runs
-from xla_backend.cpu.kernels.conv import pack_dims
+from xla_backend.cpu.kernels.conv import LARGE_WINDOW, pack_dims
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.hlo.attributes import ConvolutionAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.target import host_target
 from xla_backend.llvm.types import memory_type
 from xla_backend.passes.dots import row_major_strides
+from xla_backend.passes.output_fusion import result_shape
 
 _SPATIAL = 3
 # A convolution with fewer multiplications than this is not worth the library's set-up.
@@ -20,27 +25,45 @@ _SMALL = 2048
 
 @runs(Opcode.CONVOLUTION)
 def _convolution(driver: Driver, node: Instruction) -> None:
+    if node.shape.num_elements == 0:
+        return
+    name = _library_type(node)
+    if name is None:
+        driver.run_kernel(node)
+    else:
+        emit_convolution(driver, node, node.operands, driver.address(node), f"pyjax_conv_{name}")
+
+
+def _library_type(node: Instruction) -> str | None:
+    """The type of the library's function for a convolution; None if it runs as a plain loop."""
     x, kernel = node.operands
     a = node.attributes
     assert isinstance(a, ConvolutionAttributes)
-    if node.shape.num_elements == 0:
-        return
     name = gemm_name(x.shape, kernel.shape, node.shape)
     work = node.shape.num_elements * kernel.shape.num_elements
     work //= max(1, kernel.shape.dimensions[a.dimension_numbers.kernel_output_feature])
     known = name is not None and f"pyjax_conv_{name}" in kernel_library()
     grouped_twice = a.feature_group_count > 1 and a.batch_group_count > 1
-    if (
-        not known
-        or len(a.window) > _SPATIAL
-        or 0 in kernel.shape.dimensions
-        or 0 in x.shape.dimensions
-    ):
-        driver.run_kernel(node)
-        return
+    empty = 0 in kernel.shape.dimensions or 0 in x.shape.dimensions
+    if not known or len(a.window) > _SPATIAL or empty:
+        return None
     if work < _SMALL or grouped_twice or _is_depthwise(node, a):
-        driver.run_kernel(node)
-        return
+        return None
+    return name
+
+
+def emit_convolution(
+    driver: Driver,
+    node: Instruction,
+    operands: Sequence[Instruction],
+    target: str,
+    function: str,
+    more: Sequence[str] = (),
+) -> None:
+    """Call a convolution of the library on instructions that lie in memory."""
+    x, kernel = operands
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
     dims, weight_offset = _fields(node, a)
     w = driver.w
     data = b"".join(d.to_bytes(8, "little", signed=True) for d in pack_dims(**dims))
@@ -49,13 +72,39 @@ def _convolution(driver: Driver, node: Instruction) -> None:
         element = memory_type(kernel.shape.element_type)
         parts = 2 if kernel.shape.element_type.is_complex else 1
         weights = w.gep(element, weights, weight_offset * parts)
-    pointers = [
-        driver.address(x),
-        weights,
-        driver.address(node),
-        driver.writer.constant_bytes(data),
-    ]
-    w.call(f"pyjax_conv_{name}", "void", [("ptr", p) for p in pointers])
+    pointers = [driver.address(x), weights, target, driver.writer.constant_bytes(data), *more]
+    w.call(function, "void", [("ptr", p) for p in pointers])
+
+
+def direct_kind(node: Instruction) -> str | None:
+    """Which direct kernel runs a convolution and can hand its blocks to an epilogue; None where
+    another one is better."""
+    name = _library_type(node)
+    shape = result_shape(node)
+    if name not in ("f32", "f64") or shape is None or not host_target().has_masks:
+        return None
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    if a.feature_group_count > 1 or a.batch_group_count > 1:
+        return None
+    pixels = node.shape.num_elements // max(1, _features(node) * _batch(node))
+    if math.prod(w.size for w in a.window) > LARGE_WINDOW * pixels:
+        return None
+    plain = all(w.size == 1 and w.stride == 1 and w.base_dilation == 1 for w in a.window)
+    if plain or _features(node) == 1:
+        return None
+    if shape.columns == _features(node):
+        return "channels"
+    last = a.window[-1]
+    return "planes" if last.base_dilation == 1 or last.stride == 1 else None
+
+
+def _features(node: Instruction) -> int:
+    return node.shape.dimensions[node.attributes.dimension_numbers.output_feature]  # type: ignore[attr-defined]
+
+
+def _batch(node: Instruction) -> int:
+    return node.shape.dimensions[node.attributes.dimension_numbers.output_batch]  # type: ignore[attr-defined]
 
 
 def _is_depthwise(node: Instruction, a: ConvolutionAttributes) -> bool:

@@ -20,6 +20,7 @@ from xla_backend.cpu.kernel_functions import (
 )
 from xla_backend.cpu.schedule import cycles_in_lanes
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.types import memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.loops.builder import LoopBuilder
@@ -27,8 +28,7 @@ from xla_backend.loops.from_hlo.elemental import ElementalEmitter
 from xla_backend.loops.index import delinearize, linearize
 from xla_backend.loops.ir import Buffer, BufferRole, Kernel, Load, Loop
 from xla_backend.passes.buffer_sharing import fusion_roots
-from xla_backend.passes.dots import dot_sizes
-from xla_backend.passes.output_fusion import dot_of
+from xla_backend.passes.output_fusion import ResultShape, product_of, result_shape
 
 # A GEMM does about this many multiply-adds in a cycle, an epilogue one vector.
 _MULTIPLIES_PER_CYCLE = 16.0
@@ -57,7 +57,7 @@ def epilogue_of(kernels: KernelFunctions, fusion: Instruction, in_place: int | N
     """The epilogue of a kOutput fusion; `in_place`: the result whose memory is that of the
     product."""
     roots = fusion_roots(fusion.called[0])
-    product = dot_of(fusion.called[0])
+    product = product_of(fusion.called[0])
     kept = in_place if in_place is not None and roots[in_place] is product else None
     key = ("epilogue", structural_key(fusion), kept)
     compiled = kernels.get_compiled(
@@ -73,10 +73,11 @@ def _compile(
     stage = next(s for s in kernel.stages if isinstance(s, Loop))
     rows, columns = _inner_loop(stage), _inner_loop(_inner_loop(stage))
     lanes = kernels.module.target.lanes(_widest(columns))
-    cycles = cycles_in_lanes(stage, lanes) / dot_of(fusion.called[0]).shape.num_elements
+    cycles = cycles_in_lanes(stage, lanes) / product_of(fusion.called[0]).shape.num_elements
     columns.vector = lanes
     symbol = f"kernel.{name}"
-    _EpilogueFunction(kernels, kernel, (stage, rows, columns)).emit(symbol)
+    gemm = product_of(fusion.called[0]).opcode is Opcode.DOT
+    _EpilogueFunction(kernels, kernel, (stage, rows, columns), gemm).emit(symbol)
     return CompiledKernel(kernel, [StageFunction(symbol, 1)], cycles)
 
 
@@ -84,7 +85,7 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
     """Loops over batch, rows and columns; the result `kept` is the product itself and is there
     already."""
     fused = fusion.called[0]
-    product = dot_of(fused)
+    product = product_of(fused)
     builder = LoopBuilder(name)
     leaves = {
         p: builder.buffer(
@@ -101,12 +102,12 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
         "product", product.shape.element_type, product.shape.num_elements, BufferRole.SCRATCH
     )
     e = ElementalEmitter(builder, leaves)
-    sizes = dot_sizes(product)
+    shape = _shape(product)
     indices = [
         builder.open_loop(extent, independent=True, may_vectorize=n == 2)[0]
-        for n, extent in enumerate((sizes.batch, sizes.m * sizes.n // sizes.columns, sizes.columns))
+        for n, extent in enumerate(shape)
     ]
-    linear = linearize(indices, (sizes.batch, sizes.m * sizes.n // sizes.columns, sizes.columns))
+    linear = linearize(indices, shape)
     wanted = [(i, root) for i, root in enumerate(fusion_roots(fused)) if i != kept]
     elements = [e.value(root, delinearize(linear, root.shape.dimensions)) for _, root in wanted]
     # Everything is read before anything is written: a result may lie where an operand lies.
@@ -116,6 +117,12 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
     for _ in indices:
         builder.close_loop()
     return builder.kernel
+
+
+def _shape(product: Instruction) -> ResultShape:
+    shape = result_shape(product)
+    assert shape is not None, f"the result of {product!r} has no rows"
+    return shape
 
 
 def _inner_loop(loop: Loop) -> Loop:
@@ -133,8 +140,13 @@ class _EpilogueFunction:
     """Writes void epilogue(data, block, ld, row_lo, row_hi, column_lo, column_hi, batch)."""
 
     def __init__(
-        self, kernels: KernelFunctions, kernel: Kernel, loops: tuple[Loop, Loop, Loop]
+        self,
+        kernels: KernelFunctions,
+        kernel: Kernel,
+        loops: tuple[Loop, Loop, Loop],
+        gemm: bool,
     ) -> None:
+        self.gemm = gemm
         self.kernels = kernels
         self.kernel = kernel
         self.batch, self.rows, self.columns = loops
@@ -166,7 +178,7 @@ class _EpilogueFunction:
     def _columns(self, w: FunctionWriter, e: KernelEmitter, row: str) -> None:
         lanes = self.columns.vector
         # Blocks of a GEMM begin at whole vectors, and end there but for the last columns.
-        whole = self.columns.var.extent % lanes == 0
+        whole = self.gemm and self.columns.var.extent % lanes == 0
         if lanes > 1 and (whole or w.target.has_masks):
             with w.loop("%column_lo", "%column_hi", lanes) as column:
                 mask = None if whole else _mask_of_rest(w, lanes, column.index)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.dot_rules import runs_as_product
 from xla_backend.cpu.kernels.sort import SORT_TYPES
 from xla_backend.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
+from xla_backend.cpu.output_fusion_rules import takes_epilogue
+from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
@@ -98,7 +99,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         RowFusion(),
         DeadCodeElimination(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(runs_as_product),
+        GemmEpilogueFusion(takes_epilogue),
         # From here on, instruction order means execution order.
         Scheduler(),
         WhileDoubleBuffering(),

@@ -1,4 +1,7 @@
-"""dot and the loop fusion that finishes its result -> one fusion of kind kOutput."""
+"""A product and the loop fusion that finishes its result -> one fusion of kind kOutput.
+
+A product is a dot, or a convolution; both are called `dot` here.
+"""
 
 from __future__ import annotations
 
@@ -22,47 +25,47 @@ from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion import control_flow_computations
 from xla_backend.passes.fusion_rules import ELEMENTWISE
-from xla_backend.passes.output_fusion import first_column_dimension
+from xla_backend.passes.output_fusion import PRODUCTS, first_column_dimension, result_shape
 
 # Element rules that cost nothing or a little index arithmetic on neighbouring columns.
 _PLAIN = ELEMENTWISE | {Opcode.PARAMETER, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE}
 
 
-def _is_not_empty(dot: Instruction) -> bool:
-    return min(dot_sizes(dot)) > 0
+def _is_product(node: Instruction) -> bool:
+    return node.opcode is Opcode.CONVOLUTION or min(dot_sizes(node)) > 0
 
 
 class GemmEpilogueFusion(HloPass):
-    """Make the elementwise work on the result of a dot part of the product.
+    """Make the elementwise work on the result of a dot or convolution part of the product.
 
     Why: bias and activation would read and write the whole result again; the product can do them
     block by block while the result is in the first-level cache.
-    Needs: loop fusion has run; `runs_as_product` says which dots code generation gives to its GEMM.
-    Leaves: a dot, with the kLoop fusion that reads it element by element (perhaps through a
-    reshape), in a fusion of kind kOutput. A dot that others read too is one of its results.
+    Needs: loop fusion has run; `takes_epilogue` says for which products code generation can do so.
+    Leaves: a product, with the kLoop fusion that reads it element by element (perhaps through a
+    reshape), in a fusion of kind kOutput. A product that others read too is one of its results.
     """
 
     name = "gemm-epilogue-fusion"
 
-    def __init__(self, runs_as_product: Callable[[Instruction], bool] = _is_not_empty) -> None:
-        self._runs_as_product = runs_as_product
+    def __init__(self, takes_epilogue: Callable[[Instruction], bool] = _is_product) -> None:
+        self._takes_epilogue = takes_epilogue
 
     def run(self, module: HloModule) -> bool:
         changed = False
         for computation in control_flow_computations(module):
-            if any(node.opcode is Opcode.DOT for node in computation.instructions):
-                changed |= self._fuse_dots(module, computation)
+            if any(node.opcode in PRODUCTS for node in computation.instructions):
+                changed |= self._fuse_products(module, computation)
         if changed:
             module.computations = module.post_order()
         return changed
 
-    def _fuse_dots(self, module: HloModule, computation: Computation) -> bool:
+    def _fuse_products(self, module: HloModule, computation: Computation) -> bool:
         order = topological_order(computation)
         position = {node: i for i, node in enumerate(order)}
         rules = SharingRules()
         fused: list[Computation] = []
-        for dot in [node for node in order if node.opcode is Opcode.DOT]:
-            if not self._runs_as_product(dot):
+        for dot in [node for node in order if node.opcode in PRODUCTS]:
+            if not self._takes_epilogue(dot):
                 continue
             # The first reader in the order needs none of the others, so no cycle can arise, and
             # the fusion may stand in its place.
@@ -104,7 +107,8 @@ def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> 
     linear = rules.linear_parameters(fusion)
     if any(o in aliases and i not in linear for i, o in enumerate(fusion.operands)):
         return False
-    columns = dot_sizes(dot).columns
+    shape = result_shape(dot)
+    columns = shape.columns if shape is not None else 0
     # A result of scalars has no rows to work along.
     return columns > 1 and all(_is_plain(node, elements, columns) for node in fused.instructions)
 

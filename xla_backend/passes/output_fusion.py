@@ -1,22 +1,34 @@
-"""What a kOutput fusion is: a matrix product and the elementwise work on its result.
+"""What a kOutput fusion is: a product (dot or convolution) and the elementwise work on its result.
 
-The fused computation holds one dot; everything else reads the dot at the very element that it
+The fused computation holds one product; everything else reads it at the very element that it
 computes. The pass that makes such fusions, buffer sharing and code generation agree on the
 questions answered here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from xla_backend.hlo.attributes import FusionAttributes, FusionKind
+from xla_backend.hlo.attributes import ConvolutionAttributes, FusionAttributes, FusionKind
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.passes.dots import dot_sizes
 
+PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
 # Types whose GEMM adds to memory exactly as a sum of the program would.
 _ADDING_TYPES = frozenset({PrimitiveType.F32, PrimitiveType.F64})
+
+
+class ResultShape(NamedTuple):
+    """A result as `batch` matrices; elements of a row lie next to each other."""
+
+    batch: int
+    rows: int
+    columns: int
 
 
 def is_output_fusion(node: Instruction) -> bool:
@@ -27,9 +39,26 @@ def is_output_fusion(node: Instruction) -> bool:
     )
 
 
-def dot_of(fused: Computation) -> Instruction:
-    """The product of the computation of a kOutput fusion."""
-    return next(node for node in fused.instructions if node.opcode is Opcode.DOT)
+def product_of(fused: Computation) -> Instruction:
+    """The dot or convolution of the computation of a kOutput fusion."""
+    return next(node for node in fused.instructions if node.opcode in PRODUCTS)
+
+
+def result_shape(product: Instruction) -> ResultShape | None:
+    """The result of a product as a code generator forms it; None for a convolution whose output
+    has another order than [batch, spatial, feature] or [batch, feature, spatial]."""
+    if product.opcode is Opcode.DOT:
+        sizes = dot_sizes(product)
+        return ResultShape(sizes.batch, sizes.m * sizes.n // max(sizes.columns, 1), sizes.columns)
+    assert isinstance(product.attributes, ConvolutionAttributes)
+    numbers, dims = product.attributes.dimension_numbers, product.shape.dimensions
+    rank = len(dims)
+    order = (numbers.output_batch, numbers.output_feature, *numbers.output_spatial)
+    if order == (0, rank - 1, *range(1, rank - 1)):
+        return ResultShape(1, math.prod(dims[:-1]), dims[-1])
+    if order == tuple(range(rank)):
+        return ResultShape(1, dims[0] * dims[1], math.prod(dims[2:]))
+    return None
 
 
 def accumulated_parameter(fused: Computation) -> int | None:
@@ -39,8 +68,8 @@ def accumulated_parameter(fused: Computation) -> int | None:
     assert root is not None
     if root.opcode is not Opcode.ADD or root.shape.element_type not in _ADDING_TYPES:
         return None
-    dot = dot_of(fused)
-    if dot not in root.operands:
+    dot = product_of(fused)
+    if dot.opcode is not Opcode.DOT or dot not in root.operands:
         return None
     other = root.operands[1] if root.operands[0] is dot else root.operands[0]
     if other.opcode is not Opcode.PARAMETER or other in dot.operands:

@@ -190,3 +190,48 @@ def test_result_does_not_depend_on_threads():
         thread_pool.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+# output, window, image and kernel of convolutions with bias and activation.
+CONVOLUTIONS = {
+    "channels last": ("2,10,11,24", "size=3x3 pad=1_1x1_1", "2,10,11,5", "3,3,5,24"),
+    "channels last, stride, odd channels": (
+        "3,5,6,17", "size=3x3 pad=1_1x1_1 stride=2x2", "3,10,11,4", "3,3,4,17"),
+    "channels last, long rows": ("1,3,300,8", "size=3x3 pad=1_1x1_1", "1,3,300,64", "3,3,64,8"),
+    "channels first": ("2,24,10,11", "size=3x3 pad=1_1x1_1", "2,5,10,11", "24,5,3,3"),
+    "channels first, stride": (
+        "3,17,5,6", "size=3x3 pad=1_1x1_1 stride=2x2", "3,4,10,11", "17,4,3,3"),
+    "channels first, long rows": ("1,8,3,300", "size=3x3 pad=1_1x1_1", "1,64,3,300", "8,64,3,3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str):
+    out, window, image, kernel = CONVOLUTIONS[name]
+    last = "last" in name
+    labels = "b01f_01io->b01f" if last else "bf01_oi01->bf01"
+    features = out.split(",")[3 if last else 1]
+    body = f"""
+      %x = f32[{image}] parameter(0)
+      %w = f32[{kernel}] parameter(1)
+      %b = f32[{features}] parameter(2)
+      %c = f32[{out}] convolution(%x, %w), window={{{window}}}, dim_labels={labels}
+      %bs = f32[{out}] broadcast(%b), dimensions={{{3 if last else 1}}}
+      %s = f32[{out}] add(%c, %bs)
+      %h = f32[{out}] tanh(%s)
+      ROOT %t = (f32[{out}], f32[{out}]) tuple(%h, %s)
+    """
+    executable = check_native(module_of(body), scale=60)
+    assert len(fusions(executable)) == 1
+    assert executable.temp_size == 0 and len(executable.loop_ir) == 1
+
+
+def test_pointwise_convolution_is_a_product():
+    body = """
+      %x = f32[2,5,6,16] parameter(0)
+      %w = f32[1,1,16,24] parameter(1)
+      %c = f32[2,5,6,24] convolution(%x, %w), window={size=1x1}, dim_labels=b01f_01io->b01f
+      ROOT %h = f32[2,5,6,24] tanh(%c)
+    """
+    executable = check_native(module_of(body), scale=10)
+    assert len(fusions(executable)) == 1 and executable.temp_size == 0

@@ -24,7 +24,7 @@ from functools import partial
 
 from xla_backend.cpu.kernels.conv_depthwise import emit_depthwise
 from xla_backend.cpu.kernels.conv_depthwise_planes import emit_depthwise_planes
-from xla_backend.cpu.kernels.conv_direct import can_run_direct, emit_direct
+from xla_backend.cpu.kernels.conv_direct import can_run_direct, direct_symbol, emit_direct
 from xla_backend.cpu.kernels.conv_unfold import emit_unfold
 from xla_backend.cpu.kernels.conv_window import emit_window_products
 from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES, GemmType
@@ -55,7 +55,7 @@ _CTX = ("x", "w", "out", "dims", "rows_per_tile", "row_tiles", "columns_per_tile
 _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
 # A window this many times larger than the output is the depth of one product.
-_LARGE_WINDOW = 4
+LARGE_WINDOW = 4
 
 
 def pack_dims(**fields: int) -> list[int]:
@@ -207,14 +207,15 @@ def _all(w: FunctionWriter, conditions: list[str]) -> str:
     return result
 
 
-def _emit_case(w: FunctionWriter, prefix: str, kernel: str, conditions: list[str]) -> None:
-    """Runs a kernel and returns, if all conditions hold."""
+def _emit_case(w: FunctionWriter, kernel: str, conditions: list[str], nulls: int = 0) -> None:
+    """Runs a kernel (with so many more arguments, which are null) and returns, if all conditions
+    hold."""
     yes, no = w.new_label("yes"), w.new_label("other")
     w.cond_br(_all(w, conditions), yes, no)
     w.label(yes)
     with w.scope():
-        names = ("%x", "%w", "%out", "%dims")
-        w.call(f"{prefix}.{kernel}", "void", [("ptr", n) for n in names])
+        names = ("%x", "%w", "%out", "%dims", *["null"] * nulls)
+        w.call(kernel, "void", [("ptr", n) for n in names])
         w.ret()
     w.label(no)
 
@@ -270,21 +271,21 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
         single = [equal("ci", 1), equal("co", 1), *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
         last = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
         first = [*single, equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
-        _emit_case(w, prefix, "depthwise", last)
-        _emit_case(w, prefix, "planes", first)
+        _emit_case(w, f"{prefix}.depthwise", last)
+        _emit_case(w, f"{prefix}.planes", first)
     if not t.needs_packing:
-        large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, _LARGE_WINDOW))
+        large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, LARGE_WINDOW))
         whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
         conditions = [large, whole, *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
-        _emit_case(w, prefix, "windows", conditions)
+        _emit_case(w, f"{prefix}.windows", conditions)
     if can_run_direct(t, w.module):
         # Tiles of channels take any strides and dilations, tiles of planes not both at once.
         simple = w.op("or", "i1", equal("xdil2", 1), equal("stride2", 1))
         several = w.cmp("ne", "i64", d["co"], "1")
         last = [equal("oc", 1), w.op("or", "i1", several, w.cmp("ne", "i64", d["o2"], "1"))]
         first = [equal("o2", 1), simple]
-        _emit_case(w, prefix, "direct_channels", last)
-        _emit_case(w, prefix, "direct_planes", first)
+        _emit_case(w, direct_symbol(t.name, "channels"), last, 2)
+        _emit_case(w, direct_symbol(t.name, "planes"), first, 2)
     _emit_unfolded(w, t, prefix, d)
     w.ret()
 
@@ -345,4 +346,7 @@ def emit_group(t: GemmType, module: ModuleWriter) -> None:
 def register() -> None:
     """Declares the convolutions of every GEMM type."""
     for name, t in GEMM_TYPES.items():
-        register_group(f"conv_{name}", (f"pyjax_conv_{name}",), partial(emit_group, t))
+        symbols = [f"pyjax_conv_{name}"]
+        if t.source is t.compute is t.target and t.compute.is_floating:
+            symbols += [direct_symbol(name, kind) for kind in ("channels", "planes")]
+        register_group(f"conv_{name}", tuple(symbols), partial(emit_group, t))

@@ -36,9 +36,9 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 # tile line (planes: one phase of it); lines: tile lines of a block; depth: taps times channels.
 SLOTS = (
     "x", "w", "out", "dims", "offsets", "packed", "rows", "row_blocks", "columns",
-    "column_blocks", "pitch", "lines", "depth", "padded_co", "flat",
+    "column_blocks", "pitch", "lines", "depth", "padded_co", "flat", "epilogue", "data",
 )  # fmt: skip
-_POINTERS = frozenset(("x", "w", "out", "dims", "offsets", "packed"))
+_POINTERS = frozenset(("x", "w", "out", "dims", "offsets", "packed", "epilogue", "data"))
 _TILE_BYTES = 256 * 1024
 _DEPTH = 384
 # Elements that vectors may read after the last tile line.
@@ -75,8 +75,13 @@ def can_run_direct(t: GemmType, module: ModuleWriter) -> bool:
     return plain and module.target.has_masks
 
 
+def direct_symbol(type_name: str, kind: str) -> str:
+    """The function for outputs with unit channel ("channels") or column stride ("planes")."""
+    return f"pyjax_conv_direct_{kind}_{type_name}"
+
+
 def emit_direct(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
-    """void direct_planes / direct_channels(x, w, out, dims)"""
+    """void pyjax_conv_direct_planes_<t> / _channels_<t>(x, w, out, dims, epilogue, data)"""
     tile = tile_for(t, module.target)
     heights = [tile.rows] + [h for h in (4, 2, 1) if h < tile.rows]
     for vectors in range(1, tile.vectors + 1):
@@ -102,8 +107,8 @@ def _tile_bytes(w: FunctionWriter, d: Any, kind: str, pitch: str, lines: str, si
 def _emit_driver(
     module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any], tile: Tile, kind: str
 ) -> None:
-    names = ("x", "w", "out", "dims")
-    w = module.function(f"{prefix}.direct_{kind}", [("ptr", n) for n in names], internal=True)
+    names = ("x", "w", "out", "dims", "epilogue", "data")
+    w = module.function(direct_symbol(t.name, kind), [("ptr", n) for n in names])
     d = dims(w, "%dims")
     size = t.source.byte_size
     context = w.alloca("i64", len(SLOTS), 8)
@@ -256,7 +261,39 @@ def _emit_task(
                 w, prefix, d, tile, heights, elem, entries, used, weights, lo, depth, common
             )
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    with w.if_(w.cmp("ne", "ptr", ctx.get("epilogue"), "null")):
+        _finish(w, ctx, d, elem, kind, (image, out0), (row_lo, rows), (col_lo, columns))
     w.ret()
+
+
+def _finish(
+    w: FunctionWriter,
+    ctx: Context,
+    d: Any,
+    elem: str,
+    kind: str,
+    place: tuple[str, str],
+    rows: tuple[str, str],
+    columns: tuple[str, str],
+) -> None:
+    """Hands the output rows of a block to the epilogue of an ungrouped convolution: see
+    `pyjax_gemm_fused_<t>`. C is [pixels of all images, channels], or [channels of all images,
+    pixels]."""
+    image, out0 = place
+    per_image = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
+    first = w.imul(w.iadd(w.imul(out0, d["out1"]), rows[0]), d["out2"])
+    channels = (w.imul(image, d["co"]), w.imul(w.iadd(image, 1), d["co"]))
+    step = d["co"] if kind == "channels" else per_image
+    with w.loop("0", rows[1]) as row:
+        pixel = w.iadd(w.iadd(first, columns[0]), w.imul(row.index, d["out2"]))
+        if kind == "channels":
+            pixel = w.iadd(pixel, w.imul(image, per_image))
+        pixels = (pixel, w.iadd(pixel, columns[1]))
+        bounds = (*pixels, "0", d["co"]) if kind == "channels" else (*channels, *pixels)
+        at = w.iadd(w.imul(bounds[0], step), bounds[2])
+        arguments = [("ptr", ctx.get("data")), ("ptr", w.gep(elem, ctx.get("out"), at))]
+        arguments += [("i64", x) for x in (step, *bounds, "0")]
+        w.call_pointer(ctx.get("epilogue"), "void", arguments)
 
 
 def _add_entry(w: FunctionWriter, entries: str, i: str, tile: str, out: str, mask: str) -> None:
