@@ -154,7 +154,7 @@ def _is_plain_broadcast(node: Instruction, elements: int, columns: int) -> bool:
 def _fuse(computation: Computation, dot: Instruction, fusion: Instruction) -> Instruction:
     """One fusion in the place of both; where others read the dot, it is the last result."""
     aliases = _aliases(dot)
-    fused = Computation("fused_dot")
+    fused = Computation(f"fused_{dot.opcode.value}")
     operands = list(
         dict.fromkeys([*dot.operands, *(o for o in fusion.operands if o not in aliases)])
     )
@@ -183,7 +183,7 @@ def _fuse(computation: Computation, dot: Instruction, fusion: Instruction) -> In
             FusionAttributes(FusionKind.OUTPUT),
             (fused,),
             fusion.metadata,
-            f"dot_{fusion.name}",
+            f"{dot.opcode.value}_{fusion.name}",
         )
     )
     _replace(computation, fusion, result, bool(shared))
