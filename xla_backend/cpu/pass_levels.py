@@ -67,6 +67,8 @@ LEVELS: dict[str, int] = {
     "while-dead-initial-value": 2,
     "while-trip-count-annotator": 2,
     "while-double-buffering": 2,
+    # Other last bits than the program's own order of operations gives.
+    "dot-reassociation": 3,
 }
 
 # The same for passes that give up time for memory, by `memory_fitting_level`.

@@ -26,6 +26,7 @@ from xla_backend.passes.custom_call_inliner import CustomCallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.dot_decomposer import DotDecomposer
+from xla_backend.passes.dot_reassociation import DotReassociation
 from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.fusion import LoopFusion
@@ -160,6 +161,7 @@ def simplification(options: CompileOptions) -> Pipeline:
             ConvolutionToDot(),
             BatchDotSimplification(),
             DotStrengthReduction(),
+            DotReassociation(),
             ConstantFolding(),
             # Behind constant folding, which computes the indices.
             GatherSimplifier(),

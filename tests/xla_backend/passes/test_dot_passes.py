@@ -8,6 +8,7 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
 from xla_backend.passes.convolution_to_dot import ConvolutionToDot
 from xla_backend.passes.dot_decomposer import DotDecomposer
+from xla_backend.passes.dot_reassociation import DotReassociation
 from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dots import collapse, dot_sizes
@@ -49,6 +50,33 @@ CHANGES: dict[str, tuple[type[HloPass], str]] = {
         " // CHECK: ROOT {{.*}} = f32[4,1] reshape([[R]])\n"
         " ROOT r = f32[4,1] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={2},"
         " lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a matrix times a matrix times a vector": (
+        DotReassociation,
+        "p = f32[8,9] parameter(0)\n q = f32[9,7] parameter(1)\n v = f32[7,1] parameter(2)\n"
+        " d = f32[8,7] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " // CHECK: [[V:%[^ ]+]] = f32[9,1] dot(%q, %v), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={0}\n"
+        " // CHECK: dot(%p, [[V]]), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[8,1] dot(d, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "the same from the other side, with the product transposed": (
+        DotReassociation,
+        "p = f32[9,8] parameter(0)\n q = f32[7,9] parameter(1)\n v = f32[7,1] parameter(2)\n"
+        " d = f32[8,7] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={1}\n"
+        " // CHECK: [[V:%[^ ]+]] = f32[1,9] dot(%v, %q), lhs_contracting_dims={0},"
+        " rhs_contracting_dims={0}\n"
+        " // CHECK: dot([[V]], %p), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[1,8] dot(v, d), lhs_contracting_dims={0}, rhs_contracting_dims={1}",
+    ),
+    "a sum over the rows of the product": (
+        DotReassociation,
+        "p = f32[8,9] parameter(0)\n q = f32[9,7] parameter(1)\n v = f32[8,1] parameter(2)\n"
+        " d = f32[8,7] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " // CHECK: [[V:%[^ ]+]] = f32[9,1] dot(%p, %v), lhs_contracting_dims={0},"
+        " rhs_contracting_dims={0}\n"
+        " // CHECK: dot(%q, [[V]]), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[7,1] dot(d, v), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
     ),
     "transposed operands": (
         TransposeFolding,
@@ -158,6 +186,19 @@ KEPT: dict[str, tuple[type[HloPass], str]] = {
         DotStrengthReduction,
         "p = bf16[7] parameter(0)\n q = bf16[7] parameter(1)\n"
         " ROOT r = bf16[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "three matrices of one size": (
+        DotReassociation,
+        "p = f32[8,8] parameter(0)\n q = f32[8,8] parameter(1)\n v = f32[8,8] parameter(2)\n"
+        " d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[8,8] dot(d, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a product that something else needs": (
+        DotReassociation,
+        "p = f32[8,9] parameter(0)\n q = f32[9,7] parameter(1)\n v = f32[7,1] parameter(2)\n"
+        " d = f32[8,7] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " e = f32[8,1] dot(d, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = (f32[8,1], f32[8,7]) tuple(e, d)",
     ),
     "free dimensions out of order": (
         TransposeFolding,
