@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.kernels.sort import SORT_TYPES
-from xla_backend.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.cpu.output_fusion_rules import takes_epilogue
-from xla_backend.cpu.pass_levels import ROUNDS, pass_filter
+from xla_backend.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
