@@ -15,12 +15,16 @@ from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
+from xla_backend.stablehlo import parse_stablehlo
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 # Text formats by name, and which one a file's suffix stands for.
-FORMATS: dict[str, Callable[[str], HloModule]] = {"hlo": parse_module}
-_SUFFIXES = {".hlo": "hlo", ".txt": "hlo"}
+FORMATS: dict[str, Callable[[str], HloModule]] = {
+    "hlo": parse_module,
+    "stablehlo": parse_stablehlo,
+}
+_SUFFIXES = {".hlo": "hlo", ".txt": "hlo", ".mlir": "stablehlo"}
 
 
 LOAD_HELP = "run this Python file first, such as one that registers passes"

@@ -13,6 +13,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,16 +92,19 @@ class _Bisector:
         self.compile_options = compile_options
         self.tolerance = Tolerance(options.abs_error_bound, options.rel_error_bound)
 
-    def failure(self, module: HloModule) -> Failure | None:
-        """How the module fails, in a process of its own: it may crash or hang."""
+    def failure(self, module: HloModule, isolated: bool = True) -> Failure | None:
+        """How the module fails; in a process of its own, as it may crash or hang."""
         if self.options.script:
             return self._script_failure(module)
+        if not isolated:
+            return self._compare(module)
         return check_once(lambda: self._compare(module), self.options.timeout)
 
     def fails_alike(self, module: HloModule, first: Failure) -> bool:
         """Whether a candidate fails in the way the whole module does."""
-        failure = self.failure(module)
-        return failure is not None and failure.kind == first.kind
+        # A process for each candidate costs more than most candidates.
+        failure = self.failure(module, isolated=first.kind in ("crash", "timeout"))
+        return failure is not None and failure.signature == first.signature
 
     def _script_failure(self, module: HloModule) -> Failure | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -128,9 +132,12 @@ class _Bisector:
             executable = library.compile(module, self.options.platform, self.compile_options)
             got = executable.execute(arrays)
         except Exception as error:
-            return Failure("error", "", f"{type(error).__name__}: {error}")
+            # The second line tells apart failures of different causes; see Failure.signature.
+            raised = traceback.extract_tb(error.__traceback__)[-1]
+            told = f"{type(error).__name__}: {error}"
+            return Failure("error", "", f"{told}\n{type(error).__name__} in {raised.name}")
         mismatches = compare_results(want, got, self.tolerance)
-        return Failure("mismatch", "", str(mismatches[0])) if mismatches else None
+        return Failure("divergence", "", str(mismatches[0])) if mismatches else None
 
     def verdict(self, module: HloModule) -> str:
         """Which pass is to blame."""

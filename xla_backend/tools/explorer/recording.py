@@ -46,7 +46,7 @@ class PassRecord:
     name: str
     seconds: float
     lines: list[int]
-    diff: list[tuple[str, int, int, int, int]]
+    diff: Sequence[tuple[str, int, int, int, int]]
     flops: float
     bytes: float
 
