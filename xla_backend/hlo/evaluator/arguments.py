@@ -9,6 +9,7 @@ import numpy as np
 
 from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.shape import UNBOUNDED, Shape
 
 Value = Any
 
@@ -27,7 +28,7 @@ def bind_arguments(module: HloModule, args: Sequence[np.ndarray]) -> list[Value]
         taken = [np.asarray(x) for x in remaining[: len(leaves)]]
         remaining = remaining[len(leaves) :]
         for value, shape in zip(taken, leaves):
-            if value.dtype != shape.element_type.numpy_dtype or value.shape != shape.dimensions:
+            if value.dtype != shape.element_type.numpy_dtype or not _fits(value, shape):
                 raise ValueError(
                     f"parameter {parameter.parameter_number} of {module.name} is {shape}, "
                     f"got {value.dtype} {list(value.shape)}"
@@ -38,6 +39,16 @@ def bind_arguments(module: HloModule, args: Sequence[np.ndarray]) -> list[Value]
     if remaining:
         raise ValueError(f"{module.name} got {len(remaining)} arguments too many")
     return arguments
+
+
+def _fits(value: np.ndarray, shape: Shape) -> bool:
+    """Whether the sizes are the shape's; a dynamic dimension takes any size up to its bound."""
+    if value.shape == shape.dimensions:
+        return True
+    return value.ndim == shape.rank and all(
+        size == bound or (dynamic and (size <= bound or bound == UNBOUNDED))
+        for size, bound, dynamic in zip(value.shape, shape.dimensions, shape.dynamic_dimensions)
+    )
 
 
 def result_leaves(value: Value) -> list[np.ndarray]:

@@ -14,6 +14,7 @@ from xla_backend.hlo.attributes import (
     ALLOCATE_BUFFER,
     TOPK_CALL,
     ConditionalAttributes,
+    ConstantAttributes,
     CustomCallAttributes,
     RngGetAndUpdateStateAttributes,
 )
@@ -22,6 +23,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import (
     collectives,
     contractions,
+    dynamic_shapes,
     indexing,
     linear_algebra,
     random_bits,
@@ -35,7 +37,12 @@ from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.evaluator.participants import Participant, lone_participant
 from xla_backend.hlo.evaluator.scalar_computations import apply_scalar
 from xla_backend.hlo.evaluator.transfers import Host
-from xla_backend.hlo.evaluator.values import Value, flatten_value, unflatten_value
+from xla_backend.hlo.evaluator.values import (
+    Value,
+    flatten_value,
+    literal_value,
+    unflatten_value,
+)
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -51,7 +58,7 @@ class _Plan:
     """A computation made ready: instructions in order, where operands are, which values die at
     each step."""
 
-    __slots__ = ("dying", "operand_slots", "order", "root_slot")
+    __slots__ = ("dying", "dynamic", "operand_slots", "order", "root_slot")
 
     def __init__(self, computation: Computation) -> None:
         self.order = computation.post_order()
@@ -64,6 +71,7 @@ class _Plan:
             for s in slots:
                 last[s] = i
         last.pop(self.root_slot, None)
+        self.dynamic = {i for i, n in enumerate(self.order) if dynamic_shapes.touches_dynamic(n)}
         self.dying: list[list[int]] = [[] for _ in self.order]
         for s, i in last.items():
             self.dying[i].append(s)
@@ -123,6 +131,8 @@ class Interpreter:
                 values[i] = arguments[node.parameter_number]
                 continue
             inputs = [values[s] for s in plan.operand_slots[i]]
+            if i in plan.dynamic:
+                node, inputs = dynamic_shapes.actual(node, inputs)
             value = self.apply(node, inputs)
             if (
                 value.__class__ is not np.ndarray
@@ -136,8 +146,9 @@ class Interpreter:
         return values[plan.root_slot]
 
 
-def _constant(node: Instruction) -> np.ndarray:
-    return node.literal_array
+def _constant(node: Instruction) -> Value:
+    assert isinstance(node.attributes, ConstantAttributes)
+    return literal_value(node.attributes.literal)
 
 
 def _while(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
@@ -253,7 +264,7 @@ _SIMPLE: dict[Opcode, Callable[..., Value]] = {
     Opcode.AFTER_ALL: lambda node, *tokens: None,
     Opcode.RAGGED_DOT: contractions.ragged_dot,
     Opcode.SCALED_DOT: contractions.scaled_dot,
-    Opcode.SET_DIMENSION_SIZE: shape_ops.set_dimension_size,
+    Opcode.SET_DIMENSION_SIZE: dynamic_shapes.set_dimension_size,
     Opcode.ALL_REDUCE_DONE: lambda node, value: value,
     Opcode.ALL_GATHER_DONE: lambda node, value: value[1],
     Opcode.COLLECTIVE_PERMUTE_DONE: lambda node, value: value[1],

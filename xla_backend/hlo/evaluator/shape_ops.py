@@ -152,9 +152,3 @@ def iota(node: Instruction) -> np.ndarray:
 
 def get_dimension_size(node: Instruction, x: np.ndarray) -> np.ndarray:
     return np.asarray(x.shape[_dimensions(node)[0]], PrimitiveType.S32.numpy_dtype)
-
-
-def set_dimension_size(node: Instruction, x: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Only the first `size` positions count from here on."""
-    axis = _dimensions(node)[0]
-    return x[(slice(None),) * axis + (slice(0, int(size)),)]

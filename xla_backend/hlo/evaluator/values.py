@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
 
 Value = Any  # np.ndarray | tuple[Value, ...] | None
@@ -36,3 +37,10 @@ def zeros_of(shape: Shape) -> Value:
     if shape.is_tuple:
         return tuple(zeros_of(s) for s in shape.tuple_shapes)
     return np.zeros(shape.dimensions, shape.element_type.numpy_dtype) if shape.is_array else None
+
+
+def literal_value(literal: Literal) -> Value:
+    """The value of a constant, tuples included."""
+    if literal.shape.is_tuple:
+        return tuple(literal_value(element) for element in literal.elements)
+    return literal.array
