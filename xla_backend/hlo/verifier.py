@@ -25,9 +25,10 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule, source_location
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import instruction_to_text
-from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.shape import UNBOUNDED, Shape
 from xla_backend.hlo.shape_inference import infer_shape
 from xla_backend.hlo.verifier_links import CHECKS, channel_conflicts
+from xla_backend.hlo.verifier_sharding import sharding_complaint
 
 _DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
 _OWN_CLASS = {
@@ -86,6 +87,7 @@ class _Verifier:
         self._callers()
         self._aliases()
         self._donors()
+        self._entry_layout()
         for node, complaint in channel_conflicts(self.module):
             self.fail(complaint, node)
 
@@ -198,6 +200,27 @@ class _Verifier:
             if (number, index) in taken:
                 self.fail(f"buffer_donor names parameter {number} {index}, which is aliased")
 
+    def _entry_layout(self) -> None:
+        """The layouts that the caller wants are for the shapes the entry has."""
+        assert self.module.entry is not None
+        if self.module.entry_layout is None:
+            return
+        wanted, wanted_result = self.module.entry_layout
+        parameters, result = self.module.entry.program_shape
+        # entry_layout_c1
+        if len(wanted) != len(parameters):
+            self.fail(
+                f"entry_computation_layout has {len(wanted)} parameters, the entry "
+                f"{len(parameters)}"
+            )
+        for i, (layout, shape) in enumerate(zip(wanted, parameters)):
+            # entry_layout_c2
+            if not layout.compatible(shape):
+                self.fail(f"entry_computation_layout says {layout} of parameter {i}, {shape}")
+        # entry_layout_c3
+        if not wanted_result.compatible(result):
+            self.fail(f"entry_computation_layout says {wanted_result} of the result, {result}")
+
     # -- computation -------------------------------------------------------------------------------
 
     def _computation(self, computation: Computation) -> None:
@@ -262,7 +285,7 @@ class _Verifier:
             )
 
     def _order(self, computation: Computation) -> None:
-        """No cycles; operands before users when the module is scheduled."""
+        """No cycles; operands and control predecessors first when the module is scheduled."""
         done: set[Instruction] = set()
         ordered = True
         for node in computation:
@@ -271,25 +294,36 @@ class _Verifier:
                 # schedule_c1
                 if self.module.is_scheduled:
                     self.fail("is scheduled before one of its operands", node)
+            if node.annotations and not all(p in done for p in node.control_predecessors):
+                ordered = False
+                # schedule_c2
+                if self.module.is_scheduled:
+                    self.fail("is scheduled before one of its control predecessors", node)
             done.add(node)
         if not ordered:
             self._acyclic(computation)
 
     def _acyclic(self, computation: Computation) -> None:
-        remaining = {node: len(set(node.operands)) for node in computation}
+        remaining: dict[Instruction, int] = {}
+        followers: dict[Instruction, list[Instruction]] = {node: [] for node in computation}
+        for node in computation:
+            needs = {*node.operands, *node.control_predecessors}
+            remaining[node] = len(needs)
+            for needed in needs:
+                followers[needed].append(node)
         ready = [node for node, count in remaining.items() if count == 0]
         visited = 0
         while ready:
-            node = ready.pop()
             visited += 1
-            for user in node.users:
-                remaining[user] -= 1
-                if remaining[user] == 0:
-                    ready.append(user)
+            for follower in followers[ready.pop()]:
+                remaining[follower] -= 1
+                if remaining[follower] == 0:
+                    ready.append(follower)
         # computation_c9
         if visited != len(computation):
             node = next(n for n, count in remaining.items() if count)
-            self.fail("takes part in, or depends on, a cycle of operands", node)
+            what = "operands and control predecessors" if node.control_predecessors else "operands"
+            self.fail(f"takes part in, or depends on, a cycle of {what}", node)
 
     # -- instruction -------------------------------------------------------------------------------
 
@@ -313,6 +347,8 @@ class _Verifier:
         self._layouts(node, node.shape)
         check = CHECKS.get(opcode)
         complaint = check(node) if check is not None else None
+        if complaint is None and node.annotations:
+            complaint = sharding_complaint(node)
         if complaint is not None:
             self.fail(complaint, node)
 
@@ -337,7 +373,7 @@ class _Verifier:
         elif shape.layout is not None and sorted(shape.layout) != list(range(shape.rank)):
             self.fail(f"layout {shape.layout} is not a permutation of its dimensions", node)
         # layout_c2
-        if any(d < 0 for d in shape.dimensions):
+        if any(d < 0 and d != UNBOUNDED for d in shape.dimensions):
             self.fail(f"a dimension of {shape} is negative", node)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from xla_backend.hlo.attributes import (
     CollectiveAttributes,
     CollectivePermuteAttributes,
+    RawAttributes,
     TransferAttributes,
 )
 from xla_backend.hlo.instruction import Instruction
@@ -79,6 +80,16 @@ def _one_second_half(node: Instruction) -> str | None:
         # start_done_c3
         if user.opcode not in allowed:
             return f"its user must be {_words(allowed)}, is %{user.name} ({user.opcode})"
+    return None
+
+
+def _thread(node: Instruction) -> str | None:
+    a = node.attributes
+    said = a.get("async_execution_thread") if isinstance(a, RawAttributes) else None
+    runs = node.called[0].execution_thread
+    # async_c2
+    if said is not None and said.strip('"') != runs:
+        return f'async_execution_thread={said}, but %{node.called[0].name} runs on "{runs}"'
     return None
 
 
@@ -168,6 +179,7 @@ def _range(node: Instruction, ids: list[int], is_global: bool, what: str) -> str
 CHECKS: dict[Opcode, Check] = {
     **dict.fromkeys(_STARTS, _second_half),
     **dict.fromkeys(_DONES, _one_second_half),
+    Opcode.ASYNC_START: lambda node: _thread(node) or _one_second_half(node),
     Opcode.ASYNC_UPDATE: _update,
     Opcode.SEND_DONE: _transfer,
     Opcode.RECV_DONE: _transfer,

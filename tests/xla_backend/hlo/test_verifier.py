@@ -168,6 +168,15 @@ def schedule(m):
     m.entry._instructions = dict.fromkeys([*order[3:], *order[:3]])
 
 
+def control_schedule(m):
+    m.is_scheduled = True
+    node(m, "s").annotations = {"control-predecessors": (node(m, "t"),)}
+
+
+def control_cycle(m):
+    node(m, "s").annotations = {"control-predecessors": (node(m, "t"),)}
+
+
 def attribute_class(m):
     node(m, "t").attributes = IotaAttributes(0)
 
@@ -255,6 +264,8 @@ BROKEN = [
     ("parameter_c3", parameter_number, "is not registered as parameter"),
     ("parameter_c4", parameter_not_registered, "2 parameter instructions, 3 registered"),
     ("computation_c9", cycle, "cycle of operands"),
+    ("schedule_c2", control_schedule, "before one of its control predecessors"),
+    ("computation_c9", control_cycle, "cycle of operands and control predecessors"),
     ("schedule_c1", schedule, "scheduled before one of its operands"),
     ("instruction_c4", attribute_class, "needs DimensionsAttributes, has IotaAttributes"),
     ("instruction_c4", attributes_missing, "needs DimensionsAttributes, has Attributes"),
@@ -309,5 +320,6 @@ def test_a_deep_chain_of_calls_verifies():
 def test_every_constraint_of_the_verifier_has_a_case():
     text = Path(verifier.__file__).read_text()
     cited = re.findall(r"^\s*# (\w+_c\d+)$", text, re.MULTILINE)
-    elsewhere = {"buffer_donor_c1", "buffer_donor_c2"}  # test_verifier_links.py
-    assert set(cited) - {case[0] for case in BROKEN} == elsewhere
+    as_text = ("buffer_donor_c", "entry_layout_c")  # in test_verifier_links.py
+    missing = set(cited) - {case[0] for case in BROKEN}
+    assert [name for name in missing if not name.startswith(as_text)] == []

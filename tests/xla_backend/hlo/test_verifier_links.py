@@ -57,6 +57,44 @@ CASES = [
         "calls %neg2, not what async-start calls",
     ),
     (
+        "async_c2",
+        "",
+        "s = ((f32[4]), f32[4], u32[]) async-start(x), "
+        'async_execution_thread="host", calls=neg\n r = f32[4] async-done(s)',
+        'async_execution_thread="host", but %neg runs on "main"',
+    ),
+    (
+        "sharding_c1",
+        "",
+        "s = (f32[4], f32[4]) tuple(x, x), sharding={{replicated}}\n"
+        " r = f32[4] get-tuple-element(s), index=0",
+        "has 1 parts",
+    ),
+    (
+        "sharding_c2",
+        "",
+        "r = f32[4] negate(x), sharding={devices=[2,2]<=[4]}",
+        r"is for rank 2, the shape is f32\[4\]",
+    ),
+    (
+        "entry_layout_c1",
+        ", entry_computation_layout={()->f32[4]{0}}",
+        "r = f32[4] negate(x)",
+        "has 0 parameters, the entry 1",
+    ),
+    (
+        "entry_layout_c2",
+        ", entry_computation_layout={(f32[5]{0})->f32[4]{0}}",
+        "r = f32[4] negate(x)",
+        r"says f32\[5\] of parameter 0, f32\[4\]",
+    ),
+    (
+        "entry_layout_c3",
+        ", entry_computation_layout={(f32[4]{0})->f32[5]{0}}",
+        "r = f32[4] negate(x)",
+        r"says f32\[5\] of the result",
+    ),
+    (
         "transfer_c1",
         "",
         f"r0 = {SHAPE} recv(t), channel_id=1\n r = token[] send-done(r0), channel_id=1",
@@ -167,6 +205,7 @@ def test_whole(header, body):
 
 
 def test_every_constraint_between_instructions_has_a_case():
-    text = (Path(xla_backend.hlo.__path__[0]) / "verifier_links.py").read_text()
-    cited = re.findall(r"^\s*# (\w+_c\d+)$", text, re.MULTILINE)
-    assert set(cited) <= {case[0] for case in CASES}
+    folder = Path(xla_backend.hlo.__path__[0])
+    texts = [(folder / f"verifier_{name}.py").read_text() for name in ("links", "sharding")]
+    cited = re.findall(r"^\s*# (\w+_c\d+)$", "\n".join(texts), re.MULTILINE)
+    assert len(cited) >= 16 and set(cited) <= {case[0] for case in CASES}
