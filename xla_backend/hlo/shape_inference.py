@@ -17,6 +17,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_checks import Rule, RuleContext
+from xla_backend.hlo.shape_dynamic import with_dynamic_dimensions
 from xla_backend.hlo.shape_rules_collectives import COLLECTIVE_RULES
 from xla_backend.hlo.shape_rules_contractions import CONTRACTION_RULES
 from xla_backend.hlo.shape_rules_control import CONTROL_RULES
@@ -65,7 +66,12 @@ def infer_shape_from_shapes(
     given: Shape | None = None,
 ) -> Shape:
     """`infer_shape` when only the operands' shapes are at hand."""
-    return RULES[opcode](RuleContext(opcode, shapes, attributes, called, given))
+    context = RuleContext(opcode, shapes, attributes, called, given)
+    result = RULES[opcode](context)
+    for shape in shapes:
+        if shape.dynamic is not None:
+            return with_dynamic_dimensions(context, result)
+    return result
 
 
 def needs_given_shape(opcode: Opcode) -> bool:

@@ -325,7 +325,11 @@ def _set_dimension_size(c: RuleContext) -> Shape:
     c.require_dimension(dims[0], c.shapes[0].rank, "dimension")
     # set_dimension_size_c3
     c.require(c.shapes[1].compatible(S32), f"the size must be s32[], is {c.shapes[1]}")
-    return c.shapes[0]
+    flags = list(c.shapes[0].dynamic_dimensions)
+    # A size that is a constant, the full one, leaves the dimension static: only the text can tell.
+    given = c.given if c.given is not None and c.given.rank == len(flags) else None
+    flags[dims[0]] = given is None or given.dynamic_dimensions[dims[0]]
+    return c.shapes[0].with_dynamic(flags)
 
 
 STRUCTURAL_RULES: dict[Opcode, Rule] = {

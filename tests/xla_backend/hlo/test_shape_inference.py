@@ -126,6 +126,50 @@ GOOD = [
         "(f32[2,4], f32[4], f32[4])",
     ),
     (["token[]", "token[]"], "after-all()", "token[]"),
+    (
+        ["f32[11,5]", "f32[3,5,7]", "s32[3]"],
+        "ragged-dot(), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+        "rhs_group_dims={0}",
+        "f32[11,7]",
+    ),
+    (
+        ["f32[4,9]", "f32[9,6]", "s32[3]"],
+        "ragged-dot(), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
+        "f32[3,4,6]",
+    ),
+    (
+        ["f32[4]", "f32[2]"],
+        "all-gather(), replica_groups={{0,1}}, dimensions={0}",
+        "(f32[8], f32[4])",
+    ),
+    (
+        ["f32[4]"],
+        "all-gather-start(), replica_groups={{0,1}}, dimensions={0}",
+        "(f32[4], f32[8])",
+    ),
+    (["(f32[4], f32[8])"], "all-gather-done()", "f32[8]"),
+    (
+        ["f32[4]"],
+        "reduce-scatter(), replica_groups={{0,1}}, dimensions={0}, to_apply=add",
+        "f32[2]",
+    ),
+    (["f32[4]", "f32[4]"], "all-to-all(), replica_groups={{0,1}}", "(f32[4], f32[4])"),
+    (["f32[4]"], "copy-start()", "(f32[4], f32[4], u32[])"),
+    (["f32[4]", "token[]"], "send(), channel_id=1", "(f32[4], u32[], token[])"),
+    (["(f32[4], u32[], token[])"], "recv-done(), channel_id=1", "(f32[4], token[])"),
+    (["f32[4]"], "async-start(), calls=vec", "((f32[4]), f32[4])"),
+    (["((f32[4]), f32[4], u32[])"], "async-done()", "f32[4]"),
+    (["f32[2,<=3]", "f32[<=2,3]"], "add()", "f32[<=2,<=3]"),
+    (["f32[2,<=3]"], "transpose(), dimensions={1,0}", "f32[<=3,2]"),
+    (["f32[4,<=6]", "f32[]"], f"reduce(), {REDUCE}", "f32[4]"),
+    (["f32[<=4,6]", "f32[]"], f"reduce(), {REDUCE}", "f32[<=4]"),
+    (
+        ["f32[<=2,3]", "f32[3,<=4]"],
+        "dot(), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "f32[<=2,<=4]",
+    ),
+    (["f32[<=4]", "f32[3]"], "concatenate(), dimensions={0}", "f32[<=7]"),
+    (["f32[2,6]", "s32[]"], "set-dimension-size(), dimensions={1}", "f32[2,<=6]"),
 ]
 
 
