@@ -20,6 +20,7 @@ from xla_backend.hlo.attributes import (
     ConvolutionAttributes,
     DotAttributes,
     FftAttributes,
+    RaggedDotAttributes,
     ScanAttributes,
     WindowAttributes,
     WindowDimension,
@@ -42,8 +43,10 @@ _TRANSCENDENTAL = frozenset(
 )
 _FREE = frozenset(
     Opcode(text)
-    for text in "parameter constant bitcast get-tuple-element after-all add-dependency "
-    "domain".split()
+    for text in (
+        "parameter constant bitcast get-tuple-element after-all add-dependency domain async-update "
+        "async-done"
+    ).split()
 )
 
 
@@ -188,6 +191,7 @@ _CONTROL: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {
     Opcode.WHILE: _while,
     Opcode.CONDITIONAL: _conditional,
     Opcode.CALL: _call,
+    Opcode.ASYNC_START: _call,
     Opcode.FUSION: _fusion,
 }
 
@@ -200,6 +204,16 @@ def _dot(analysis: CostAnalysis, node: Instruction) -> Cost:
     assert isinstance(a, DotAttributes)
     lhs = node.operands[0].shape.dimensions
     return Cost(flops=2.0 * node.shape.num_elements * math.prod(lhs[i] for i in a.lhs_contracting))
+
+
+def _ragged_dot(analysis: CostAnalysis, node: Instruction) -> Cost:
+    """Each row meets the matrix of one group only."""
+    a = node.attributes
+    assert isinstance(a, RaggedDotAttributes)
+    lhs, rhs = node.operands[0].shape, node.operands[1].shape
+    shared = {*a.rhs_batch, *a.rhs_contracting, *a.rhs_group}
+    columns = math.prod(n for d, n in enumerate(rhs.dimensions) if d not in shared)
+    return Cost(flops=2.0 * lhs.num_elements * columns)
 
 
 def _valid_taps(size: int, window: WindowDimension) -> int:
@@ -287,6 +301,8 @@ def _random_bits(analysis: CostAnalysis, node: Instruction) -> Cost:
 
 _ARITHMETIC: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {
     Opcode.DOT: _dot,
+    Opcode.SCALED_DOT: _dot,
+    Opcode.RAGGED_DOT: _ragged_dot,
     Opcode.CONVOLUTION: _convolution,
     Opcode.REDUCE: _reduce,
     Opcode.REDUCE_WINDOW: _reduce_window,
@@ -295,6 +311,7 @@ _ARITHMETIC: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {
     Opcode.MAP: _per_element,
     Opcode.ALL_REDUCE: _per_element,
     Opcode.ALL_REDUCE_START: _per_element,
+    Opcode.REDUCE_SCATTER: _per_element,
     Opcode.SCAN: _scan,
     Opcode.SORT: _sort,
     Opcode.FFT: _fft,

@@ -43,6 +43,23 @@ COSTS = [  # operands, instruction, (flops, transcendentals, bytes)
         (480, 0, 592),
     ),
     (
+        ["f32[11,5]", "f32[3,5,7]", "s32[3]"],
+        "f32[11,7] ragged-dot(), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        "lhs_ragged_dims={0}, rhs_group_dims={0}",
+        (770, 0, 960),
+    ),
+    (
+        ["f32[2,8]", "f32[8,3]", "f32[2,1]", "f32[]"],
+        "f32[2,3] scaled-dot(), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        (96, 0, 196),
+    ),
+    (
+        ["f32[4,6]"],
+        "f32[2,6] reduce-scatter(), replica_groups={{0,1}}, dimensions={0}, to_apply=add",
+        (12, 0, 144),
+    ),
+    (["f32[4,6]"], "((f32[4,6]), f32[4,6], u32[]) async-start(), calls=inner", (24, 24, 576)),
+    (
         ["f32[1,8,8,3]", "f32[3,3,3,16]"],
         "f32[1,4,4,16] convolution(), window={size=3x3 stride=2x2 pad=0_1x0_1}, "
         "dim_labels=b01f_01io->b01f",

@@ -193,7 +193,7 @@ LINES = [
     f"(({F}), {F}, u32[]) negate-start(%p)",
     f"(({F}), {F}, u32[]) async-start(%p), calls=%flip",
     # attributes any opcode may carry
-    f"{F} add(%p, %q), sharding={{devices=[2,4]<=[8] last_tile_dim_replicate}}",
+    f"{F} add(%p, %q), sharding={{devices=[2,2,2]<=[8] last_tile_dim_replicate}}",
     f'{F} add(%p, %q), frontend_attributes={{_x="true",k="v"}}',
     f"{F} add(%p, %q), control-predecessors={{%p, %q}}",
     f'{F} add(%p, %q), metadata={{op_type="Add" op_name="jit(f)/a\\"b" source_file="a.py" '
