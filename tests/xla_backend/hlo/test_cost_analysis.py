@@ -58,7 +58,7 @@ COSTS = [  # operands, instruction, (flops, transcendentals, bytes)
         "f32[2,6] reduce-scatter(), replica_groups={{0,1}}, dimensions={0}, to_apply=add",
         (12, 0, 144),
     ),
-    (["f32[4,6]"], "((f32[4,6]), f32[4,6], u32[]) async-start(), calls=inner", (24, 24, 576)),
+    (["f32[4,6]"], "((f32[4,6]), f32[4,6], u32[]) async-start(), calls=inner", (24, 24, 480)),
     (
         ["f32[1,8,8,3]", "f32[3,3,3,16]"],
         "f32[1,4,4,16] convolution(), window={size=3x3 stride=2x2 pad=0_1x0_1}, "
