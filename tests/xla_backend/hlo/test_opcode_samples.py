@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
+from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import Host, evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
@@ -257,3 +258,29 @@ def test_sample(name):
 
 # Outside their domain at the arguments above.
 NAN_HERE = {"acosh"}
+
+
+ANY_RESULT = {"parameter", "custom-call"}
+ANY_OPERANDS = {"tuple", "after-all", "custom-call"}
+TAKES_OPERANDS = [
+    name
+    for name, text in SAMPLES.items()
+    if name not in ANY_OPERANDS and (found := _OPERANDS.search(text)) and found[1]
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - ANY_RESULT))
+def test_wrong_result_shape(name):
+    text = SAMPLES[name]
+    call = text.index(f" {name}(")
+    with pytest.raises(HloError):
+        verify(parse_module(program("(pred[7])" + text[call:])))
+
+
+@pytest.mark.parametrize("name", TAKES_OPERANDS)
+def test_wrong_operands(name):
+    """An operand more than the sample has, of a type no opcode mixes with others."""
+    text = SAMPLES[name]
+    end = _OPERANDS.search(text).end(1)
+    with pytest.raises(HloError):
+        verify(parse_module(program(f"{text[:end]}, c{text[end:]}")))
