@@ -151,4 +151,5 @@ def iota(node: Instruction) -> np.ndarray:
 
 
 def get_dimension_size(node: Instruction, x: np.ndarray) -> np.ndarray:
+    """The size the value has; of a dynamic dimension it may be less than the bound."""
     return np.asarray(x.shape[_dimensions(node)[0]], PrimitiveType.S32.numpy_dtype)
