@@ -20,6 +20,8 @@ class CompileOptions:
         0.5.
       memory_fitting_level, memory_fitting_effort: the same two for passes that trade time for
         memory.
+      memory_limit: bytes of temporaries that may be alive at once; cheap values are computed again
+        rather than kept where a program needs more. None for no limit.
       num_threads: threads generated code may use; None: as many as the pool has, 1: no loop is
         split.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.
@@ -43,6 +45,7 @@ class CompileOptions:
     exec_time_optimization_effort: float = 0.0
     memory_fitting_level: int = 2
     memory_fitting_effort: float = 0.0
+    memory_limit: int | None = None
     num_threads: int | None = None
     verify: bool = False
     audits: frozenset[str] = field(default_factory=frozenset)

@@ -72,7 +72,7 @@ LEVELS: dict[str, int] = {
 }
 
 # The same for passes that give up time for memory, by `memory_fitting_level`.
-MEMORY_LEVELS: dict[str, int] = {}
+MEMORY_LEVELS: dict[str, int] = {"rematerialization": 1}
 
 # Rounds of a fixed point by level: a round that changes something enables at most a few more, and
 # programs settle in two or three.

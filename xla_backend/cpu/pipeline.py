@@ -36,6 +36,7 @@ from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
 from xla_backend.passes.registry import add_user_passes
+from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.row_fusion import RowFusion
@@ -102,6 +103,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         GemmEpilogueFusion(takes_epilogue),
         # From here on, instruction order means execution order.
         Scheduler(),
+        # Into the schedule, before loops and updates tie buffers together.
+        Rematerialization(options.memory_limit),
         WhileDoubleBuffering(),
         CopyInsertion(),
     ]

@@ -92,11 +92,12 @@ def test_disabled_passes_and_pipelines_do_not_run() -> None:
 
 def test_enabled_only_keeps_what_correctness_needs() -> None:
     names = names_at(enabled_passes=frozenset({"cse"}))
-    assert names == names_at(optimization_level=0) | {"cse"}
+    assert names == names_at(optimization_level=0, memory_fitting_level=0) | {"cse"}
 
 
 def test_all_optional_passes_can_be_disabled() -> None:
-    assert names_at(disable_all_passes=True) == names_at(optimization_level=0)
+    needed = names_at(optimization_level=0, memory_fitting_level=0)
+    assert names_at(disable_all_passes=True) == needed
 
 
 def test_misspelt_passes_are_errors_and_xla_only_ones_are_not() -> None:
