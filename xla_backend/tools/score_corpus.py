@@ -11,15 +11,12 @@ recorded outputs. The exit status is 1 if a stage failed anywhere.
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -33,10 +30,12 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.runtime.custom_calls import find_custom_call, registered_custom_calls
+from xla_backend.stablehlo import parse_stablehlo
+from xla_backend.stablehlo import parser as stablehlo_parser
+from xla_backend.stablehlo import printer as stablehlo_printer
 from xla_backend.tools.corpus import TEXTS, CorpusProgram, find_programs, mismatch_reason
 
 STAGES = ("parse", "round-trip", "verify", "evaluate", "run")
-_STABLEHLO = "xla_backend.stablehlo"
 
 
 @dataclass
@@ -67,29 +66,27 @@ class Score:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one kind of text is read and printed."""
+    """How one kind of text becomes a module, and how it is printed again."""
 
     parse: Callable[[str], HloModule]
-    to_text: Callable[[HloModule], str]
+    reprint: Callable[[str], str]
 
 
-def dialect_of(text: str) -> Dialect | None:
-    """Parser and printer for a kind of `TEXTS`; None if this build has none."""
-    if text != "stablehlo":
-        return Dialect(parse_module, module_to_text)
-    if importlib.util.find_spec(_STABLEHLO) is None:
-        return None
-    package: ModuleType = importlib.import_module(_STABLEHLO)
-    return Dialect(package.parse_stablehlo, package.module_to_stablehlo)
+_HLO = Dialect(parse_module, lambda text: module_to_text(parse_module(text)))
+DIALECTS = {
+    "hlo": _HLO,
+    "opt": _HLO,
+    "stablehlo": Dialect(
+        parse_stablehlo,
+        lambda text: stablehlo_printer.module_to_text(stablehlo_parser.parse_module(text)),
+    ),
+}
 
 
 def score_program(program: CorpusProgram, text: str, stages: Sequence[str] = STAGES) -> Score:
     """Take one text of a program through `stages`; `parse` is always among them."""
     score = Score(program, text)
-    dialect = dialect_of(text)
-    if dialect is None:
-        score.skipped = dict.fromkeys(stages, f"absent: there is no {_STABLEHLO}")
-        return score
+    dialect = DIALECTS[text]
     modules: list[HloModule] = []
     source = program.text(text)
     if not score.attempt("parse", lambda: modules.append(dialect.parse(source))):
@@ -98,7 +95,7 @@ def score_program(program: CorpusProgram, text: str, stages: Sequence[str] = STA
     (module,) = modules
     blocked = reason_not_to_run(module)
     actions: dict[str, Callable[[], str | None]] = {
-        "round-trip": lambda: _round_trip(dialect, module),
+        "round-trip": lambda: _round_trip(dialect, source),
         "verify": lambda: verify(module),
         "evaluate": lambda: _evaluate(program, module),
         "run": lambda: _run(program, module),
@@ -129,9 +126,9 @@ def reason_not_to_run(module: HloModule) -> str | None:
     return None
 
 
-def _round_trip(dialect: Dialect, module: HloModule) -> str | None:
-    printed = dialect.to_text(module)
-    again = dialect.to_text(dialect.parse(printed))
+def _round_trip(dialect: Dialect, source: str) -> str | None:
+    printed = dialect.reprint(source)
+    again = dialect.reprint(printed)
     if again == printed:
         return None
     for number, (a, b) in enumerate(zip(printed.splitlines(), again.splitlines()), 1):
