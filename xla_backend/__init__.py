@@ -16,6 +16,8 @@ _PUBLIC = {
     "Executable": "xla_backend.library",
     "compile": "xla_backend.library",
     "evaluate": "xla_backend.library",
+    "hlo_to_stablehlo": "xla_backend.stablehlo",
+    "module_to_stablehlo": "xla_backend.stablehlo",
     "parse_hlo": "xla_backend.library",
     "parse_stablehlo": "xla_backend.stablehlo",
     "CompileOptions": "xla_backend.compile_options",

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import xla_backend
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.core.tree_util import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 from pyjax.devices import default_device
 from pyjax.dispatch import (
     Program,
@@ -46,6 +53,12 @@ class MemoryStats(NamedTuple):
 
 def _info(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _is_stablehlo(dialect: str | None) -> bool:
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(f"unknown dialect {dialect!r}; there are 'stablehlo' and 'hlo'")
+    return dialect != "hlo"
 
 
 class _Stage:
@@ -144,22 +157,38 @@ class Lowered(_Stage):
         self._constants = constants
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """HLO text before optimisation. `dialect`: None or "hlo".
+        """The program before optimisation.
+
+        Args:
+          dialect: None or "stablehlo", or "hlo" (in its short style).
+          debug_info: with the source lines that operations come from.
+        Raises:
+          ValueError: another dialect.
+          UnimplementedError: the program has an opcode that StableHLO lacks; "hlo" always works.
+        """
+        if _is_stablehlo(dialect):
+            return xla_backend.module_to_stablehlo(
+                self._module, result_info=self._result_names(), debug_info=debug_info
+            )
+        client = default_device().client
+        return client.module_text(self._module, style="short", metadata=debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as an object: a module of `xla_backend.stablehlo` whose `str` is its text
+        (dialect None or "stablehlo"), or an HloModule ("hlo"; a copy).
 
         Raises:
           ValueError: another dialect.
         """
-        self._check_dialect(dialect)
-        return default_device().client.module_text(self._module)
-
-    def compiler_ir(self, dialect: str | None = None) -> HloModule:
-        """The HLO module (a copy)."""
-        self._check_dialect(dialect)
+        if _is_stablehlo(dialect):
+            return xla_backend.hlo_to_stablehlo(self._module, self._result_names())
         return self._module.clone()
 
-    def _check_dialect(self, dialect: str | None) -> None:
-        if dialect not in (None, "hlo"):
-            raise ValueError(f"unknown dialect {dialect!r}; this version writes 'hlo'")
+    def _result_names(self) -> list[str]:
+        """`result`, `result[0]`, `result['a']`, ... of each output leaf."""
+        numbers = range(self.out_tree.num_leaves)
+        paths, _ = tree_flatten_with_path(tree_unflatten(self.out_tree, list(numbers)))
+        return [f"result{keystr(path)}" for path, _ in paths]
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of one run."""

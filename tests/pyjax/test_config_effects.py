@@ -73,7 +73,7 @@ def test_default_matmul_precision_is_carried() -> None:
     assert "HIGHEST" not in str(pyjax.make_jaxpr(f)(x)).upper()
     with pyjax.default_matmul_precision("highest"):
         assert "HIGHEST" in str(pyjax.make_jaxpr(f)(x)).upper()
-        assert "operand_precision={highest,highest}" in pyjax.jit(f).lower(x).as_text()
+        assert "precision = [HIGHEST, HIGHEST]" in pyjax.jit(f).lower(x).as_text()
     with pytest.raises(ValueError, match="default_matmul_precision"):
         with pyjax.default_matmul_precision("fantastic"):
             pass

@@ -76,10 +76,12 @@ class AbstractClient:
         self,
         module: HloModule,
         *,
+        style: str = "long",
         large_constants: bool | None = None,
         metadata: bool | None = None,
     ) -> str:
-        """HLO text of a module, with or without long constants and source locations."""
+        """HLO text of a module in a style ("long", "short"), with or without long constants and
+        source locations."""
         raise NotImplementedError
 
     def module_cost(self, module: HloModule) -> dict[str, float]:

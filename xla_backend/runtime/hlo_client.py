@@ -18,10 +18,11 @@ class HloClient(AbstractClient):
         self,
         module: HloModule,
         *,
+        style: str = "long",
         large_constants: bool | None = None,
         metadata: bool | None = None,
     ) -> str:
-        return module_to_text(module, large_constants=large_constants, metadata=metadata)
+        return module_to_text(module, style, large_constants=large_constants, metadata=metadata)
 
     def module_cost(self, module: HloModule) -> dict[str, float]:
         cost = analyze(module)

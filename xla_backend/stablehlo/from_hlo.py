@@ -20,7 +20,8 @@ from xla_backend.stablehlo.from_hlo_context import (
     leaf_types,
     location_of,
 )
-from xla_backend.stablehlo.ir import Block, Module, Operation, Region
+from xla_backend.stablehlo.ir import Block, Operation, Region
+from xla_backend.stablehlo.module import Module
 from xla_backend.stablehlo.types import FunctionType
 
 RULES: dict[Opcode, Rule] = {

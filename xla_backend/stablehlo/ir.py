@@ -140,33 +140,6 @@ class Region:
                     stack.extend(reversed(block.operations))
 
 
-class Module:
-    """`builtin.module`: named functions and other operations of the top level, in order."""
-
-    def __init__(
-        self,
-        name: str = "",
-        attributes: dict[str, Attribute] | None = None,
-        location: Location = UNKNOWN_LOCATION,
-    ) -> None:
-        self.name = name
-        self.attributes: dict[str, Attribute] = {} if attributes is None else attributes
-        self.location = location
-        self.body = Region([Block()])
-
-    @property
-    def operations(self) -> list[Operation]:
-        return self.body.block.operations
-
-    @property
-    def functions(self) -> dict[str, Operation]:
-        """`func.func` operations by symbol name."""
-        return {op.attributes["sym_name"]: op for op in self.operations if op.name == "func.func"}
-
-    def append(self, operation: Operation) -> Operation:
-        return self.body.block.append(operation)
-
-
 def function_type(function: Operation) -> FunctionType:
     """Type of a `func.func`."""
     found = function.attributes["function_type"]

@@ -12,7 +12,8 @@ from xla_backend.stablehlo.attributes import (
 )
 from xla_backend.stablehlo.format_directives import Directive, directives
 from xla_backend.stablehlo.format_values import READ_KINDS
-from xla_backend.stablehlo.ir import Block, Module, Operation, Region, Value
+from xla_backend.stablehlo.ir import Block, Operation, Region, Value
+from xla_backend.stablehlo.module import Module
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.read_attributes import AttributeReader
 from xla_backend.stablehlo.reader import STRING, unescape

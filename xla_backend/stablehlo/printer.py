@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from xla_backend.stablehlo.attribute_text import (
     dictionary_text,
@@ -14,19 +15,22 @@ from xla_backend.stablehlo.attribute_text import (
 from xla_backend.stablehlo.attributes import Location
 from xla_backend.stablehlo.format_directives import Directive, directives
 from xla_backend.stablehlo.format_values import WRITE_KINDS
-from xla_backend.stablehlo.ir import Block, Module, Operation, Region, Value
+from xla_backend.stablehlo.ir import Block, Operation, Region, Value
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.special_forms import SPECIAL_WRITERS
 from xla_backend.stablehlo.types import FunctionType
 from xla_backend.stablehlo.value_names import ValueNames
 
+if TYPE_CHECKING:
+    from xla_backend.stablehlo.module import Module
+
 
 class Writer:
     """Collects text; the functions of special forms write through it."""
 
     def __init__(self, module: Module, *, debug_info: bool = False, generic: bool = False) -> None:
-        self._names = ValueNames(module)
+        self._names = ValueNames(module.body)
         self._parts: list[str] = []
         self._depth = 0
         self._debug_info = debug_info

@@ -15,7 +15,7 @@ from xla_backend.stablehlo import (
     rules_structured,
 )
 from xla_backend.stablehlo.attributes import IntegerAttribute
-from xla_backend.stablehlo.ir import Module, Operation
+from xla_backend.stablehlo.ir import Operation
 from xla_backend.stablehlo.lowering import (
     ConversionError,
     Program,
@@ -24,6 +24,7 @@ from xla_backend.stablehlo.lowering import (
     annotations_from,
     where,
 )
+from xla_backend.stablehlo.module import Module
 
 RULES: dict[str, Rule] = {
     **rules_elementwise.RULES,

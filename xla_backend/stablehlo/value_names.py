@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xla_backend.stablehlo.attributes import DenseAttribute
-from xla_backend.stablehlo.ir import Module, Operation, Region, Value
+from xla_backend.stablehlo.ir import Operation, Region, Value
 from xla_backend.stablehlo.op_table import RESULT_NAMES
 from xla_backend.stablehlo.types import ScalarType
 
@@ -29,11 +29,11 @@ class _Counters:
 class ValueNames:
     """`of[value]` is the name without `%`; `groups[op]` is what stands before `=`."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, top: Region) -> None:
         self.of: dict[Value, str] = {}
         self.groups: dict[Operation, str] = {}
         pending: list[tuple[Region, _Counters, frozenset[str] | set[str]]] = [
-            (module.body, _Counters(), set())
+            (top, _Counters(), set())
         ]
         while pending:
             region, counters, outer = pending.pop()

@@ -214,7 +214,7 @@ def test_named_scopes_reach_hlo():
         with named_scope("attention"):
             return lax.sin(x)
 
-    text = jit(inner).lower(X).as_text()
+    text = jit(inner).lower(X).as_text(debug_info=True)
     assert "inner/attention/sin" in text and "test_transform_api.py" in text
 
 
