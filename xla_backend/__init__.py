@@ -27,6 +27,7 @@ _PUBLIC = {
     "make_pass": "xla_backend.passes.registry",
     "pass_names": "xla_backend.passes.registry",
     "register_pass": "xla_backend.passes.registry",
+    "run_checks": "xla_backend.check_runner",
     "unregister_pass": "xla_backend.passes.registry",
     "user_passes": "xla_backend.user_passes",
 }

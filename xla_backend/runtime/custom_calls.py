@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.shape import Shape
 
 HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
 CALLBACK_FAILED = 1
 
-_targets: dict[str, HostFunction] = {}
+_targets: dict[str, HostFunction] = dict(CHECK_CALLS)
 _calls: dict[int, tuple[HostFunction, list[Shape], list[Shape], Any]] = {}
 _numbers = itertools.count(1)
 _pending = threading.local()

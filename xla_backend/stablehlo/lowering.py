@@ -130,6 +130,12 @@ class Scope:
         rule = self.program.rules.get(op.name)
         if rule is None:
             raise unsupported(op, "no conversion to HLO is known for this operation")
+        if op.name not in MOVES_QUANTIZED and _has_quantized(op):
+            raise unsupported(
+                op,
+                "arithmetic on quantized tensors is not supported; dequantize the operands, and "
+                "quantize the result",
+            )
         saved = self.builder.metadata
         self.builder.metadata = metadata_of(op.location)
         try:
@@ -220,6 +226,24 @@ class Scope:
             )
         computation.set_root(mapping[root])
         return np.asarray(evaluate_computation(computation, []))
+
+
+# What works on quantized tensors: it moves the stored integers, or converts them.
+MOVES_QUANTIZED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast_in_dim case concatenate constant dynamic_slice dynamic_update_slice gather "
+        "get_dimension_size if optimization_barrier reshape reverse select slice transpose tuple "
+        "uniform_dequantize uniform_quantize while bitcast_convert get_tuple_element"
+    ).split()
+) | {"func.call"}
+
+
+def _has_quantized(op: Operation) -> bool:
+    return any(
+        isinstance(v.type, TensorType) and isinstance(v.type.element, QuantizedType)
+        for v in (*op.operands, *op.results)
+    )
 
 
 def _closure(root: Instruction) -> list[Instruction]:

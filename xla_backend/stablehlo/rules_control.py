@@ -17,6 +17,7 @@ from xla_backend.hlo.attributes import (
     RawAttributes,
     TransferAttributes,
 )
+from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -35,6 +36,7 @@ from xla_backend.stablehlo.lowering import (
     unsupported,
 )
 from xla_backend.stablehlo.reader import quote
+from xla_backend.stablehlo.rules_checks import check_call
 from xla_backend.stablehlo.struct_attributes import struct_fields
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -213,6 +215,8 @@ def _backend_config(op: Operation) -> str:
 
 
 def _custom_call(scope: Scope, op: Operation) -> list[Instruction]:
+    if op.attributes["call_target_name"] in CHECK_CALLS and not op.results:
+        return check_call(scope, op, op.attributes["call_target_name"])
     operands = scope.operands(op)
     shapes = [scope.program.shape(t) for t in op.result_types]
     results = _with_layouts(shapes, op, "result_layouts") or shapes

@@ -7,10 +7,13 @@ from typing import Any
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.stablehlo import (
+    rules_checks,
     rules_chlo,
     rules_collectives,
     rules_control,
+    rules_einsum,
     rules_elementwise,
+    rules_quantized,
     rules_shape,
     rules_structured,
 )
@@ -33,6 +36,9 @@ RULES: dict[str, Rule] = {
     **rules_control.RULES,
     **rules_collectives.RULES,
     **rules_chlo.RULES,
+    **rules_checks.RULES,
+    **rules_einsum.RULES,
+    **rules_quantized.RULES,
 }
 
 
