@@ -233,8 +233,8 @@ MOVES_QUANTIZED = frozenset(
     f"stablehlo.{name}"
     for name in (
         "broadcast_in_dim case concatenate constant dynamic_slice dynamic_update_slice gather "
-        "get_dimension_size if optimization_barrier reshape reverse select slice transpose tuple "
-        "uniform_dequantize uniform_quantize while bitcast_convert get_tuple_element"
+        "get_dimension_size get_tuple_element if optimization_barrier pad reshape reverse select "
+        "slice transpose tuple uniform_dequantize uniform_quantize while"
     ).split()
 ) | {"func.call"}
 

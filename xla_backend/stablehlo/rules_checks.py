@@ -15,7 +15,7 @@ from xla_backend.stablehlo.ir import Operation
 from xla_backend.stablehlo.lowering import Rule, Scope, invalid
 from xla_backend.stablehlo.rules_shape import constant
 
-_NUMBERS = ("min_ulp_difference", "max_ulp_difference", "tolerance")
+_NUMBERS = ("line", "min_ulp_difference", "max_ulp_difference", "tolerance")
 
 
 def _config(op: Operation) -> str:

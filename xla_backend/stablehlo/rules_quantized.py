@@ -1,4 +1,4 @@
-"""uniform_quantize and uniform_dequantize to HLO: a stored integer q stands for (q - zero) * scale."""
+"""uniform_quantize and uniform_dequantize to HLO: stored q stands for (q - zero) * scale."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def quantized_type(value: Value) -> QuantizedType | None:
 def _parameter(
     scope: Scope, op: Operation, kind: QuantizedType, numbers: tuple[float, ...], shape: Shape
 ) -> Expression:
-    """Scales or zero points over `shape`, in its type: one for all, or one per index of the axis."""
+    """Scales or zero points over `shape`, in its type: one, or one per index of the axis."""
     dtype = shape.element_type.numpy_dtype
     if kind.axis is None:
         scalar = scope.builder.constant(np.asarray(numbers[0]).astype(dtype))
