@@ -92,8 +92,15 @@ READ_KINDS: dict[str, Callable[[Any, Directive], Attribute]] = {
     "dense": _read_dense,
 }
 
+
+def _ints_text(value: ArrayAttribute | DenseAttribute) -> str:
+    """`[1, 2]`, also of the dense form that older texts use."""
+    values = value.array.tolist() if isinstance(value, DenseAttribute) else value.values
+    return "[" + ", ".join(map(str, values)) + "]"
+
+
 WRITE_KINDS: dict[str, Callable[[Any], str]] = {
-    "ints": lambda v: "[" + ", ".join(map(str, v.values)) + "]",
+    "ints": _ints_text,
     "i64": lambda v: str(v.value),
     "i32": lambda v: str(v.value),
     "bool": lambda v: "true" if v else "false",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.stablehlo.attributes import UNKNOWN_LOCATION, Attribute, Location
 from xla_backend.stablehlo.types import FunctionType, Type
 
@@ -126,7 +127,11 @@ class Region:
     @property
     def block(self) -> Block:
         """The only block."""
-        assert len(self.blocks) == 1, f"a region with {len(self.blocks)} blocks"
+        if len(self.blocks) != 1:
+            raise UnimplementedError(
+                f"a region with {len(self.blocks)} blocks; StableHLO's have one: use stablehlo.if, "
+                "case or while instead of branches"
+            )
         return self.blocks[0]
 
     def walk(self) -> Iterator[Operation]:

@@ -18,6 +18,7 @@ from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.read_attributes import AttributeReader
 from xla_backend.stablehlo.reader import STRING, unescape
 from xla_backend.stablehlo.special_forms import SPECIAL_READERS
+from xla_backend.stablehlo.structure import structure_error
 from xla_backend.stablehlo.types import Type
 
 _VALUE = re.compile(r"%([\w$.\-]+)(?:#(\d+))?")
@@ -166,6 +167,9 @@ class OperationReader(AttributeReader):
         names = self._result_names()
         at = self.skip_space()
         operation = self._generic() if self.at('"') else self._pretty(at)
+        error = structure_error(operation)
+        if error is not None:
+            self.fail(error, at)
         operation.line = self.line_number(at)
         operation.location = self.read_optional_location()
         total = sum(count for _, count in names)

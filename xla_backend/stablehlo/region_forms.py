@@ -12,7 +12,7 @@ from xla_backend.stablehlo.attributes import (
     Attribute,
     DialectAttribute,
 )
-from xla_backend.stablehlo.format_values import I64
+from xla_backend.stablehlo.format_values import I64, WRITE_KINDS
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
 from xla_backend.stablehlo.op_table import COMMUTATIVE
 from xla_backend.stablehlo.types import FunctionType, TensorType, Type, results_text
@@ -249,10 +249,10 @@ def _write_reduce(writer: Writer, op: Operation) -> None:
     ]
     inner = _applied(op)
     applies = f" applies {inner}" if inner else ""
-    dims = ", ".join(map(str, op.attributes["dimensions"].values))
+    dims = WRITE_KINDS["ints"](op.attributes["dimensions"])
     others = writer.dictionary(op, ("dimensions",))
     writer.write(
-        f"{op.name}{', '.join(pairs)}{applies} across dimensions = [{dims}]{others} : "
+        f"{op.name}{', '.join(pairs)}{applies} across dimensions = {dims}{others} : "
         f"{writer.signature(op)}"
     )
     if inner:

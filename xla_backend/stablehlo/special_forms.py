@@ -173,9 +173,14 @@ def _read_slice(reader: OperationReader, name: str) -> Operation:
     return _finish(reader, name, [operand], attributes)
 
 
+def _values(value: Attribute) -> Sequence[int]:
+    """Integers of either form: array<i64: ...> or dense<...>."""
+    return value.array.tolist() if isinstance(value, DenseAttribute) else value.values
+
+
 def _write_slice(writer: Writer, op: Operation) -> None:
     names = ("start_indices", "limit_indices", "strides")
-    columns = [op.attributes[n].values for n in names]
+    columns = [_values(op.attributes[n]) for n in names]
     parts = [f"{a}:{b}" if c == 1 else f"{a}:{b}:{c}" for a, b, c in zip(*columns)]
     others = writer.dictionary(op, names)
     operand = writer.operands(op.operands)
@@ -347,13 +352,13 @@ def _write_convolution(writer: Writer, op: Operation) -> None:
     a = op.attributes
     fields = []
     if "window_strides" in a:
-        fields.append(f"stride = {_ints(a['window_strides'].values)}")
+        fields.append(f"stride = {_ints(_values(a['window_strides']))}")
     if "padding" in a:
         rows = ", ".join(_ints(row) for row in a["padding"].array.tolist())
         fields.append(f"pad = [{rows}]")
     for word in ("lhs_dilate", "rhs_dilate"):
         if _WINDOW_LISTS[word] in a:
-            fields.append(f"{word} = {_ints(a[_WINDOW_LISTS[word]].values)}")
+            fields.append(f"{word} = {_ints(_values(a[_WINDOW_LISTS[word]]))}")
     if "window_reversal" in a:
         flags = ["true" if v else "false" for v in a["window_reversal"].values]
         fields.append(f"reverse = [{', '.join(flags)}]")

@@ -13,7 +13,7 @@ from xla_backend.stablehlo.ir import Operation, Region, Value
 from xla_backend.stablehlo.op_table import RESULT_NAMES
 from xla_backend.stablehlo.types import ScalarType
 
-_CONSTANTS = ("stablehlo.constant", "chlo.constant")
+_CONSTANTS = ("stablehlo.constant", "arith.constant")
 
 
 @dataclass(slots=True)

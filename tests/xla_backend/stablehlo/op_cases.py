@@ -413,7 +413,10 @@ case(
     scipy.linalg.solve_triangular(LOW, SPD, trans="T", lower=True),
 )
 case(
-    "fft", "stablehlo.fft %a, type = FFT, length = [3] : (T) -> T", [C], np.fft.fft(C).astype(np.complex64)
+    "fft",
+    "stablehlo.fft %a, type = FFT, length = [3] : (T) -> T",
+    [C],
+    np.fft.fft(C).astype(np.complex64),
 )
 case(
     "fft",
