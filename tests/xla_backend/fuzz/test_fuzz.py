@@ -1,18 +1,26 @@
 """A short run of the fuzzer, its regression cases, and proof that it notices what it looks for."""
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.tools.fuzz.checks import check_module
+from xla_backend.tools.fuzz import checks
+from xla_backend.tools.fuzz.__main__ import main
+from xla_backend.tools.fuzz.checks import Failure, check_module
 from xla_backend.tools.fuzz.comparison import Expectation
 from xla_backend.tools.fuzz.data import arguments_for
 from xla_backend.tools.fuzz.program import generate
-from xla_backend.tools.fuzz.regressions import load_case
+from xla_backend.tools.fuzz.regressions import case_text, load_case, shrink
+from xla_backend.tools.fuzz.workers import check_all
 
 CASES = sorted((Path(__file__).parent / "regressions").glob("*.hlo"))
 
@@ -99,3 +107,59 @@ def test_other_differences(got, problem):
     module = parse_module(FLOOR % "ROOT r = f32[1] negate(p)")
     difference = Expectation(module, [np.ones(1, np.float32)]).difference(got)
     assert problem in difference
+
+
+# -- what a campaign notices -----------------------------------------------------------------------
+
+
+def swapped_differences(module: HloModule) -> None:
+    """A miscompilation: subtract gets its operands in the wrong order."""
+    for computation in module.computations:
+        for node in computation.post_order(Opcode.SUBTRACT):
+            computation.set_operands(node, node.operands[::-1])
+
+
+def test_a_planted_miscompilation_is_found_and_shrunk(monkeypatch):
+    compiled = checks.compile_module
+
+    def miscompile(module: HloModule, options: CompileOptions) -> object:
+        if options.optimization_level > 0:
+            swapped_differences(module)
+        return compiled(module, options)
+
+    monkeypatch.setattr(checks, "compile_module", miscompile)
+    seed, failure = next(
+        (seed, failure) for seed in range(60) if (failure := check_module(generate(seed), seed))
+    )
+    assert (failure.kind, failure.stage) == ("divergence", "full")
+    small = shrink(generate(seed), seed, failure, timeout=30)
+    assert [n.opcode for n in small.entry if n.operands] == [Opcode.SUBTRACT]
+    text = case_text(small, seed, failure)
+    assert f"// arguments of seed {seed}" in text and parse_module(text)
+
+
+def crash_hang_or_pass(seed: int) -> Failure | None:
+    if seed == 1:
+        os.abort()
+    if seed == 2:
+        time.sleep(60)
+    if seed == 3:
+        bytearray(1 << 40)
+    return Failure("divergence", "O0", "found") if seed == 4 else None
+
+
+def test_crashes_and_hangs_are_failures_of_their_seed():
+    found = dict(check_all(crash_hang_or_pass, range(6), jobs=2, timeout=2.0))
+    assert found[0] is None and found[5] is None
+    assert str(found[1]) == "crash: SIGABRT"
+    assert str(found[2]) == "timeout: 2 seconds"
+    assert found[3].kind == "crash" and "exit status 1" in found[3].detail
+    assert found[4].kind == "divergence"
+
+
+def test_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", "")  # the campaign sets its own; restored afterwards
+    arguments = ["--count", "3", "--seed", "5", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    assert "3 programs of seeds 5..7" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())

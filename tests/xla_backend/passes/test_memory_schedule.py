@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from arena_interpreter import ArenaInterpreter
 from pass_checks import random_arguments
-from random_programs import Generator
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
@@ -14,6 +13,7 @@ from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.memory_schedule import Liveness, best_order, list_order
 from xla_backend.passes.scheduler import Scheduler, schedule
+from xla_backend.tools.fuzz.program import generate
 
 ARRAY = "f32[512,512]"
 BYTES = 4 * 512 * 512
@@ -86,7 +86,7 @@ def is_topological(order, before):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_list_order_is_an_order(seed):
-    module = Generator(seed).module()
+    module = generate(seed)
     for computation in module.computations:
         order = topological_order(computation)
         memory = Liveness(computation, order)

@@ -3,6 +3,7 @@ one program."""
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -60,6 +61,7 @@ def _serve(connection: Connection, check: Check) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 2)  # aborts of libraries write there; the exit status tells
+    faulthandler.disable()
     while True:
         try:
             seed = connection.recv()
