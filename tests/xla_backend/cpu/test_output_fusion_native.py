@@ -121,6 +121,22 @@ def test_long_sum_with_narrower_result_needs_memory():
     assert executable.temp_size >= 30 * 50 * 4
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_long_bf16_sum_is_rounded_once(level: int):
+    module = module_of("""
+      %x = bf16[3,2000] parameter(0)
+      %w = bf16[2000,5] parameter(1)
+      ROOT %d = bf16[3,5] dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    """)
+    rng = np.random.default_rng(0)
+    bf16 = module.entry.root.shape.element_type.numpy_dtype
+    x, w = (rng.uniform(0.5, 1.5, shape).astype(bf16) for shape in ((3, 2000), (2000, 5)))
+    exact = x.astype(np.float64) @ w.astype(np.float64)
+    executable = compile_module(module, CompileOptions(optimization_level=level))
+    (got,) = executable.execute([x, w])
+    np.testing.assert_allclose(got.astype(np.float64), exact, rtol=2.0**-8)
+
+
 MLP = """
   %x = f32[32,20] parameter(0)
   %w = f32[20,48] parameter(1)
