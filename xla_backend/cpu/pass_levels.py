@@ -15,6 +15,7 @@ from xla_backend.passes.registry import checked_names
 LEVELS: dict[str, int] = {
     "layout-normalization": 0,
     "defuser": 0,
+    "dynamic-dimension-simplifier": 0,
     "sharding-remover": 0,
     "custom-call-inliner": 0,
     "async-to-sync": 0,

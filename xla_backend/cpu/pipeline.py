@@ -28,6 +28,7 @@ from xla_backend.passes.dot_decomposer import DotDecomposer
 from xla_backend.passes.dot_reassociation import DotReassociation
 from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
+from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
@@ -74,6 +75,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # First: the meaning of a bitcast depends on layouts, and no later pass looks at them.
         LayoutNormalization(),
         Defuser(),
+        # Refuses what has no code before any pass counts on fixed sizes.
+        DynamicDimensionSimplifier(),
         ShardingRemover(),
         CustomCallInliner(lambda target: find_custom_call(target) is not None),
         # Makes calls of asynchronous computations, and collectives for the next two.

@@ -43,7 +43,9 @@ def without_layout(shape: Shape) -> Shape:
     if shape.is_tuple:
         members = tuple(without_layout(member) for member in shape.tuple_shapes)
         return shape if members == shape.tuple_shapes else Shape.tuple(members)
-    return shape if shape.layout is None else shape.with_dimensions(shape.dimensions)
+    if shape.layout is None and shape.layout_details is None:
+        return shape
+    return Shape(shape.element_type, shape.dimensions, dynamic=shape.dynamic)
 
 
 def _drop_layout(node: Instruction, plain: dict[Shape, Shape]) -> bool:

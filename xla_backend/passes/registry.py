@@ -45,7 +45,7 @@ XLA_ONLY = frozenset(
     bitcast_dtypes_expander broadcast_canonicalizer change-op-data-type cholesky_expander
     comparison-expander conditional-canonicalizer conditional-to-select control-dep-rewriter
     convolution-canonicalization convolution-group-converter cpu-all-reduce-combiner
-    cpu-parallel-task-assigner dot-library-rewriter dynamic-dimension-simplifier
+    cpu-parallel-task-assigner dot-library-rewriter
     dynamic-index-splitter dynamic_padder eigh_expander fusion-wrapper gather_expander
     gather_simplifier gemv-rewriter layout-assignment literal-canonicalizer logistic-expander
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
