@@ -16,12 +16,14 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
 from xla_backend import library
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
+from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.tools.command_line import (
@@ -56,6 +58,7 @@ def make_parser() -> ToolParser:
     add("--timeout", type=float, default=60.0, help="seconds that one run may take (default: 60)")
     add("--script", help="program that gets a module's file; it fails where its status is not 0")
     add("--max_tests", type=int, default=1500, help="runs while shrinking (default: 1500)")
+    add("--max_seconds", type=float, default=300.0, help="time for shrinking (default: 300)")
     add("-o", "--output", default="-", metavar="FILE", help="for the small module")
     add("--load", action="append", default=[], metavar="FILE.py", help=LOAD_HELP)
     return parser
@@ -76,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module,
         lambda m: bisector.fails_alike(m, failure),
         max_tests=options.max_tests,
+        max_seconds=options.max_seconds,
     )
     count = sum(len(c) for c in small.computations)
     print(f"shrunk to {count} instructions: {bisector.failure(small)}", file=sys.stderr)
@@ -91,20 +95,29 @@ class _Bisector:
         self.options = options
         self.compile_options = compile_options
         self.tolerance = Tolerance(options.abs_error_bound, options.rel_error_bound)
+        self.patience = options.timeout
 
-    def failure(self, module: HloModule, isolated: bool = True) -> Failure | None:
+    def failure(self, module: HloModule) -> Failure | None:
         """How the module fails; in a process of its own, as it may crash or hang."""
-        if self.options.script:
-            return self._script_failure(module)
-        if not isolated:
-            return self._compare(module)
-        return check_once(lambda: self._compare(module), self.options.timeout)
+        started = monotonic()
+        failure = self._failure(module, self.options.timeout)
+        # Candidates are smaller: one that takes much longer hangs, in a loop that lost its end.
+        self.patience = min(self.options.timeout, max(1.0, 5 * (monotonic() - started)))
+        return failure
 
     def fails_alike(self, module: HloModule, first: Failure) -> bool:
         """Whether a candidate fails in the way the whole module does."""
-        # A process for each candidate costs more than most candidates.
-        failure = self.failure(module, isolated=first.kind in ("crash", "timeout"))
+        if first.kind == "compilation":
+            # Nothing runs, so nothing hangs: a process for each candidate would only cost time.
+            failure = self._compile(module)
+        else:
+            failure = self._failure(module, self.patience)
         return failure is not None and failure.signature == first.signature
+
+    def _failure(self, module: HloModule, timeout: float) -> Failure | None:
+        if self.options.script:
+            return self._script_failure(module)
+        return check_once(lambda: self._compile(module) or self._compare(module), timeout)
 
     def _script_failure(self, module: HloModule) -> Failure | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -125,17 +138,23 @@ class _Bisector:
     def _arguments(self, module: HloModule) -> list[np.ndarray]:
         return fake_arguments(module, self.options.seed)
 
+    def _executable(self, module: HloModule) -> library.Executable:
+        return library.compile(module, self.options.platform, self.compile_options)
+
+    def _compile(self, module: HloModule) -> Failure | None:
+        try:
+            self._executable(module)
+        except Exception as error:
+            return _raised("compilation", error)
+        return None
+
     def _compare(self, module: HloModule) -> Failure | None:
         arrays = self._arguments(module)
         want = library.evaluate(module, arrays, seed=0)
         try:
-            executable = library.compile(module, self.options.platform, self.compile_options)
-            got = executable.execute(arrays)
+            got = self._executable(module).execute(arrays)
         except Exception as error:
-            # The second line tells apart failures of different causes; see Failure.signature.
-            raised = traceback.extract_tb(error.__traceback__)[-1]
-            told = f"{type(error).__name__}: {error}"
-            return Failure("error", "", f"{told}\n{type(error).__name__} in {raised.name}")
+            return _raised("execution", error)
         mismatches = compare_results(want, got, self.tolerance)
         return Failure("divergence", "", str(mismatches[0])) if mismatches else None
 
@@ -164,6 +183,13 @@ class _Bisector:
         return None
 
 
+def _raised(kind: str, error: Exception) -> Failure:
+    """The second line tells apart failures of different causes; see Failure.signature."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    name = type(error).__name__
+    return Failure(kind, "", f"{name}: {error}\n{name} in {place.name}")
+
+
 class _MeaningChanged(Exception):
     """A pass made another program of the module."""
 
@@ -183,14 +209,19 @@ class _Watch:
         self, module: HloModule, pipeline: str, after: str, before: str, changed: bool
     ) -> None:
         """See PassObserver."""
+        if changed and after not in _ENDS:
+            self._check(module, f"{after!r} of pipeline {pipeline!r}")
         if before not in _ENDS:
             self.running = before
-        if not changed or after in _ENDS:
-            return
-        got = library.evaluate(module, self.arrays, seed=0)
+
+    def _check(self, module: HloModule, culprit: str) -> None:
+        try:
+            got = library.evaluate(module, self.arrays, seed=0)
+        except HloError as error:
+            raise _MeaningChanged(f"{culprit}; its module is not valid: {error}") from None
         mismatches = compare_results(self.want, got, self.tolerance)
         if mismatches:
-            raise _MeaningChanged(f"{after!r} of pipeline {pipeline!r}; {mismatches[0]}")
+            raise _MeaningChanged(f"{culprit}; {mismatches[0]}")
 
 
 def console() -> None:

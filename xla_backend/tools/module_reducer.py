@@ -8,7 +8,9 @@ pass of the compiler takes part: one of them may be what fails.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
 
 import numpy as np
 
@@ -40,7 +42,11 @@ _CALLS = frozenset({Opcode.CALL, Opcode.FUSION, Opcode.CONDITIONAL, Opcode.WHILE
 
 
 def reduce_module(
-    module: HloModule, is_failing: Callable[[HloModule], bool], *, max_tests: int = 1500
+    module: HloModule,
+    is_failing: Callable[[HloModule], bool],
+    *,
+    max_tests: int = 1500,
+    max_seconds: float = math.inf,
 ) -> HloModule:
     """A small module for which `is_failing` still holds; the argument is not changed.
 
@@ -48,12 +54,13 @@ def reduce_module(
       is_failing: gets modules that the verifier accepts, each a fresh one that it may change. Entry
         parameters come and go: values for them are best made from their names and shapes.
       max_tests: how often to ask at most.
+      max_seconds: no candidate is tried after so long; the smallest one so far is the result.
     Raises:
       ValueError: the module itself does not fail.
     """
     if not is_failing(module.clone()):
         raise ValueError(f"module {module.name!r} does not fail: there is nothing to reduce")
-    search = _Search(module.clone(), is_failing, max_tests)
+    search = _Search(module.clone(), is_failing, max_tests, monotonic() + max_seconds)
     before = None
     while before != _size(search.module) and search.tests_left > 0:
         before = _size(search.module)
@@ -67,11 +74,16 @@ class _Search:
     """The smallest failing module so far."""
 
     def __init__(
-        self, module: HloModule, is_failing: Callable[[HloModule], bool], max_tests: int
+        self,
+        module: HloModule,
+        is_failing: Callable[[HloModule], bool],
+        max_tests: int,
+        deadline: float,
     ) -> None:
         self.module = module
         self.is_failing = is_failing
         self.tests_left = max_tests
+        self.deadline = deadline
 
     def try_all(self, edits: list[Edit]) -> None:
         """Keep as many of the edits as leave the module failing."""
@@ -90,10 +102,14 @@ class _Search:
         any(self._accept([edit]) for edit in edits)
 
     def _accept(self, group: Sequence[Edit]) -> bool:
+        if monotonic() > self.deadline:
+            self.tests_left = 0
+        if self.tests_left <= 0:
+            return False
         candidate = self.module.clone()
         try:
             changed = [edit(candidate) for edit in group]
-            if not any(changed) or self.tests_left <= 0:
+            if not any(changed):
                 return False
             _remove_dead(candidate)
             verify(candidate)
