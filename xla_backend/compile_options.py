@@ -23,7 +23,7 @@ class CompileOptions:
       memory_limit: bytes of temporaries that may be alive at once; cheap values are computed again
         rather than kept where a program needs more. None for no limit.
       num_threads: threads generated code may use; None: as many as the pool has, 1: no loop is
-        split.
+        split, and library kernels keep to the calling thread.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.
       audits: single checks of the pass machinery outside checking mode, from `AUDITS`.
       disabled_passes: pass names to leave out.

@@ -42,7 +42,7 @@ MEANINGS: dict[str, str] = {
     "xla_cpu_fast_math_honor_nans": "With fast math: still respect NaN.",
     "xla_cpu_ftz": "Flush subnormal numbers to zero; here they are kept.",
     "xla_cpu_max_isa": "Newest x86 instruction set to use: SSE4_2, AVX, AVX2, AVX512.",
-    "xla_cpu_multi_thread_eigen": "false: loops of the program run on the calling thread.",
+    "xla_cpu_multi_thread_eigen": "false: the program runs on the calling thread alone.",
     "xla_cpu_opt_preset": "FAST_COMPILE is level O1, FAST_RUNTIME is O3.",
     "xla_cpu_parallel_codegen_split_count": "Most LLVM modules that are compiled in parallel.",
     "xla_cpu_prefer_vector_width": "Widest vector register in bits; unless set, the machine's.",

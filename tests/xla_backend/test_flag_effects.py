@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyjax.numpy as jnp
 import xla_backend
 from xla_backend import debug_options, flags
 from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.kernels.thread_pool import num_threads, set_num_threads
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.debug_options import DebugOptions, FlagError, parse_flags, set_option
 from xla_backend.flag_effects import ACTING, with_flags
@@ -216,6 +218,31 @@ def test_one_thread() -> None:
     assert "pyjax.serial_for" in text and "@pyjax_parallel_for" not in text
     x = np.linspace(0.5, 1, 1 << 20, dtype=np.float32)
     np.testing.assert_array_equal(serial.execute([x])[0], compiled("").execute([x])[0])
+
+
+PRODUCT = """ENTRY e {
+  x = f32[640,640] parameter(0)
+  ROOT r = f32[640,640] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}"""
+
+
+def test_one_thread_in_library_kernels() -> None:
+    serial = compiled("--xla_cpu_multi_thread_eigen=false", PRODUCT)
+    x = np.linspace(0, 1, 640 * 640, dtype=np.float32).reshape(640, 640)
+    threads = num_threads()
+    set_num_threads(4)
+    try:
+        (want,) = compiled("", PRODUCT).execute([x])  # starts the pool's workers
+        shares = []
+        for _ in range(3):
+            time.sleep(0.001)  # they fall asleep
+            everybody, here = time.process_time(), time.thread_time()
+            (got,) = serial.execute([x])
+            shares.append((time.thread_time() - here) / (time.process_time() - everybody))
+    finally:
+        set_num_threads(threads)
+    assert max(shares) > 0.9
+    np.testing.assert_array_equal(got, want)
 
 
 def test_parallel_codegen_split_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

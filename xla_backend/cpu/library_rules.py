@@ -32,13 +32,14 @@ def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:
     code."""
     addresses: dict[str, int] = {}
     keep: list[object] = []
+    kernels = kernel_library(driver.serial)
     for symbol, number in driver.bound_constants.items():
         array = driver.assignment.constants[number]
         addresses[symbol] = array.ctypes.data
         keep.append(array)
     for name in driver.writer.declarations:
         if name.startswith("pyjax_") and name != "pyjax_host_call":
-            addresses[name] = kernel_library()[name]
+            addresses[name] = kernels[name]
     if driver.host_call_numbers:
         addresses["pyjax_host_call"] = trampoline_address()
     return addresses, keep

@@ -23,6 +23,7 @@ LEVELS: dict[str, int] = {
     "transfer-pairing": 0,
     "call-inliner": 0,
     "call-graph-flattener": 0,
+    "tuple-constant-expander": 0,
     "batch-norm-expander": 0,
     "complex-inverse-expander": 0,
     "stochastic-convert-decomposer": 0,

@@ -52,6 +52,7 @@ from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDe
 from xla_backend.passes.topk_decomposer import TopKDecomposer
 from xla_backend.passes.transfer_pairing import TransferPairing
 from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveElimination
+from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
@@ -133,6 +134,8 @@ def expansion(options: CompileOptions) -> Pipeline:
     return Pipeline(
         "expansion",
         [
+            # First: to the others, the value of a constant is an array.
+            TupleConstantExpander(),
             BatchNormExpander(),
             ComplexInverseExpander(),
             StochasticConvertDecomposer(),

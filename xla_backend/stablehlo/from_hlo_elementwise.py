@@ -62,10 +62,13 @@ def same(scope: Scope, node: Instruction) -> Values:
 
 def _constant(scope: Scope, node: Instruction) -> Values:
     assert isinstance(node.attributes, ConstantAttributes)
-    type_ = tensor_type(node.shape)
-    assert isinstance(type_, TensorType)
-    value = DenseAttribute(node.literal_array, type_)
-    return scope.emit("stablehlo.constant", (), [type_], {"value": value})
+    results: Values = []
+    for leaf in node.attributes.literal.leaves():
+        type_ = tensor_type(leaf.shape)
+        assert isinstance(type_, TensorType)
+        value = DenseAttribute(leaf.array, type_)
+        results += scope.emit("stablehlo.constant", (), [type_], {"value": value})
+    return results
 
 
 def _compare(scope: Scope, node: Instruction) -> Values:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from pass_checks import check_pass
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu.compiler import compile_module
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
@@ -11,6 +13,50 @@ from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.sharding_remover import ShardingRemover
 from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
+from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
+
+# -- tuple constants -------------------------------------------------------------------------------
+
+
+def test_tuple_constants_become_tuples():
+    check_pass(
+        TupleConstantExpander(),
+        """HloModule m
+
+        ENTRY main {
+          // CHECK-DAG: [[A:%[^ ]+]] = s32[2] constant({1, 2})
+          // CHECK-DAG: [[B:%[^ ]+]] = f32[] constant(3.5)
+          // CHECK-DAG: [[C:%[^ ]+]] = pred[] constant(true)
+          // CHECK: [[I:%[^ ]+]] = (f32[], pred[]) tuple([[B]], [[C]])
+          // CHECK-NEXT: ROOT {{.*}} = (s32[2], (f32[], pred[])) tuple([[A]], [[I]])
+          ROOT c = (s32[2], (f32[], pred[])) constant(( {1, 2}, ( 3.5, true ) ))
+        }
+        """,
+    )
+
+
+def test_constant_arrays_stay():
+    check_pass(
+        TupleConstantExpander(), "ENTRY e { ROOT c = f32[] constant(1) }", expect_change=False
+    )
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_tuple_constants_run(level):
+    module = parse_module(
+        """HloModule m
+        second { p = (s32[], f32[]) parameter(0)
+          ROOT x = f32[] get-tuple-element(p), index=1 }
+        ENTRY e { c = (s32[], f32[]) constant(( 1, 3.5 ))
+          k = (s32[], f32[]) constant(( 2, 0.5 ))
+          x = f32[] call(c), to_apply=second
+          ROOT r = (f32[], (s32[], f32[])) tuple(x, k) }
+        """
+    )
+    want = [3.5, 2, 0.5]
+    assert evaluate(module, []) == want
+    assert compile_module(module, CompileOptions(level, verify=True)).execute([]) == want
+
 
 # -- complex inverse functions ---------------------------------------------------------------------
 

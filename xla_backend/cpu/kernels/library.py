@@ -10,17 +10,20 @@ from xla_backend.cpu.kernels import conv, cumulative, gemm, sort
 from xla_backend.cpu.kernels.registry import KernelLibrary
 
 _SUBJECTS = (gemm, conv, sort, cumulative)
-_library: KernelLibrary | None = None
+_libraries: dict[bool, KernelLibrary] = {}
 _LOCK = threading.Lock()
 
 
-def kernel_library() -> KernelLibrary:
-    """The kernels of this process: a mapping from symbol to address."""
-    global _library
-    if _library is None:
+def kernel_library(serial: bool = False) -> KernelLibrary:
+    """The kernels of this process: a mapping from symbol to address. `serial`: those that keep to
+    the thread that calls them."""
+    found = _libraries.get(serial)
+    if found is None:
         with _LOCK:
-            if _library is None:
+            if not _libraries:
                 for subject in _SUBJECTS:
                     subject.register()
-                _library = KernelLibrary()
-    return _library
+            if serial not in _libraries:
+                _libraries[serial] = KernelLibrary(serial)
+            found = _libraries[serial]
+    return found

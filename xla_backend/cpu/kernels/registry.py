@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from xla_backend.cpu.kernels.thread_pool import pool_library
+from xla_backend.cpu.kernels.thread_pool import pool_library, serial_library
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.jit import Library, compile_object, object_symbols
 from xla_backend.llvm.target import host_target
@@ -31,13 +31,14 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
 
 class KernelLibrary(Mapping[str, int]):
     """Addresses by symbol. Groups call each other through this mapping, so order does not
-    matter.
+    matter. Kernels of a `serial` library run on the thread that calls them; their code is the same,
+    linked with a pool of one thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, serial: bool = False) -> None:
         self._addresses: dict[str, int] = {}
         self._libraries: list[Library] = []
-        pool = pool_library()
+        pool = serial_library() if serial else pool_library()
         self._libraries.append(pool)
         self._addresses.update(pool.addresses())
 

@@ -268,6 +268,34 @@ def pool_text(target: TargetInfo, linux: bool) -> str:
     )
 
 
+_SERIAL_TEXT = """
+define i32 @pyjax_num_threads() {
+  ret i32 1
+}
+
+define void @pyjax_parallel_for(ptr %f, ptr %context, i64 %blocks) {
+entry:
+  br label %head
+head:
+  %block = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %block, %blocks
+  br i1 %more, label %body, label %end
+body:
+  call void %f(ptr %context, i64 %block)
+  %next = add i64 %block, 1
+  br label %head
+end:
+  ret void
+}
+"""
+
+
+@cache
+def serial_library() -> Library:
+    """What kernels call of the pool, for kernels that keep to the calling thread."""
+    return compile_library(_SERIAL_TEXT, cache=True)
+
+
 @cache
 def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
