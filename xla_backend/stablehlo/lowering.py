@@ -24,6 +24,7 @@ from xla_backend.stablehlo.attribute_text import attribute_text
 from xla_backend.stablehlo.attributes import DenseAttribute, IntegerAttribute, Location
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value
 from xla_backend.stablehlo.reader import quote
+from xla_backend.stablehlo.struct_attributes import struct_fields
 from xla_backend.stablehlo.types import (
     ELEMENT_TYPES,
     ComplexType,
@@ -402,6 +403,16 @@ def result_accuracy_text(value: Any) -> str:
 
 
 # -- reading attributes ----------------------------------------------------------------------------
+
+
+def dimension_fields(op: Operation, name: str) -> dict[str, Any]:
+    """Fields of a structure of dimension numbers: integers and lists of integers."""
+    fields = struct_fields(op.attributes[name])
+    for field, value in fields.items():
+        values = value if isinstance(value, tuple) else (value,)
+        if not all(type(v) is int for v in values):
+            raise invalid(op, f"'{field}' of {name} is made of integers")
+    return fields
 
 
 def ints(op: Operation, name: str, default: Dims | None = None) -> Dims:

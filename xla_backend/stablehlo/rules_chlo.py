@@ -23,6 +23,7 @@ from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
     Scope,
+    dimension_fields,
     integer,
     ints,
     invalid,
@@ -32,7 +33,6 @@ from xla_backend.stablehlo.lowering import (
 from xla_backend.stablehlo.rules_elementwise import ELEMENTWISE_OPCODES, elementwise
 from xla_backend.stablehlo.rules_shape import broadcast_in_dim
 from xla_backend.stablehlo.rules_structured import precisions
-from xla_backend.stablehlo.struct_attributes import struct_fields
 
 P = PrimitiveType
 Formula = Callable[..., Expression]
@@ -192,7 +192,7 @@ def _ragged_dot(scope: Scope, op: Operation) -> Instruction:
     groups and contracting dimensions (or, when the contracting dimension is ragged, one per
     group)."""
     lhs, rhs, sizes = scope.operands(op)
-    fields = struct_fields(op.attributes["ragged_dot_dimension_numbers"])
+    fields = dimension_fields(op, "ragged_dot_dimension_numbers")
     names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
     lb, rb, lc, rc = (fields.get(f"{n}_dimensions", ()) for n in names)
     (ragged,) = fields["lhs_ragged_dimensions"]

@@ -31,6 +31,7 @@ from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
     Scope,
+    dimension_fields,
     flag,
     integer,
     ints,
@@ -61,7 +62,7 @@ def algorithm_name(attribute: DialectAttribute) -> str:
 
 
 def _dot_general(scope: Scope, op: Operation) -> Instruction:
-    fields = struct_fields(op.attributes["dot_dimension_numbers"])
+    fields = dimension_fields(op, "dot_dimension_numbers")
     algorithm = op.attributes.get("algorithm")
     attributes = DotAttributes(
         fields.get("lhs_contracting_dimensions", ()),
@@ -198,7 +199,7 @@ def _sort(scope: Scope, op: Operation) -> list[Instruction]:
 
 
 def _gather_with(scope: Scope, op: Operation, sizes: Dims) -> Instruction:
-    fields = struct_fields(op.attributes["dimension_numbers"])
+    fields = dimension_fields(op, "dimension_numbers")
     attributes = GatherAttributes(
         fields.get("offset_dims", ()),
         fields.get("collapsed_slice_dims", ()),
@@ -222,7 +223,7 @@ def _dynamic_gather(scope: Scope, op: Operation) -> Instruction:
 
 
 def _scatter(scope: Scope, op: Operation) -> list[Instruction]:
-    fields = struct_fields(op.attributes["scatter_dimension_numbers"])
+    fields = dimension_fields(op, "scatter_dimension_numbers")
     attributes = ScatterAttributes(
         fields.get("update_window_dims", ()),
         fields.get("inserted_window_dims", ()),

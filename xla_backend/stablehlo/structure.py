@@ -20,6 +20,7 @@ from xla_backend.stablehlo.attributes import (
 from xla_backend.stablehlo.format_directives import directives
 from xla_backend.stablehlo.ir import Operation
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
+from xla_backend.stablehlo.types import FunctionType
 
 # Kinds of attributes by name: a word for messages and the classes allowed.
 _INTS = ("integers: array<i64: ...>", (ArrayAttribute, DenseAttribute))
@@ -151,8 +152,26 @@ def _requirements(name: str) -> tuple[tuple[str, ...], int | None]:
     return tuple(required), count
 
 
+def _function_error(op: Operation) -> str | None:
+    if not isinstance(op.attributes.get("sym_name"), str):
+        return "a function needs a name: sym_name"
+    type_ = op.attributes.get("function_type")
+    if not isinstance(type_, FunctionType):
+        return "a function needs a type: function_type = (...) -> (...)"
+    blocks = op.regions[0].blocks if op.regions else []
+    if blocks and tuple(a.type for a in blocks[0].arguments) != type_.inputs:
+        return f"the arguments of the function's body do not have the types of {type_}"
+    for name, count in (("arg_attrs", len(type_.inputs)), ("res_attrs", len(type_.results))):
+        values = op.attributes.get(name, ({},) * count)
+        if not isinstance(values, tuple) or [type(v) for v in values] != [dict] * count:
+            return f"'{name}' of a function is a list of {count} dictionaries"
+    return None
+
+
 def structure_error(op: Operation) -> str | None:
     """What an operation of StableHLO or CHLO lacks or has wrong; None if nothing."""
+    if op.name == "func.func":
+        return _function_error(op)
     dialect, _, short = op.name.partition(".")
     inherent = INHERENT.get(op.name)
     if dialect not in ("stablehlo", "chlo", "func") or inherent is None:

@@ -253,6 +253,36 @@ def test_structure_is_checked_when_read(line: str, message: str) -> None:
     assert message in str(caught.value) and "2:3:" in str(caught.value)
 
 
+def test_sharding_constraints_change_no_values() -> None:
+    module = parse_stablehlo("""sdy.mesh @mesh = <["x"=1]>
+      func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+        %0 = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<2xf32>
+        return %0 : tensor<2xf32> }""")
+    assert module.entry.root is module.entry.parameters[0]
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ("function_type = () -> ()", "a function needs a name"),
+        ('sym_name = "f"', "a function needs a type"),
+        ('function_type = (i32) -> (), sym_name = "f"', "arguments of the function's body"),
+        ('arg_attrs = [1], function_type = () -> (), sym_name = "f"', "list of 0 dictionaries"),
+    ],
+)
+def test_structure_of_functions(properties: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        parse_stablehlo(f'"func.func"() <{{{properties}}}> ({{}}) : () -> ()')
+
+
+def test_dimension_numbers_are_integers() -> None:
+    text = """func.func @main(%x: tensor<2x3xf32>) -> tensor<2x2xf32> {
+      %0 = "stablehlo.dot_general"(%x, %x) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [a], rhs_contracting_dimensions = [1]>}> : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
+      return %0 : tensor<2x2xf32> }"""
+    with pytest.raises(ConversionError, match="made of integers"):
+        parse_stablehlo(text)
+
+
 def test_entry_must_be_clear() -> None:
     with pytest.raises(ConversionError, match=r"no function is called @main \(there are: @a, @b\)"):
         parse_stablehlo("func.func @a() { return } func.func @b() { return }")
