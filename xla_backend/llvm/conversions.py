@@ -71,6 +71,12 @@ def _round_mantissa(w: FunctionWriter, ty: str, x: str, keep: int) -> str:
     return from_bits(w, ty, iop(w, ty, "and", b, -(1 << drop)))
 
 
+def _to_half(w: FunctionWriter, ty: str, x: str, half: str) -> str:
+    """f32 lanes truncated to half. The fence keeps LLVM from moving the truncation into copysign,
+    which may then take its sign from a double by a conversion that x86 lacks."""
+    return w.cast("fptrunc", ty, w.intrinsic("arithmetic.fence", ty, x), half)
+
+
 def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     """f32 lanes rounded to nearest even values of t, subnormals included; NaN stays NaN."""
     if t is P.F8E8M0FNU:
@@ -78,7 +84,7 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     form = NARROW[t]
     if t is P.F16 and w.target.has_half:
         half = with_element(ty, "half")
-        return w.cast("fpext", half, w.cast("fptrunc", ty, x, half), ty)
+        return w.cast("fpext", half, _to_half(w, ty, x, half), ty)
     rounded = _round_mantissa(w, ty, x, form.mantissa_bits)
     a = fabs(w, ty, x)
     if form.exponent_bits < 8:
@@ -197,7 +203,7 @@ def to_memory(w: FunctionWriter, t: P, n: int, value: str) -> str:
         return value
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
-        return w.cast("bitcast", half, w.cast("fptrunc", ty, value, half), raw_ty)
+        return w.cast("bitcast", half, _to_half(w, ty, value, half), raw_ty)
     if t is P.BF16:
         return w.cast("trunc", int_of(ty), iop(w, ty, "lshr", bits(w, ty, value), 16), raw_ty)
     return w.cast("trunc", int_of(ty), _encode(w, t, ty, value), raw_ty)

@@ -333,6 +333,8 @@ def _convert(b: LoopBuilder, type: P, operand: Any) -> Any:
     def to(t: P, v: Value) -> Value:
         return v if v.type is t else b.compute(Opcode.CONVERT, t, (v,))
 
+    if type is P.PRED:  # nonzero, as of every number; other types drop the imaginary part
+        return b.compute(Opcode.OR, type, [to(type, part) for part in operand])
     if not type.is_complex:
         return to(type, operand[0])
     part = real_type(type)
