@@ -121,15 +121,19 @@ def exp(r: Reals, z: Pair) -> Pair:
 
 def log(r: Reals, z: Pair) -> Pair:
     """log|z| and the angle; log|z| keeps its digits near |z| = 1 through log1p((|x|-1)(|x|+1) +
-    y*y)."""
+    y*y), elsewhere through log(big) + log1p((small/big)^2) / 2, because |z| itself may overflow or
+    be subnormal."""
     x, y = r.abs(z[0]), r.abs(z[1])
     big, small = r.op(Opcode.MAXIMUM, x, y), r.op(Opcode.MINIMUM, x, y)
-    one = r.const(1)
-    far = r.op(Opcode.LOG, hypot(r, z))
+    zero, one, infinity = r.const(0), r.const(1), r.const(float("inf"))
     square = r.add(r.mul(r.sub(big, one), r.add(big, one)), r.mul(small, small))
-    close = r.mul(r.const(0.5), r.op(Opcode.LOG_PLUS_ONE, square))
+    ratio = r.select(r.compare(small, zero, "EQ"), zero, r.div(small, big))
     near = r.both(r.compare(big, r.const(0.5), "GT"), r.compare(big, r.const(2.0), "LT"))
-    return r.select(near, close, far), r.op(Opcode.ATAN2, z[1], z[0])
+    tail = r.op(Opcode.LOG_PLUS_ONE, r.select(near, square, r.mul(ratio, ratio)))
+    head = r.select(near, zero, r.op(Opcode.LOG, big))
+    size = r.add(head, r.mul(r.const(0.5), tail))
+    is_inf = r.either(r.compare(x, infinity, "EQ"), r.compare(y, infinity, "EQ"))
+    return r.select(is_inf, infinity, size), r.op(Opcode.ATAN2, z[1], z[0])
 
 
 def sqrt(r: Reals, z: Pair) -> Pair:
