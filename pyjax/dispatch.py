@@ -270,12 +270,11 @@ def make_program(
     nan_check: str | None = None,
 ) -> Program:
     """Wrap an executable; which donations came true is read off its aliases."""
-    aliases = getattr(getattr(executable, "executable", None), "aliases", {})
     return Program(
         executable,
         constants,
         [array_spec(aval, device, committed) for aval in out_avals],
-        [(parameter, output) for output, parameter in aliases.items()],
+        [(parameter, output) for output, parameter in executable.aliases.items()],
         nan_check if options.debug_nans.value else None,
     )
 

@@ -16,9 +16,13 @@ from xla_backend.dump_options import DumpOptions
 _DUMP_FIELDS = {
     "xla_dump_to": "to",
     "xla_dump_hlo_as_text": "as_text",
+    "xla_dump_hlo_as_proto": "as_proto",
     "xla_dump_hlo_as_dot": "as_dot",
     "xla_dump_hlo_as_html": "as_html",
     "xla_dump_hlo_as_url": "as_url",
+    "xla_dump_compress_protos": "compress_protos",
+    "xla_dump_hlo_snapshots": "snapshots",
+    "xla_dump_hlo_unoptimized_snapshots": "unoptimized_snapshots",
     "xla_dump_hlo_pass_re": "pass_re",
     "xla_dump_hlo_pipeline_re": "pipeline_re",
     "xla_dump_hlo_module_re": "module_re",

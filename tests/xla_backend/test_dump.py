@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import pyjax
+import pyjax.numpy as jnp
 import xla_backend
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import parse_flags
 from xla_backend.dump import dumper as dumper_module
+from xla_backend.dump import run_recorder
 from xla_backend.dump.buffer_reports import readable_bytes
 from xla_backend.dump.text_format import flag_lines
 from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.errors import HloError
+from xla_backend.hlo.literal import Literal
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.proto import (
+    ProtoError,
+    hlo_proto_from_bytes,
+    snapshot_from_proto,
+    unoptimized_snapshot_from_proto,
+)
+from xla_backend.runtime.cpu_client import CpuLoadedExecutable
 
 TEXT = """HloModule jit_f
 
@@ -87,6 +101,16 @@ TABLE = [
     ("--xla_dump_hlo_as_text", ALL),
     ("--xla_dump_hlo_as_text=false", ALL),
     ("--xla_dump_hlo_as_dot", INPUTS | CODE | formatted("dot")),
+    ("--xla_dump_hlo_as_proto", INPUTS | CODE | formatted("hlo.pb")),
+    (
+        "--xla_dump_hlo_as_proto --xla_dump_compress_protos",
+        INPUTS | CODE | formatted("hlo.pb.gz"),
+    ),
+    ("--xla_dump_hlo_as_proto --xla_dump_hlo_as_text", ALL | formatted("hlo.pb")),
+    ("--xla_dump_compress_protos", ALL),
+    ("--xla_dump_hlo_snapshots", INPUTS | CODE),
+    ("--xla_dump_hlo_snapshots --xla_dump_hlo_as_text", ALL),
+    ("--xla_dump_hlo_unoptimized_snapshots --xla_dump_hlo_as_text", INPUTS),
     ("--xla_dump_hlo_as_html", INPUTS | CODE | formatted("html") | TOP),
     ("--xla_dump_hlo_as_url", INPUTS | CODE | formatted("url")),
     ("--xla_dump_hlo_as_dot --xla_dump_hlo_as_text", ALL | formatted("dot")),
@@ -407,6 +431,114 @@ def test_dumping_changes_no_result(tmp_path: Path) -> None:
     plain = compile_with("").execute(arrays)
     dumped = compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_pass_re=.+").execute(arrays)
     np.testing.assert_array_equal(plain[0], dumped[0])
+
+
+def run_arguments() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(s).astype(np.float32) for s in ((4, 8), (8, 4))]
+
+
+def test_protos_hold_the_stages(tmp_path: Path) -> None:
+    executable = compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_proto")
+    (before,) = tmp_path.glob("*.before_optimizations.hlo.pb")
+    (after,) = tmp_path.glob(f"*.{_FINAL}.hlo.pb")
+    received = hlo_proto_from_bytes(before.read_bytes())
+    assert module_to_text(received) == module_to_text(xla_backend.parse_hlo(TEXT))
+    compiled = hlo_proto_from_bytes(after.read_bytes())
+    assert compiled.is_scheduled
+    assert module_to_text(compiled) == module_to_text(executable.module)
+    compile_with(f"--xla_dump_to={tmp_path}/gz --xla_dump_hlo_as_proto --xla_dump_compress_protos")
+    (packed,) = tmp_path.glob("gz/*.before_optimizations.hlo.pb.gz")
+    assert gzip.decompress(packed.read_bytes()) == before.read_bytes()
+
+
+def test_snapshots_of_runs(tmp_path: Path) -> None:
+    executable = compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    arrays = run_arguments()
+    (want,) = compile_with("").execute(arrays)
+    for _ in range(2):
+        np.testing.assert_array_equal(executable.execute(arrays)[0], want)
+    names = sorted(p.name for p in tmp_path.glob("*snapshot*"))
+    assert [name.split("jit_f.")[1] for name in names] == ["snapshot.0.pb", "snapshot.1.pb"]
+    snapshot = snapshot_from_proto((tmp_path / names[1]).read_bytes())
+    assert snapshot.arguments == tuple(Literal(a) for a in arrays)
+    assert snapshot.result == Literal(want)
+    assert module_to_text(snapshot.module) == module_to_text(executable.module)
+
+
+def test_unoptimized_snapshots_of_runs(tmp_path: Path) -> None:
+    flags = "--xla_dump_hlo_unoptimized_snapshots --xla_dump_hlo_snapshots"
+    executable = compile_with(f"--xla_dump_to={tmp_path}", flags, "--xla_dump_hlo_module_re=other")
+    arrays = run_arguments()
+    for _ in range(2):
+        executable.execute(arrays)
+    runs = [f"jit_f.execution_{i:04d}.hlo_unoptimized_snapshot.pb" for i in range(2)]
+    assert files(tmp_path) == INPUTS | set(runs)
+    (path,) = tmp_path.glob(f"*.{runs[0]}")
+    module, partitions = unoptimized_snapshot_from_proto(path.read_bytes())
+    assert module_to_text(module) == module_to_text(xla_backend.parse_hlo(TEXT))
+    assert partitions == [tuple(Literal(a) for a in arrays)]
+
+
+NESTED = """HloModule jit_f, input_output_alias={ {1}: (1, {}, must-alias) }
+
+ENTRY main {
+  t = (f32[3], (pred[2], bf16[])) parameter(0)
+  x = f32[4] parameter(1)
+  y = f32[4] negate(x)
+  g = f32[3] get-tuple-element(t), index=0
+  n = (pred[2], bf16[]) get-tuple-element(t), index=1
+  ROOT r = (f32[3], f32[4], (pred[2], bf16[])) tuple(g, y, n)
+}
+"""
+
+
+def test_snapshots_of_tuples_and_donated_arguments(tmp_path: Path) -> None:
+    x = np.arange(4, dtype=np.float32)
+    members = [np.ones(3, np.float32), np.array([True, False]), np.array(2, ml_dtypes.bfloat16)]
+    executable = compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots", text=NESTED)
+    executable.execute([*members, x])
+    (path,) = tmp_path.glob("*.snapshot.0.pb")
+    snapshot = snapshot_from_proto(path.read_bytes())
+    a, b, c = map(Literal, members)
+    nested = Literal.tuple([b, c])
+    assert snapshot.arguments == (Literal.tuple([a, nested]), Literal(x))
+    assert snapshot.result == Literal.tuple([a, Literal(-x), nested])
+
+
+def test_what_protobuf_cannot_say_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*arguments: object) -> bytes:
+        raise ProtoError("no form for this")
+
+    monkeypatch.setattr(dumper_module, "hlo_proto_to_bytes", refuse)
+    monkeypatch.setattr(run_recorder, "snapshot_to_proto", refuse)
+    flags = "--xla_dump_hlo_as_proto --xla_dump_hlo_snapshots"
+    compile_with(f"--xla_dump_to={tmp_path}", flags).execute(run_arguments())
+    assert files(tmp_path) == INPUTS | CODE
+    err = capsys.readouterr().err
+    assert re.search(r"No proto for module_\d+\.jit_f\.before_opt.*: no form for this", err)
+    assert re.search(r"No snapshot\.0\.pb for module_\d+\.jit_f: no form for this", err)
+
+
+def test_snapshots_of_jit(tmp_path: Path) -> None:
+    flags = {"xla_dump_to": str(tmp_path), "xla_dump_hlo_snapshots": True}
+    f = pyjax.jit(lambda x: jnp.sin(x) * 2, donate_argnums=0, compiler_options=flags)
+    x = np.arange(5, dtype=np.float32)
+    for _ in range(2):
+        donated = jnp.array(x)
+        result = np.asarray(f(donated))
+        assert donated.is_deleted()
+    paths = sorted(tmp_path.glob("module_*.snapshot.*.pb"))
+    assert len(paths) == 2
+    snapshot = snapshot_from_proto(paths[1].read_bytes())
+    assert snapshot.arguments == (Literal(x),)
+    assert [leaf.array.tolist() for leaf in snapshot.result.leaves()] == [result.tolist()]
+
+
+def test_programs_that_nobody_records_are_not_wrapped() -> None:
+    assert isinstance(compile_with("").loaded, CpuLoadedExecutable)
 
 
 def test_all_passes_and_changed_passes(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
     executable.pass_log = pipeline.log
     if dumper is not None:
         dumper.metadata(pipeline.log)
+        executable.recorder = dumper.recorder(module)
     return executable
 
 

@@ -6,6 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.runtime.custom_calls import release_call, take_pending_exception
 from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
 
+if TYPE_CHECKING:
+    from xla_backend.dump.run_recorder import RunRecorder
+
 _TINY_CYCLES = 25_000
 
 
@@ -34,6 +38,8 @@ class CpuExecutable:
 
     # Every run of a pass that made the module, in order.
     pass_log: Sequence[PassRun] = ()
+    # What wants to know of each run; told by whoever loads the program.
+    recorder: RunRecorder | None = None
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import re
 import sys
@@ -15,6 +16,7 @@ from xla_backend.dump.graph_dot import module_dot
 from xla_backend.dump.graph_html import Frame, graph_page, module_drawing, module_page
 from xla_backend.dump.graph_nodes import GraphOptions
 from xla_backend.dump.inputs import compile_options_text, topology_text
+from xla_backend.dump.run_recorder import RunRecorder
 from xla_backend.dump.sink import Sink, file_name, make_sink
 from xla_backend.dump.text_format import flag_lines, message
 from xla_backend.dump_options import DumpOptions
@@ -22,6 +24,7 @@ from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import LONG, SHORT, module_to_text
+from xla_backend.hlo.proto import ProtoError, hlo_proto_to_bytes
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.stablehlo.from_hlo import module_from_hlo
@@ -54,8 +57,10 @@ class Dumper:
         self.sink: Sink = make_sink(
             options, f"module_{number:04d}.{file_name(module_name)}", module_name
         )
-        # Other modules leave only what the compiler was given.
-        self.matches = _found(options.module_re, module_name)
+        # Other modules leave only what the compiler was given, and so does every module where
+        # runs are all that is wanted.
+        self.matches = not options.unoptimized_snapshots and _found(options.module_re, module_name)
+        self._received: HloModule | None = None
         self._pass_numbers = itertools.count()
         self._style = replace(
             LONG if options.long_text else SHORT,
@@ -71,8 +76,7 @@ class Dumper:
     @property
     def _text(self) -> bool:
         """Whether HLO is written as text: chosen, or no other format is."""
-        o = self.options
-        return o.as_text or not (o.as_dot or o.as_html or o.as_url)
+        return self.options.as_text or not self.options.formats_besides_text
 
     def _allowed(self, kind: str) -> bool:
         """Whether this module is dumped, counting it against `max_modules`: the module as received
@@ -102,6 +106,8 @@ class Dumper:
         options, sink = self.options, self.sink
         if self._text:
             sink.write_hlo(f"{stage}.txt", self.text(module))
+        if options.as_proto:
+            self._write_proto(stage, module)
         if options.as_dot:
             sink.write_hlo(f"{stage}.dot", module_dot(module, self._title(stage), self._graph))
         if options.as_html:
@@ -113,6 +119,17 @@ class Dumper:
             sink.announce(f"{self._title(stage)} --> {_NO_RENDERER}")
             if sink.folder is not None:
                 sink.write_hlo(f"{stage}.url", _NO_RENDERER)
+
+    def _write_proto(self, stage: str, module: HloModule) -> None:
+        try:
+            data = hlo_proto_to_bytes(module)
+        except ProtoError as error:
+            print(f"No proto for {self._title(stage)}: {error}", file=sys.stderr)
+            return
+        if self.options.compress_protos:
+            self.sink.write_hlo(f"{stage}.hlo.pb.gz", gzip.compress(data, mtime=0))
+        else:
+            self.sink.write_hlo(f"{stage}.hlo.pb", data)
 
     def _title(self, stage: str) -> str:
         return f"{self.sink.prefix}.{stage}"
@@ -136,6 +153,8 @@ class Dumper:
 
     def before_optimizations(self, module: HloModule) -> None:
         """The module as received."""
+        if self.options.unoptimized_snapshots:
+            self._received = module.clone()
         if self._allowed("before"):
             self._write_stage("before_optimizations", module)
 
@@ -174,6 +193,13 @@ class Dumper:
             reports = buffer_reports(module, assignment, analysis=options.buffer_analysis)
             for suffix, content in reports.items():
                 sink.write_hlo(f"{_FINAL}-{suffix}.txt", content)
+
+    def recorder(self, module: HloModule) -> RunRecorder | None:
+        """What writes the runs of the compiled module, if that is wanted."""
+        compiled = module if self.options.snapshots and self.matches else None
+        if compiled is None and self._received is None:
+            return None
+        return RunRecorder(self.sink, received=self._received, compiled=compiled)
 
     def units(self, units: Sequence[tuple[str, str, str, bytes]]) -> None:
         """LLVM modules: name, text before LLVM, text after it, object code."""

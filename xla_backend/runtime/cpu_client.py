@@ -21,6 +21,7 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
+from xla_backend.runtime.recording import RecordingExecutable
 
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
 # they are.
@@ -145,7 +146,11 @@ class CpuClient(HloClient):
         return self._devices
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
-        return CpuLoadedExecutable(compile_module(module, options))
+        executable = compile_module(module, options)
+        loaded = CpuLoadedExecutable(executable)
+        if executable.recorder is None:
+            return loaded
+        return RecordingExecutable(loaded, executable.recorder)
 
     def compile_elementwise(
         self, module: HloModule, options: CompileOptions
