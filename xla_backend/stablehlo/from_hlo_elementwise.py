@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xla_backend.hlo.attributes import (
@@ -30,6 +32,7 @@ from xla_backend.stablehlo.from_hlo_context import (
     leaf_types,
     tensor_type,
 )
+from xla_backend.stablehlo.ir import Value
 from xla_backend.stablehlo.rules_elementwise import ELEMENTWISE_OPCODES
 from xla_backend.stablehlo.types import TensorType
 
@@ -171,15 +174,37 @@ def _dynamic_reshape(scope: Scope, node: Instruction) -> Values:
     return scope.emit("stablehlo.reshape", operand, leaf_types(node.shape))
 
 
+def _transposed(scope: Scope, value: Value, permutation: Sequence[int]) -> Value:
+    type_ = value.type
+    assert isinstance(type_, TensorType) and type_.dimensions is not None
+    if list(permutation) == list(range(len(permutation))):
+        return value
+    sizes = tuple(type_.dimensions[p] for p in permutation)
+    (result,) = scope.emit(
+        "stablehlo.transpose",
+        [value],
+        [TensorType(sizes, type_.element)],
+        {"permutation": int_array(permutation)},
+    )
+    return result
+
+
 def _bitcast(scope: Scope, node: Instruction) -> Values:
-    """A relabelling between default layouts is a reshape."""
-    operand = node.operands[0].shape
-    default = operand.layout is None and node.shape.layout is None
-    if not default or operand.element_type is not node.shape.element_type:
+    """The same memory with other dimensions: elements in their order in memory, reshaped, and
+    brought back from the order that the result's layout means."""
+    source, target = node.operands[0].shape, node.shape
+    if source.element_type.bits != target.element_type.bits:
         raise UnimplementedError(
-            f"bitcast between layouts or types has no StableHLO equivalent: {node}"
+            f"bitcast between types of different width has no StableHLO equivalent: {node}"
         )
-    return scope.emit("stablehlo.reshape", scope.operands(node), leaf_types(node.shape))
+    value = _transposed(scope, scope.value(node.operands[0]), source.minor_to_major[::-1])
+    order = target.minor_to_major[::-1]  # dimensions from the slowest to the fastest
+    physical = target.with_dimensions([target.dimensions[d] for d in order])
+    same_type = physical.with_type(source.element_type)
+    (value,) = scope.emit("stablehlo.reshape", [value], leaf_types(same_type))
+    if source.element_type is not target.element_type:
+        (value,) = scope.emit("stablehlo.bitcast_convert", [value], leaf_types(physical))
+    return [_transposed(scope, value, [order.index(d) for d in range(target.rank)])]
 
 
 def shape_constant(scope: Scope, sizes: tuple[int, ...]) -> Values:

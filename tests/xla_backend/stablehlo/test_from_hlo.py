@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
-from xla_backend.stablehlo import module_to_stablehlo
+from xla_backend.stablehlo import module_to_stablehlo, parse_stablehlo
 
 CONTROL = """
 HloModule jit_f, input_output_alias={ {1}: (0, {}, may-alias) }, num_partitions=2
@@ -123,9 +125,23 @@ def test_opcodes(line: str, expected: str) -> None:
     assert expected in text
 
 
+def test_bitcast_follows_layouts() -> None:
+    """[2,3] in column-major order is the memory of [3,2] in row-major order, and so on."""
+    module = parse_module("""ENTRY e {
+      x = f32[2,3]{0,1} parameter(0)
+      b = f32[6] bitcast(x)
+      c = s32[3,2]{0,1} bitcast(b)
+      ROOT t = (f32[6], s32[3,2]{0,1}) tuple(b, c)
+    }""")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    flat, other = evaluate(parse_stablehlo(module_to_stablehlo(module)), [x])
+    np.testing.assert_array_equal(flat, x.ravel("F"))
+    np.testing.assert_array_equal(other.view(np.float32), x.ravel("F").reshape(3, 2, order="F"))
+
+
 UNSUPPORTED = [
     "f16[4] stochastic-convert(x, u)",
-    "s32[4] bitcast(x)",
+    "f64[4] bitcast(x)",
     "u64[2] rng-get-and-update-state(), delta=1",
 ]
 
