@@ -22,7 +22,7 @@ from xla_backend.hlo.shape_inference import infer_shape, needs_given_shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.stablehlo.attribute_text import attribute_text
 from xla_backend.stablehlo.attributes import DenseAttribute, IntegerAttribute, Location
-from xla_backend.stablehlo.ir import Block, Operation, Region, Value
+from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.struct_attributes import struct_fields
 from xla_backend.stablehlo.types import (
@@ -291,7 +291,7 @@ class Program:
     def __init__(self, functions: dict[str, Operation], rules: dict[str, Rule]) -> None:
         self.functions = functions
         self.rules = rules
-        self._computations: dict[tuple[str, tuple[Shape, ...]], Computation | None] = {}
+        self._computations: dict[tuple[str, tuple[Shape, ...] | None], Computation | None] = {}
 
     def shape(self, type_: Type) -> Shape:
         """The shape of a type.
@@ -307,14 +307,14 @@ class Program:
             )
         return shape
 
-    def function(self, name: str, shapes: Sequence[Shape], op: Operation) -> Computation:
+    def function(self, name: str, shapes: Sequence[Shape] | None, op: Operation) -> Computation:
         """The computation of a function for arguments of these shapes (they tell the sizes that
-        the function's own types leave open).
+        the function's own types leave open); None: of its own types.
 
         Raises:
-          ConversionError: there is no such function, or it calls itself.
+          ConversionError: there is no such function, it takes other arguments, or it calls itself.
         """
-        key = (name, tuple(shapes))
+        key = (name, None if shapes is None else tuple(shapes))
         if key in self._computations:
             found = self._computations[key]
             if found is None:
@@ -324,6 +324,13 @@ class Program:
         if function is None:
             known = ", ".join(f"@{n}" for n in self.functions)
             raise invalid(op, f"there is no function @{name} (there are {known})")
+        inputs = function_type(function).inputs
+        if shapes is not None and len(shapes) != len(inputs):
+            raise invalid(op, f"@{name} takes {len(inputs)} arguments, got {len(shapes)}")
+        for i, shape in enumerate(shapes or ()):
+            declared = static_shape(inputs[i])
+            if declared is not None and not declared.compatible(shape):
+                raise invalid(op, f"argument {i} of @{name} is {inputs[i]}, got {shape}")
         self._computations[key] = None
         scope = Scope(self, name)
         results = self.function_body(scope, function, shapes)

@@ -226,7 +226,7 @@ def _custom_call(scope: Scope, op: Operation) -> list[Instruction]:
     )
     version = integer(op, "api_version", 4 if has_dictionary else 1)
     called = [
-        scope.program.function(symbol.name, [o.shape for o in operands], op)
+        scope.program.function(symbol.name, None, op)
         for symbol in op.attributes.get("called_computations", ())
     ]
     attributes = CustomCallAttributes(

@@ -169,6 +169,11 @@ ERRORS = [
         "there is no function @g (there are @main, @f)",
     ),
     ("%0 = call @f(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>", "@f calls itself"),
+    ("%0 = call @f() : () -> tensor<2x3xf32>", "@f takes 1 arguments, got 0"),
+    (
+        "%0 = call @f(%z) : (tensor<f32>) -> tensor<2x3xf32>",
+        "argument 0 of @f is tensor<2x3xf32>, got f32[]",
+    ),
     (
         "%0 = stablehlo.constant dense_resource<x> : tensor<2xf32>\n%1 = stablehlo.add %0, %0 : tensor<2xf32>",
         "only dense<...> constants",
