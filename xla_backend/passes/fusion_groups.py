@@ -185,6 +185,7 @@ class GroupGraph:
             if merged is not None:
                 self._join(node, merged)
                 return
+            fitting = [g for g in fitting if g in self.groups]  # some may have merged
             if self._is_cheap_to_duplicate(node):
                 self._join_all(node, fitting)
                 return

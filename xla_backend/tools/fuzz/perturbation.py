@@ -93,8 +93,11 @@ class PerturbedInterpreter(Interpreter):
         if isinstance(result, tuple):
             return tuple(self._all_moved(np.asarray(x), _RESULT_ULPS) for x in result)
         result = self._all_moved(np.asarray(result), _RESULT_ULPS)
-        if node.opcode in _SUMS and _may_overflow(inputs, result, terms):
-            sizes = np.asarray(super().apply(node, [_magnitude(x) for x in inputs]))
+        product = any(O.MULTIPLY in rounding_opcodes(c) for c in node.called)
+        real = is_inexact(result) and result.dtype.kind != "c"
+        if node.opcode in _SUMS and real and (product or _may_overflow(inputs, result, terms)):
+            least = 1.0 if product else 0.0  # a factor below one may come late
+            sizes = np.asarray(super().apply(node, [_magnitude(x, least) for x in inputs]))
             kinds = self.noise.choice([np.inf, -np.inf, np.nan], result.shape)
             halfway = ~np.isfinite(sizes.astype(np.float64)) & (self._uniform(result.shape) < 0)
             result = np.where(halfway, kinds.astype(result.dtype), result)
@@ -152,14 +155,14 @@ def is_inexact(x: object) -> bool:
     return x.dtype.kind in "fc" or type_of(x).is_floating
 
 
-def _magnitude(x: np.ndarray) -> np.ndarray:
-    return np.abs(x.astype(np.float64)).astype(x.dtype) if is_inexact(x) else x
+def _magnitude(x: np.ndarray, least: float) -> np.ndarray:
+    if not is_inexact(x) or x.dtype.kind == "c":
+        return x
+    return np.maximum(np.abs(x.astype(np.float64)), least).astype(x.dtype)
 
 
 def _may_overflow(inputs: list[np.ndarray], result: np.ndarray, terms: int) -> bool:
     """Whether a sum may exceed the range of its type halfway, depending on its order."""
-    if result.dtype.kind == "c" or not is_inexact(result):
-        return False
     largest = 1.0
     for x in inputs:
         values = np.abs(x.astype(np.float64)) if is_inexact(x) else np.zeros(0)
