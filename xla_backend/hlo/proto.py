@@ -7,7 +7,7 @@ attributes and origin_recovery_table, domains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xla_backend.hlo.literal import Literal
@@ -24,6 +24,7 @@ __all__ = [
     "hlo_proto_to_bytes",
     "module_from_proto",
     "module_to_proto",
+    "read_proto",
     "snapshot_from_proto",
     "snapshot_to_proto",
     "unoptimized_snapshot_from_proto",
@@ -123,6 +124,38 @@ def unoptimized_snapshot_from_proto(data: bytes) -> tuple[HloModule, list[tuple[
         for p in message.get("partitions", ())
     ]
     return _module_of(message), partitions
+
+
+def read_proto(data: bytes) -> Snapshot:
+    """The module of any of these messages, with the arguments and the result that it holds: an
+    HloSnapshot, an HloUnoptimizedSnapshot (its first partition), an HloProto or an HloModuleProto.
+
+    Nothing in the bytes says which message they are: it is the first that gives a module.
+
+    Raises:
+      ProtoError: the bytes are none of these, or the module in them is not valid.
+    """
+    refused = []
+    for name, read in _READERS.items():
+        try:
+            return read(data)
+        except ProtoError as error:
+            refused.append(f"no {name}: {error}")
+    raise ProtoError("; ".join(refused))
+
+
+def _read_unoptimized(data: bytes) -> Snapshot:
+    module, partitions = unoptimized_snapshot_from_proto(data)
+    return Snapshot(module, partitions[0] if partitions else ())
+
+
+# A message whose first field is another's first field comes before it.
+_READERS: dict[str, Callable[[bytes], Snapshot]] = {
+    "HloSnapshot": snapshot_from_proto,
+    "HloUnoptimizedSnapshot": _read_unoptimized,
+    "HloProto": lambda data: Snapshot(hlo_proto_from_bytes(data)),
+    "HloModuleProto": lambda data: Snapshot(module_from_proto(data)),
+}
 
 
 def _module_of(message: Message) -> HloModule:

@@ -4,8 +4,10 @@ arguments, reading modules in their formats, and errors without tracebacks."""
 from __future__ import annotations
 
 import argparse
+import gzip
 import runpy
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,17 +17,26 @@ from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.proto import ProtoError, Snapshot, read_proto
 from xla_backend.stablehlo import parse_stablehlo
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
-# Text formats by name, and which one a file's suffix stands for.
-FORMATS: dict[str, Callable[[str], HloModule]] = {
-    "hlo": parse_module,
-    "stablehlo": parse_stablehlo,
-}
-_SUFFIXES = {".hlo": "hlo", ".txt": "hlo", ".mlir": "stablehlo"}
+Reader = Callable[[bytes], Snapshot]
 
+
+def _text_reader(parse: Callable[[str], HloModule]) -> Reader:
+    return lambda data: Snapshot(parse(data.decode("utf-8")))
+
+
+# Formats by name, and which one a file's suffix stands for. Texts hold no arguments.
+FORMATS: dict[str, Reader] = {
+    "hlo": _text_reader(parse_module),
+    "pb": read_proto,
+    "stablehlo": _text_reader(parse_stablehlo),
+}
+_SUFFIXES = {".hlo": "hlo", ".txt": "hlo", ".mlir": "stablehlo", ".pb": "pb"}
+_GZIP = b"\x1f\x8b"
 
 LOAD_HELP = "run this Python file first, such as one that registers passes"
 
@@ -95,15 +106,16 @@ def compile_options(flags: DebugOptions) -> CompileOptions:
     return with_flags(CompileOptions(), flags)
 
 
-def read_text(path: str) -> str:
-    """The text of a file; `-` is standard input.
+def read_bytes(path: str) -> bytes:
+    """What a file holds, unpacked if it is gzipped; `-` is standard input.
 
     Raises:
       UsageError: it cannot be read.
     """
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
 
 
@@ -115,9 +127,18 @@ def write_text(text: str, path: str) -> None:
     """
     if path == "-":
         sys.stdout.write(text)
-        return
+    else:
+        write_bytes(text.encode("utf-8"), path)
+
+
+def write_bytes(data: bytes, path: str) -> None:
+    """Write to a file.
+
+    Raises:
+      UsageError: it cannot be written.
+    """
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        Path(path).write_bytes(data)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error}") from None
 
@@ -134,27 +155,36 @@ def load_files(paths: Sequence[str]) -> None:
         runpy.run_path(path, run_name="__loaded__")
 
 
+def read_input(path: str, format: str | None = None) -> Snapshot:
+    """The module in a file, and the arguments and the result that came with it. The file's suffix
+    tells the format unless it is given.
+
+    Raises:
+      UsageError: the file cannot be read, or holds no module.
+    """
+    return parse_input(read_bytes(path), path, format)
+
+
 def read_module(path: str, format: str | None = None) -> HloModule:
-    """The module in a file, whose suffix tells the format unless it is given.
+    """The module in a file; see `read_input`."""
+    return read_input(path, format).module
+
+
+def parse_input(data: bytes, path: str, format: str | None = None) -> Snapshot:
+    """A module from bytes that were read from `path`.
 
     Raises:
-      UsageError: the file cannot be read, or its text is not a module.
+      UsageError: they are no module in this format.
     """
-    text = read_text(path)
-    return parse_text(text, path, format)
-
-
-def parse_text(text: str, path: str, format: str | None = None) -> HloModule:
-    """A module from text that was read from `path`.
-
-    Raises:
-      UsageError: the text is not a module of this format.
-    """
-    chosen = format or _SUFFIXES.get(Path(path).suffix, "hlo")
+    chosen = format or _SUFFIXES.get(Path(path.removesuffix(".gz")).suffix, "hlo")
     try:
-        return FORMATS[chosen](text)
-    except HloError as error:
+        return FORMATS[chosen](data)
+    except (HloError, ProtoError) as error:
         raise UsageError(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path}: no {chosen} text: {error}; is it another --input_format?"
+        ) from None
 
 
 def run_tool(main: Callable[[], int]) -> None:

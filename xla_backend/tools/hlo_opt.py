@@ -4,6 +4,7 @@
     hlo_opt --platform=cpu module.hlo                  optimised HLO
     hlo_opt --platform=cpu --stage=llvm module.hlo     LLVM IR; see --list-stages
     hlo_opt --platform=cpu --stage=html module.hlo -o page.html
+    hlo_opt --emit-proto module.hlo -o module.hlo.pb   as protobuf; passes are optional then
 
 No device is needed. `-` reads standard input; several modules in one file are separated by lines
 `// -----` and taken apart with --split-input-file.
@@ -11,6 +12,7 @@ No device is needed. `-` reads standard input; several modules in one file are s
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from xla_backend.cpu.compiler import compile_module
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.proto import hlo_proto_to_bytes
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.buffer_assignment import assign_buffers
@@ -31,14 +34,15 @@ from xla_backend.tools.command_line import (
     UsageError,
     compile_options,
     load_files,
-    parse_text,
-    read_text,
+    parse_input,
+    read_bytes,
     run_tool,
+    write_bytes,
     write_text,
 )
 from xla_backend.tools.explorer.explore import explore
 
-_SEPARATOR = re.compile(r"^// -----\s*$", re.MULTILINE)
+_SEPARATOR = re.compile(rb"^// -----\s*$", re.MULTILINE)
 
 Stage = Callable[[HloModule, CompileOptions], str]
 
@@ -100,6 +104,7 @@ def make_parser() -> ToolParser:
     add("--load", action="append", default=[], metavar="FILE.py", help=LOAD_HELP)
     parser.add_boolean("list-passes", False, "print the names of all passes")
     parser.add_boolean("list-stages", False, "print the stages")
+    parser.add_boolean("emit-proto", False, "write HLO as a binary HloProto; needs -o FILE")
     parser.add_boolean("split-input-file", False, "the file holds several modules")
     return parser
 
@@ -116,30 +121,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.file is None:
         raise UsageError("no module given; write hlo_opt --passes=... FILE")
-    text = read_text(options.file)
-    pieces = _SEPARATOR.split(text) if options.split_input_file else [text]
-    run = _runner(options.platform, options.stage, options.passes)
+    data = read_bytes(options.file)
+    pieces = _SEPARATOR.split(data) if options.split_input_file else [data]
+    if options.emit_proto:
+        _check_emit_proto(options, len(pieces))
+    run = _runner(options)
     printed = []
     for piece in pieces:
-        module = parse_text(piece, options.file, options.input_format)
+        module = parse_input(piece, options.file, options.input_format).module
         verify(module)
         printed.append(run(module, compile_options(flags)))
-    write_text("// -----\n".join(printed), options.output)
+    if options.emit_proto:
+        write_bytes(hlo_proto_to_bytes(module), options.output)
+    else:
+        write_text("// -----\n".join(printed), options.output)
     return 0
 
 
-def _runner(platform: str, stage: str, passes: str) -> Stage:
-    if platform == "transforms" or passes:
-        if not passes:
+def _check_emit_proto(options: argparse.Namespace, modules: int) -> None:
+    if options.output == "-":
+        raise UsageError("--emit-proto writes bytes, which are no use on a screen; give -o FILE")
+    if modules != 1:
+        raise UsageError(f"--emit-proto writes one module, the input has {modules}")
+    if _canonical(options.stage) != "hlo":
+        raise UsageError(f"--emit-proto writes HLO; it does not go with --stage={options.stage}")
+
+
+def _canonical(stage: str) -> str:
+    return _OTHER_NAMES.get(stage, stage)
+
+
+def _runner(options: argparse.Namespace) -> Stage:
+    passes, stage = options.passes, options.stage
+    if options.platform == "transforms" or passes:
+        if not passes and not options.emit_proto:
             raise UsageError("nothing to do: give --passes=a,b or --platform=cpu")
         if stage != "hlo":
             raise UsageError(f"--passes prints HLO; --stage={stage} needs --platform=cpu alone")
-        return _passes(passes.split(","))
-    chosen = _OTHER_NAMES.get(stage, stage)
+        return _passes(passes.split(",")) if passes else _unchanged
+    chosen = _canonical(stage)
     if chosen not in STAGES:
         names = ", ".join(sorted({*STAGES, *_OTHER_NAMES}))
         raise UsageError(f"no stage {stage!r}; there are {names}")
     return STAGES[chosen][1]
+
+
+def _unchanged(module: HloModule, options: CompileOptions) -> str:
+    return module_to_text(module)
 
 
 def _passes(names: Sequence[str]) -> Stage:

@@ -5,7 +5,9 @@
 
 Each module runs on random arguments (the same ones each time, see fake_arguments.py) on the test
 platform and, unless that is empty, on the reference platform; the results are compared. The
-NumPy evaluator is the default reference. The exit status is 0 if no run differed.
+NumPy evaluator is the default reference. A snapshot (`--xla_dump_hlo_snapshots` writes them) runs
+on the arguments that it holds, and is compared with the result in it as well. The exit status is 0
+if no run differed.
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.literal_text import literal_text
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.proto import Snapshot
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.tools.command_line import (
     FORMATS,
     ToolParser,
     UsageError,
     compile_options,
-    read_module,
+    read_input,
     run_tool,
 )
 from xla_backend.tools.compare_results import Mismatch, Tolerance, compare_results
@@ -80,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in files:
         runner.run_file(file)
     total = options.iterations * len(files)
-    if runner.reference:
+    if runner.compared:
         print(f"{runner.failed}/{total} runs miscompared.", file=sys.stderr)
     return _MISMATCH_STATUS if runner.failed else 0
 
@@ -95,22 +100,30 @@ class _Runner:
         self.reference = _INTERPRETER if chosen == "default" else chosen
         self.tolerance = Tolerance(options.abs_error_bound, options.rel_error_bound)
         self.failed = 0
+        self.compared = False
 
     def run_file(self, file: str) -> None:
         print(f"\n ** Running {file} **", file=sys.stderr)
-        module = read_module(file, self.options.input_format)
+        given = read_input(file, self.options.input_format)
+        if self.options.force_fake_data:
+            given = Snapshot(given.module)
+        module = given.module
+        recorded = _recorded_arguments(given, file)
         test = self._compile(module, self.options.platform, self.options.run_test_hlo_passes)
         reference = None
         if self.reference:
             passes = self.options.run_reference_hlo_passes
             reference = self._compile(module, self.reference, passes)
         for iteration in range(self.options.iterations):
-            arrays = self._arguments(module, iteration)
+            arrays = self._arguments(module, iteration) if recorded is None else recorded
             self._show("argument", arrays)
             got = self._execute(test, self.options.platform, arrays)
+            expected = {}
+            if recorded is not None and given.result is not None:
+                expected["the snapshot"] = [leaf.array for leaf in given.result.leaves()]
             if reference is not None:
-                want = self._execute(reference, self.reference, arrays)
-                self._judge(file, want, got)
+                expected[self.reference] = self._execute(reference, self.reference, arrays)
+            self._judge(file, expected, got)
 
     def _compile(self, module: HloModule, platform: str, passes: bool) -> library.Executable:
         options = self.compile_options
@@ -146,17 +159,48 @@ class _Runner:
                 literal = Literal(array)
                 print(f"** {what} {i}: {literal.shape} {literal_text(literal)}")
 
-    def _judge(self, file: str, want: list[np.ndarray], got: list[np.ndarray]) -> None:
-        names = f"{self.options.platform} and {self.reference}"
+    def _judge(
+        self, file: str, expected: dict[str, list[np.ndarray]], got: list[np.ndarray]
+    ) -> None:
+        """Compare one run with everything there is to compare it with."""
+        agreed = [self._agrees(file, origin, want, got) for origin, want in expected.items()]
+        self.compared |= bool(agreed)
+        self.failed += not all(agreed)
+
+    def _agrees(
+        self, file: str, origin: str, want: list[np.ndarray], got: list[np.ndarray]
+    ) -> bool:
+        names = f"{self.options.platform} and {origin}"
         mismatches = compare_results(want, got, self.tolerance)
         if not mismatches:
             print(f"\n** Results on {names} are close enough. **", file=sys.stderr)
-            return
-        self.failed += 1
+            return True
         print(f"\n** Results on {names} DIFFER ({file}). **", file=sys.stderr)
         for mismatch in mismatches:
             print(mismatch, file=sys.stderr)
         _keep(mismatches, want, got)
+        return False
+
+
+def _recorded_arguments(given: Snapshot, file: str) -> list[np.ndarray] | None:
+    """The arguments that came with a module, None if none did."""
+    assert given.module.entry is not None
+    parameters, _ = given.module.entry.program_shape
+    wanted = [leaf for shape in parameters for leaf in shape.flatten() if leaf.is_array]
+    held = [leaf for literal in given.arguments for leaf in literal.leaves()]
+    if not held and wanted:
+        return None
+    if [_kind(leaf.shape) for leaf in held] != [_kind(shape) for shape in wanted]:
+        have, want = (", ".join(map(str, shapes)) for shapes in ([x.shape for x in held], wanted))
+        raise UsageError(
+            f"{file}: the snapshot holds arguments {have or 'none'}, its program takes "
+            f"{want or 'none'}; --force_fake_data ignores them"
+        )
+    return [leaf.array for leaf in held]
+
+
+def _kind(shape: Shape) -> tuple[PrimitiveType, tuple[int, ...]]:
+    return shape.element_type, shape.dimensions
 
 
 def _keep(mismatches: list[Mismatch], want: list[np.ndarray], got: list[np.ndarray]) -> None:

@@ -17,6 +17,7 @@ from xla_backend.hlo.proto import (
     hlo_proto_to_bytes,
     module_from_proto,
     module_to_proto,
+    read_proto,
     snapshot_from_proto,
     snapshot_to_proto,
     unoptimized_snapshot_from_proto,
@@ -242,3 +243,28 @@ def test_damaged_bytes_never_raise_anything_else(position, byte, cut):
     data = GOOD[:position] if cut else GOOD[:position] + bytes([byte]) + GOOD[position + 1 :]
     with contextlib.suppress(ProtoError):
         assert module_from_proto(data).entry is not None
+
+
+def test_any_message_is_recognised():
+    module = parse_module(
+        "ENTRY e { x = f32[2] parameter(0)\n y = f32[2] negate(x)\n ROOT t = (f32[2]) tuple(y) }"
+    )
+    x = Literal(np.float32([1, 2]))
+    result = Literal.tuple([Literal(np.float32([-1, -2]))])
+    messages = {
+        snapshot_to_proto(Snapshot(module, (x,), result)): ((x,), result),
+        unoptimized_snapshot_to_proto(module, [(x,)]): ((x,), None),
+        hlo_proto_to_bytes(module): ((), None),
+        module_to_proto(module): ((), None),
+    }
+    assert len(messages) == 4
+    for data, (arguments, expected) in messages.items():
+        found = read_proto(data)
+        assert module_to_text(found.module) == module_to_text(module)
+        assert (found.arguments, found.result) == (arguments, expected)
+
+
+def test_bytes_that_are_no_message_at_all():
+    message = "no HloSnapshot: .*; no HloUnoptimizedSnapshot: .*; no HloProto: .*; no HloModulePr"
+    with pytest.raises(ProtoError, match=message):
+        read_proto(b"ENTRY e { ROOT c = f32[] constant(1) }")

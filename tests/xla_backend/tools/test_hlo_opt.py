@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.proto import hlo_proto_from_bytes, module_to_proto
 from xla_backend.passes.registry import unregister_pass
 from xla_backend.tools import hlo_opt
 from xla_backend.tools.command_line import UsageError
@@ -103,7 +106,7 @@ def test_several_modules_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_standard_input_and_output_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(TEXT))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     path = tmp_path / "out.hlo"
     assert run(capsys, "--passes=dce", "-", "-o", str(path)) == ""
     assert "sine" not in path.read_text()
@@ -126,7 +129,45 @@ def test_passes_of_users(file: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         unregister_pass("tanh-to-sine")
 
 
+@pytest.mark.parametrize("flags", [[], ["--passes=algsimp,dce"], ["--platform=cpu"]], ids=str)
+def test_protobuf_out_and_in(
+    flags: list[str], file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "chain.hlo.pb")
+    assert run(capsys, "--emit-proto", *flags, file, "-o", path) == ""
+    module = hlo_proto_from_bytes(Path(path).read_bytes())
+    want = run(capsys, *flags, file) if flags else str(module_to_text(parse_module(TEXT)))
+    assert module_to_text(module) == want
+    # What was written is read again: packed or not, by its suffix or by name.
+    packed, unnamed = tmp_path / "chain.hlo.pb.gz", tmp_path / "chain"
+    packed.write_bytes(gzip.compress(Path(path).read_bytes()))
+    unnamed.write_bytes(Path(path).read_bytes())
+    for arguments in ([path], [str(packed)], [str(unnamed), "--input_format=pb"]):
+        again = str(tmp_path / "again.pb")
+        assert run(capsys, "--emit-proto", *arguments, "-o", again) == ""
+        assert module_to_text(hlo_proto_from_bytes(Path(again).read_bytes())) == want
+
+
+def test_bytes_that_cannot_be_read(file: str, tmp_path: Path) -> None:
+    contents = {
+        "text.pb": (TEXT.encode(), "text.pb: no HloSnapshot: "),
+        "proto.hlo": (module_to_proto(parse_module(TEXT)) + b"\xff", "no hlo text.*--input_format"),
+        "cut.hlo.gz": (gzip.compress(TEXT.encode())[:-9], "cannot read .*cut.hlo.gz"),
+        "bad.hlo.gz": (b"\x1f\x8bx", "cannot read .*bad.hlo.gz"),
+    }
+    for name, (data, message) in contents.items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(UsageError, match=message):
+            hlo_opt.main(["--passes=dce", str(path)])
+
+
 BAD = {
+    "proto on a screen": (["--emit-proto", "FILE"], "give -o FILE"),
+    "proto of code": (
+        ["--emit-proto", "--platform=cpu", "--stage=llvm", "FILE", "-o", "x.pb"],
+        "does not go with --stage=llvm",
+    ),
     "no module": (["--passes=dce"], "no module given"),
     "nothing to do": (["FILE"], "give --passes=a,b or --platform=cpu"),
     "unknown stage": (["--platform=cpu", "--stage=hlp", "FILE"], "no stage 'hlp'; there are asm"),
@@ -141,6 +182,13 @@ BAD = {
 def test_errors_of_use(arguments: list[str], message: str, file: str) -> None:
     with pytest.raises(UsageError, match=message):
         hlo_opt.main([a.replace("FILE", file) for a in arguments])
+
+
+def test_one_proto_holds_one_module(tmp_path: Path) -> None:
+    path = tmp_path / "two.hlo"
+    path.write_text(f"{TEXT}// -----\n{TEXT}")
+    with pytest.raises(UsageError, match="the input has 2"):
+        hlo_opt.main(["--emit-proto", "--split-input-file", str(path), "-o", "x.pb"])
 
 
 def test_as_a_process(file: str) -> None:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from xla_backend import library
+from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import parse_flags
+from xla_backend.flag_effects import with_flags
+from xla_backend.hlo.literal import Literal
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.proto import (
+    Snapshot,
+    snapshot_from_proto,
+    snapshot_to_proto,
+    unoptimized_snapshot_to_proto,
+)
 from xla_backend.runtime.custom_calls import register_custom_call
 from xla_backend.tools import command_line, run_hlo_module
 
@@ -103,7 +117,7 @@ def test_seeds(tanh: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_files_and_standard_input(
     tanh: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(TANH))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TANH.encode())))
     assert run_hlo_module.main([tanh, "-", f"--input_module={tanh}"]) == 0
     assert "0/3 runs miscompared." in capsys.readouterr().err
 
@@ -116,6 +130,68 @@ def test_xla_flags_are_taken(tanh: str, capsys: pytest.CaptureFixture[str]) -> N
     assert run_hlo_module.main([*flags, tanh]) == 0
     out = capsys.readouterr().out
     assert out.startswith("*** Begin module_") and "** argument" not in out
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> str:
+    """A run of TANH as the dump flags write it."""
+    flags = parse_flags(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    executable = library.compile(parse_module(TANH), options=with_flags(CompileOptions(), flags))
+    executable.execute([np.float32([0.5, 1, 0.25])])
+    (path,) = tmp_path.glob("*.snapshot.0.pb")
+    return str(path)
+
+
+def test_a_snapshot_is_run_again(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_hlo_module.main(["--print_literals", snapshot]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("** argument 0: f32[3] {0.5, 1, 0.25}\n")
+    for origin in ("the snapshot", "interpreter"):
+        assert f"** Results on cpu and {origin} are close enough. **" in err
+    assert "0/1 runs miscompared." in err
+
+
+def test_fake_data_instead_of_a_snapshots(
+    snapshot: str, tanh: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_hlo_module.main(["--print_literals", "--force_fake_data", snapshot]) == 0
+    out, err = capsys.readouterr()
+    assert "{0.5, 1, 0.25}" not in out and "the snapshot" not in err
+    run_hlo_module.main(["--print_literals", tanh])
+    assert capsys.readouterr().out.splitlines()[0] == out.splitlines()[0]
+
+
+def test_the_recorded_result_counts(
+    snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = snapshot_from_proto(Path(snapshot).read_bytes())
+    path = tmp_path / "other.pb"
+    path.write_bytes(snapshot_to_proto(replace(good, result=Literal(np.float32([9, 9, 9])))))
+    for flags in ([], ["--reference_platform="]):
+        assert run_hlo_module.main([*flags, str(path)]) == 255
+        err = capsys.readouterr().err
+        assert "** Results on cpu and the snapshot DIFFER" in err
+        assert "1/1 runs miscompared." in err
+        assert ("cpu and interpreter are close enough" in err) == (not flags)
+
+
+def test_arguments_without_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.hlo_unoptimized_snapshot.pb"
+    x = Literal(np.float32([0.5, 1, 0.25]))
+    path.write_bytes(unoptimized_snapshot_to_proto(parse_module(TANH), [[x]]))
+    assert run_hlo_module.main(["--print_literals", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "** argument 0: f32[3] {0.5, 1, 0.25}\n" in out and "the snapshot" not in err
+
+
+def test_arguments_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    wrong = (Literal(np.float32([1, 2])),)
+    path.write_bytes(snapshot_to_proto(Snapshot(parse_module(TANH), wrong)))
+    message = r"holds arguments f32\[2\], its program takes f32\[3\]; --force_fake_data"
+    with pytest.raises(command_line.UsageError, match=message):
+        run_hlo_module.main([str(path)])
+    assert run_hlo_module.main(["--force_fake_data", str(path)]) == 0
 
 
 BAD = {
