@@ -137,8 +137,18 @@ def log(r: Reals, z: Pair) -> Pair:
 
 
 def sqrt(r: Reals, z: Pair) -> Pair:
-    x, y = z
-    size = hypot(r, z)
+    # Halves of the smallest numbers are zero, and |z| of the largest overflows: both are scaled, by
+    # a power of four.
+    digits = 24 if r.type is P.F32 else 54
+    limits = np.finfo(r.type.numpy_dtype)
+    largest = r.op(Opcode.MAXIMUM, r.abs(z[0]), r.abs(z[1]))
+    is_small = r.compare(largest, r.const(float(limits.smallest_normal) * 16.0), "LT")
+    is_large = r.compare(largest, r.const(float(limits.max) / 4.0), "GT")
+    one = r.const(1)
+    up = r.select(is_small, r.const(4.0**digits), r.select(is_large, r.const(0.0625), one))
+    down = r.select(is_small, r.const(2.0**-digits), r.select(is_large, r.const(4), one))
+    x, y = r.mul(z[0], up), r.mul(z[1], up)
+    size = hypot(r, (x, y))
     half = r.const(0.5)
     # sqrt((|z| + |x|) / 2), halved before adding so that it does not overflow
     t = r.op(Opcode.SQRT, r.add(r.mul(size, half), r.mul(r.abs(x), half)))
@@ -152,7 +162,7 @@ def sqrt(r: Reals, z: Pair) -> Pair:
     infinite = r.compare(r.abs(y), r.const(float("inf")), "EQ")
     real = r.select(infinite, r.abs(y), real)
     imag = r.select(infinite, r.abs(y), imag)
-    return real, _copysign(r, imag, y)
+    return r.mul(real, down), _copysign(r, r.mul(imag, down), y)
 
 
 def _copysign(r: Reals, size: Value, sign: Value) -> Value:

@@ -96,12 +96,26 @@ class PerturbedInterpreter(Interpreter):
         product = any(O.MULTIPLY in rounding_opcodes(c) for c in node.called)
         real = is_inexact(result) and result.dtype.kind != "c"
         if node.opcode in _SUMS and real and (product or _may_overflow(inputs, result, terms)):
-            least = 1.0 if product else 0.0  # a factor below one may come late
-            sizes = np.asarray(super().apply(node, [_magnitude(x, least) for x in inputs]))
-            kinds = self.noise.choice([np.inf, -np.inf, np.nan], result.shape)
-            halfway = ~np.isfinite(sizes.astype(np.float64)) & (self._uniform(result.shape) < 0)
-            result = np.where(halfway, kinds.astype(result.dtype), result)
+            result = self._off_range(node, inputs, result, product)
         return result
+
+    def _off_range(
+        self, node: Instruction, inputs: list[Any], result: np.ndarray, product: bool
+    ) -> np.ndarray:
+        """The result where sums or products may leave the range of their type halfway, depending on
+        their order; a factor below one may come late, and one above one, too."""
+        limits = ml_dtypes.finfo(result.dtype)
+        large = [_magnitude(x, 1.0 if product else 0.0, np.inf) for x in inputs]
+        sizes = np.asarray(super().apply(node, large)).astype(np.float64)
+        chosen = self._uniform(result.shape) < 0
+        kinds = self.noise.choice([np.inf, -np.inf, np.nan], result.shape)
+        result = np.where(chosen & ~np.isfinite(sizes), kinds.astype(result.dtype), result)
+        if not product:
+            return result
+        small = [_magnitude(x, 0.0, 1.0) for x in inputs]
+        sizes = np.asarray(super().apply(node, small)).astype(np.float64)
+        lost = chosen & (sizes < float(limits.smallest_normal)) & np.isfinite(result)
+        return np.where(lost, np.zeros((), result.dtype), result)
 
     def _all_moved(self, x: np.ndarray, ulps: float) -> np.ndarray:
         if not is_inexact(x):
@@ -155,10 +169,10 @@ def is_inexact(x: object) -> bool:
     return x.dtype.kind in "fc" or type_of(x).is_floating
 
 
-def _magnitude(x: np.ndarray, least: float) -> np.ndarray:
+def _magnitude(x: np.ndarray, least: float, most: float) -> np.ndarray:
     if not is_inexact(x) or x.dtype.kind == "c":
         return x
-    return np.maximum(np.abs(x.astype(np.float64)), least).astype(x.dtype)
+    return np.clip(np.abs(x.astype(np.float64)), least, most).astype(x.dtype)
 
 
 def _may_overflow(inputs: list[np.ndarray], result: np.ndarray, terms: int) -> bool:
