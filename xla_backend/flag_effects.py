@@ -144,7 +144,7 @@ def _pass_fields(
     if level is not None:
         fields["optimization_level"] = level
     if flags.xla_backend_optimization_level <= 0:
-        fields["optimization_level"] = 0
+        fields["optimization_level"] = fields["memory_fitting_level"] = 0
     return fields
 
 

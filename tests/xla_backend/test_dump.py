@@ -19,6 +19,7 @@ from xla_backend.dump import dumper as dumper_module
 from xla_backend.dump import run_recorder
 from xla_backend.dump.buffer_reports import readable_bytes
 from xla_backend.dump.text_format import flag_lines
+from xla_backend.dump.usage_proto import USAGE_SCHEMA
 from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.literal import Literal
@@ -94,6 +95,7 @@ def formatted(suffix: str) -> set[str]:
 
 
 _FINAL = "cpu_after_optimizations"
+USAGE = f"jit_f.{_FINAL}-memory-usage-report.pb"
 TOP = {f"jit_f.{_FINAL}.top_level.html"}
 
 TABLE = [
@@ -101,12 +103,12 @@ TABLE = [
     ("--xla_dump_hlo_as_text", ALL),
     ("--xla_dump_hlo_as_text=false", ALL),
     ("--xla_dump_hlo_as_dot", INPUTS | CODE | formatted("dot")),
-    ("--xla_dump_hlo_as_proto", INPUTS | CODE | formatted("hlo.pb")),
+    ("--xla_dump_hlo_as_proto", INPUTS | CODE | formatted("hlo.pb") | {USAGE}),
     (
         "--xla_dump_hlo_as_proto --xla_dump_compress_protos",
-        INPUTS | CODE | formatted("hlo.pb.gz"),
+        INPUTS | CODE | formatted("hlo.pb.gz") | {f"{USAGE}.gz"},
     ),
-    ("--xla_dump_hlo_as_proto --xla_dump_hlo_as_text", ALL | formatted("hlo.pb")),
+    ("--xla_dump_hlo_as_proto --xla_dump_hlo_as_text", ALL | formatted("hlo.pb") | {USAGE}),
     ("--xla_dump_compress_protos", ALL),
     ("--xla_dump_hlo_snapshots", INPUTS | CODE),
     ("--xla_dump_hlo_snapshots --xla_dump_hlo_as_text", ALL),
@@ -288,6 +290,22 @@ def test_buffer_reports(tmp_path: Path) -> None:
     assert "       128B(100%);       128B;            0;                1; f32[4,8]" in usage
 
 
+def test_memory_usage_as_proto(tmp_path: Path) -> None:
+    compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_proto --xla_dump_hlo_as_text")
+    (path,) = tmp_path.glob(f"*.{USAGE}")
+    report = USAGE_SCHEMA.decode("MemoryUsageReportProto", path.read_bytes())
+    (space,) = report["memory_space_allocation_entries"]
+    entries = space["allocation_entries"]
+    sizes = [entry["size"] for entry in entries]
+    assert sizes == sorted(sizes, reverse=True) and sum(sizes) == space["total_bytes"]
+    assert entries[-1]["cumulative_size"] == space["total_bytes"]
+    assert entries[-1]["cumulative_percentage"] == 1
+    assert entries[0]["defining_positions"] == ["x"] and "f32[4,8]" in entries[0]["hlo_text"]
+    text = read(tmp_path, f"{_FINAL}-memory-usage-report.txt")
+    for entry in entries:
+        assert entry["hlo_text"] in text
+
+
 LOOP = """HloModule jit_f
 
 cond {
@@ -352,6 +370,13 @@ def test_drawings(tmp_path: Path) -> None:
     assert frames.read_text().count('class="frame"') >= 2
 
 
+STOCHASTIC = """ENTRY e {
+  p = f32[4] parameter(0)
+  q = u32[4] parameter(1)
+  ROOT r = s8[4] stochastic-convert(p, q)
+}"""
+
+
 def test_the_program_as_stablehlo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compile_with(f"--xla_dump_to={tmp_path}/there")
     (path,) = (tmp_path / "there").glob("module_*/module.mlir")
@@ -360,11 +385,10 @@ def test_the_program_as_stablehlo(tmp_path: Path, capsys: pytest.CaptureFixture[
     compile_with(f"--xla_dump_to={tmp_path}/generic --xla_dump_enable_mlir_pretty_form=false")
     (path,) = (tmp_path / "generic").glob("module_*/module.mlir")
     assert '"stablehlo.tanh"(' in path.read_text()
-    bitcast = "ENTRY e { p = f32[4] parameter(0)  ROOT r = s32[4] bitcast(p) }"
-    compile_with(f"--xla_dump_to={tmp_path}/without", text=bitcast)
+    compile_with(f"--xla_dump_to={tmp_path}/without", text=STOCHASTIC)
     assert not list((tmp_path / "without").glob("module_*/module.mlir"))
     assert re.search(
-        r"No module.mlir for module_\d{4}\.module_e: .*bitcast", capsys.readouterr().err
+        r"No module.mlir for module_\d{4}\.module_e: .*stochastic-convert", capsys.readouterr().err
     )
 
 
@@ -516,7 +540,7 @@ def test_what_protobuf_cannot_say_ends_nothing(
     monkeypatch.setattr(run_recorder, "snapshot_to_proto", refuse)
     flags = "--xla_dump_hlo_as_proto --xla_dump_hlo_snapshots"
     compile_with(f"--xla_dump_to={tmp_path}", flags).execute(run_arguments())
-    assert files(tmp_path) == INPUTS | CODE
+    assert files(tmp_path) == INPUTS | CODE | {USAGE}
     err = capsys.readouterr().err
     assert re.search(r"No proto for module_\d+\.jit_f\.before_opt.*: no form for this", err)
     assert re.search(r"No snapshot\.0\.pb for module_\d+\.jit_f: no form for this", err)

@@ -68,7 +68,7 @@ def buffer_reports(
 ) -> dict[str, str]:
     """The reports by the suffix of their files; `analysis` adds values and live ranges."""
     values = BufferValues(module)
-    allocations = _allocations(values, assignment)
+    allocations = place_allocations(values, assignment)
     reports = {"buffer-assignment": _assignment_text(module, allocations)}
     if analysis:
         reports["buffer-assignment-values"] = _values_text(values, allocations)
@@ -77,7 +77,7 @@ def buffer_reports(
     return reports
 
 
-def _allocations(analysis: BufferValues, assignment: BufferAssignment) -> list[Allocation]:
+def place_allocations(analysis: BufferValues, assignment: BufferAssignment) -> list[Allocation]:
     """Parameters, outputs, constants, then the arena; empty kinds left out."""
     found: dict[tuple[BufferKind, int], Allocation] = {}
     for number, value in enumerate(analysis.values):
@@ -218,11 +218,11 @@ def _usage_text(allocations: list[Allocation]) -> str:
         f"Total bytes: {total} ({readable_bytes(total)})",
     ]
     for allocation in sorted(allocations, key=lambda a: -a.size):
-        lines += _usage_table(allocation)
+        lines += usage_table(allocation)
     return "\n".join(lines) + "\n\n"
 
 
-def _usage_table(allocation: Allocation) -> list[str]:
+def usage_table(allocation: Allocation) -> list[str]:
     """Rows of one allocation: a row for all values at one place."""
     rows: dict[tuple[int, int], list[str]] = {}
     for v in allocation.values:

@@ -19,6 +19,7 @@ from xla_backend.dump.inputs import compile_options_text, topology_text
 from xla_backend.dump.run_recorder import RunRecorder
 from xla_backend.dump.sink import Sink, file_name, make_sink
 from xla_backend.dump.text_format import flag_lines, message
+from xla_backend.dump.usage_proto import usage_report
 from xla_backend.dump_options import DumpOptions
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import HloError
@@ -126,10 +127,13 @@ class Dumper:
         except ProtoError as error:
             print(f"No proto for {self._title(stage)}: {error}", file=sys.stderr)
             return
+        self._write_packed(f"{stage}.hlo.pb", data)
+
+    def _write_packed(self, suffix: str, data: bytes) -> None:
         if self.options.compress_protos:
-            self.sink.write_hlo(f"{stage}.hlo.pb.gz", gzip.compress(data, mtime=0))
+            self.sink.write_hlo(f"{suffix}.gz", gzip.compress(data, mtime=0))
         else:
-            self.sink.write_hlo(f"{stage}.hlo.pb", data)
+            self.sink.write_hlo(suffix, data)
 
     def _title(self, stage: str) -> str:
         return f"{self.sink.prefix}.{stage}"
@@ -193,6 +197,8 @@ class Dumper:
             reports = buffer_reports(module, assignment, analysis=options.buffer_analysis)
             for suffix, content in reports.items():
                 sink.write_hlo(f"{_FINAL}-{suffix}.txt", content)
+        if options.as_proto:
+            self._write_packed(f"{_FINAL}-memory-usage-report.pb", usage_report(module, assignment))
 
     def recorder(self, module: HloModule) -> RunRecorder | None:
         """What writes the runs of the compiled module, if that is wanted."""
