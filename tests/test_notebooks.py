@@ -21,7 +21,10 @@ def test_notebook_runs(path: Path) -> None:
     ).execute()
 
 
-def test_readme_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_code_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # it writes a page
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) >= 3

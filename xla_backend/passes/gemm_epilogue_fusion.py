@@ -74,7 +74,8 @@ class GemmEpilogueFusion(HloPass):
                 place = position[reader]
                 fusion = _fuse(computation, dot, reader)
                 position[fusion] = place
-                position.update((user, place) for user in fusion.users)
+                for user in fusion.users:  # elements of its tuple are new; other users have places
+                    position.setdefault(user, place)
                 fused.append(fusion.called[0])
         module.add_computations(fused)  # at once: each alone would look at all names again
         return bool(fused)
