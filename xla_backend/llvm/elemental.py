@@ -120,7 +120,14 @@ EMITTERS: dict[str, Emitter] = {
     "round-nearest-even": _intrinsic("rint"),
     "round-nearest-afz": _round_afz,
 }
-_EXACT = frozenset({"maximum", "minimum", "abs", "negate", "sign"})  # never need rounding
+# Never need rounding; nor does negate, but where -0 is no number.
+_EXACT = frozenset({"maximum", "minimum", "abs", "sign"})
+
+
+def _has_negative_zero(t: P) -> bool:
+    return t in NARROW and not NARROW[t].signed_zero_is_nan
+
+
 _PRED = {
     "and": "and", "or": "or", "xor": "xor", "add": "or", "multiply": "and", "maximum": "or",
     "minimum": "and",
@@ -147,7 +154,8 @@ def emit(w: FunctionWriter, name: str, t: P, n: int, *operands: Value) -> Value:
         emitter = EMITTERS.get(name)
         if emitter is not None:
             result = emitter(w, ty, *operands)
-            if (t in NARROW or t is P.F8E8M0FNU) and name not in _EXACT:
+            exact = name in _EXACT or (name == "negate" and _has_negative_zero(t))
+            if (t in NARROW or t is P.F8E8M0FNU) and not exact:
                 return round_to(w, t, ty, result)
             return result
         if name == "real":
