@@ -189,6 +189,15 @@ def test_drawings_do_not_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     assert err.count("Refusing to write") == 7
 
 
+def test_protos_do_not_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    executable = compile_with("--xla_dump_hlo_as_proto", "--xla_dump_hlo_snapshots")
+    executable.execute(run_arguments())
+    out, err = capsys.readouterr()
+    assert ".ir-no-opt.ll ***" in out and ".txt ***" not in out.replace(".loop-ir.txt", "")
+    refused = re.findall(r"Refusing to write module_\d{4}\.(\S+) to stdout\. Pass", err)
+    assert {USAGE, "jit_f.snapshot.0.pb", *formatted("hlo.pb")} < set(refused)
+
+
 def test_url_says_that_there_is_no_renderer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -139,6 +139,13 @@ def test_bitcast_follows_layouts() -> None:
     np.testing.assert_array_equal(other.view(np.float32), x.ravel("F").reshape(3, 2, order="F"))
 
 
+def test_tuple_constants_are_constants_of_their_members() -> None:
+    module = parse_module("ENTRY e { ROOT c = (s32[2], (f32[])) constant(( {1, 2}, ( 3.5 ) )) }")
+    numbers, nested = evaluate(parse_stablehlo(module_to_stablehlo(module)), [])
+    np.testing.assert_array_equal(numbers, [1, 2])
+    assert nested == 3.5
+
+
 UNSUPPORTED = [
     "f16[4] stochastic-convert(x, u)",
     "f64[4] bitcast(x)",
