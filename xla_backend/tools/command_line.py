@@ -170,13 +170,18 @@ def read_module(path: str, format: str | None = None) -> HloModule:
     return read_input(path, format).module
 
 
+def format_of(path: str, format: str | None = None) -> str:
+    """The format that is asked for, else the one of the file's suffix."""
+    return format or _SUFFIXES.get(Path(path.removesuffix(".gz")).suffix, "hlo")
+
+
 def parse_input(data: bytes, path: str, format: str | None = None) -> Snapshot:
     """A module from bytes that were read from `path`.
 
     Raises:
       UsageError: they are no module in this format.
     """
-    chosen = format or _SUFFIXES.get(Path(path.removesuffix(".gz")).suffix, "hlo")
+    chosen = format_of(path, format)
     try:
         return FORMATS[chosen](data)
     except (HloError, ProtoError) as error:

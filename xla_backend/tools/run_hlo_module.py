@@ -6,8 +6,9 @@
 Each module runs on random arguments (the same ones each time, see fake_arguments.py) on the test
 platform and, unless that is empty, on the reference platform; the results are compared. The
 NumPy evaluator is the default reference. A snapshot (`--xla_dump_hlo_snapshots` writes them) runs
-on the arguments that it holds, and is compared with the result in it as well. The exit status is 0
-if no run differed.
+on the arguments that it holds, and is compared with the result in it as well. A StableHLO program
+that checks its own results (`check.expect_eq` and its kin) runs once on the test platform, and each
+check is reported. The exit status is 0 if no run differed and every check passed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from xla_backend import library
+from xla_backend.check_runner import run_checks
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.literal_text import literal_text
@@ -35,7 +37,9 @@ from xla_backend.tools.command_line import (
     ToolParser,
     UsageError,
     compile_options,
-    read_input,
+    format_of,
+    parse_input,
+    read_bytes,
     run_tool,
 )
 from xla_backend.tools.compare_results import Mismatch, Tolerance, compare_results
@@ -43,6 +47,7 @@ from xla_backend.tools.fake_arguments import fake_arguments
 
 _INTERPRETER = "interpreter"
 _MISMATCH_STATUS = 255
+_CHECK = b"check.expect_"
 
 
 def make_parser() -> ToolParser:
@@ -104,7 +109,11 @@ class _Runner:
 
     def run_file(self, file: str) -> None:
         print(f"\n ** Running {file} **", file=sys.stderr)
-        given = read_input(file, self.options.input_format)
+        data = read_bytes(file)
+        if format_of(file, self.options.input_format) == "stablehlo" and _CHECK in data:
+            self._run_checks(data.decode("utf-8"), file)
+            return
+        given = parse_input(data, file, self.options.input_format)
         if self.options.force_fake_data:
             given = Snapshot(given.module)
         module = given.module
@@ -124,6 +133,17 @@ class _Runner:
             if reference is not None:
                 expected[self.reference] = self._execute(reference, self.reference, arrays)
             self._judge(file, expected, got)
+
+    def _run_checks(self, text: str, file: str) -> None:
+        try:
+            results = run_checks(text, self.options.platform)
+        except ValueError as error:  # not a program, or one that takes arguments
+            raise UsageError(f"{file}: {error}") from None
+        for result in results:
+            print(result)
+        failed = sum(not result.passed for result in results)
+        print(f"{len(results) - failed} of {len(results)} checks passed.", file=sys.stderr)
+        self.failed += bool(failed)
 
     def _compile(self, module: HloModule, platform: str, passes: bool) -> library.Executable:
         options = self.compile_options

@@ -221,3 +221,34 @@ def test_as_a_process(tanh: str) -> None:
     bad = subprocess.run([*command, "missing.hlo"], capture_output=True, text=True)
     assert bad.returncode == 1 and bad.stderr.count("\n") == 3
     assert "Traceback" not in bad.stderr
+
+
+CHECKED = """func.func @main() {
+  %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %1 = stablehlo.add %0, %0 : tensor<2xi32>
+  check.expect_eq_const %1, dense<[2, 4]> : tensor<2xi32>
+  check.expect_eq_const %0, dense<[1, LAST]> : tensor<2xi32>
+  return
+}"""
+
+
+@pytest.mark.parametrize("last, status", [(2, 0), (3, 255)])
+def test_programs_that_check_themselves(
+    last: int, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "checked.mlir"
+    path.write_text(CHECKED.replace("LAST", str(last)))
+    assert run_hlo_module.main([str(path)]) == status
+    captured = capsys.readouterr()
+    first, second = captured.out.splitlines()
+    assert first == "check.expect_eq (line 4): pass"
+    if status:
+        assert second == "check.expect_eq (line 5): FAIL: element [1] is 2, expected 3"
+    assert f"{1 if status else 2} of 2 checks passed." in captured.err
+
+
+def test_checks_of_a_program_with_arguments_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checked.mlir"
+    path.write_text(CHECKED.replace("LAST", "2").replace("()", "(%x: tensor<2xi32>)", 1))
+    with pytest.raises(command_line.UsageError, match="takes arguments"):
+        run_hlo_module.main([str(path)])
