@@ -94,8 +94,8 @@ class PerturbedInterpreter(Interpreter):
             return tuple(self._all_moved(np.asarray(x), _RESULT_ULPS) for x in result)
         result = self._all_moved(np.asarray(result), _RESULT_ULPS)
         product = any(O.MULTIPLY in rounding_opcodes(c) for c in node.called)
-        real = is_inexact(result) and result.dtype.kind != "c"
-        if node.opcode in _SUMS and real and (product or _may_overflow(inputs, result, terms)):
+        inexact = is_inexact(result)
+        if node.opcode in _SUMS and inexact and (product or _may_overflow(inputs, result, terms)):
             result = self._off_range(node, inputs, result, product)
         return result
 
@@ -104,18 +104,26 @@ class PerturbedInterpreter(Interpreter):
     ) -> np.ndarray:
         """The result where sums or products may leave the range of their type halfway, depending on
         their order; a factor below one may come late, and one above one, too."""
-        limits = ml_dtypes.finfo(result.dtype)
         large = [_magnitude(x, 1.0 if product else 0.0, np.inf) for x in inputs]
-        sizes = np.asarray(super().apply(node, large)).astype(np.float64)
+        sizes = self._sizes(node, large)
         chosen = self._uniform(result.shape) < 0
         kinds = self.noise.choice([np.inf, -np.inf, np.nan], result.shape)
+        if result.dtype.kind == "c":
+            kinds = self._not_finite(result.shape)
         result = np.where(chosen & ~np.isfinite(sizes), kinds.astype(result.dtype), result)
         if not product:
             return result
-        small = [_magnitude(x, 0.0, 1.0) for x in inputs]
-        sizes = np.asarray(super().apply(node, small)).astype(np.float64)
-        lost = chosen & (sizes < float(limits.smallest_normal)) & np.isfinite(result)
+        sizes = self._sizes(node, [_magnitude(x, 0.0, 1.0) for x in inputs])
+        least = float(ml_dtypes.finfo(_part_type(result)).smallest_normal)
+        lost = chosen & (sizes < least) & np.isfinite(result)
         return np.where(lost, np.zeros((), result.dtype), result)
+
+    def _sizes(self, node: Instruction, magnitudes: list[Any]) -> np.ndarray:
+        """The sum or product of magnitudes; a complex one that is not finite counts as infinite."""
+        result = np.asarray(super().apply(node, magnitudes))
+        if result.dtype.kind == "c":
+            return np.where(np.isfinite(result), np.abs(result), np.inf)
+        return result.astype(np.float64)
 
     def _all_moved(self, x: np.ndarray, ulps: float) -> np.ndarray:
         if not is_inexact(x):
@@ -170,18 +178,27 @@ def is_inexact(x: object) -> bool:
 
 
 def _magnitude(x: np.ndarray, least: float, most: float) -> np.ndarray:
-    if not is_inexact(x) or x.dtype.kind == "c":
+    if not is_inexact(x):
         return x
-    return np.clip(np.abs(x.astype(np.float64)), least, most).astype(x.dtype)
+    return np.clip(_absolute(x), least, most).astype(x.dtype)
+
+
+def _absolute(x: np.ndarray) -> np.ndarray:
+    return np.abs(x if x.dtype.kind == "c" else x.astype(np.float64)).astype(np.float64)
+
+
+def _part_type(x: np.ndarray) -> np.dtype:
+    """The type of the parts of complex numbers; else the type itself."""
+    return np.zeros(0, x.dtype).real.dtype if x.dtype.kind == "c" else x.dtype
 
 
 def _may_overflow(inputs: list[np.ndarray], result: np.ndarray, terms: int) -> bool:
     """Whether a sum may exceed the range of its type halfway, depending on its order."""
     largest = 1.0
     for x in inputs:
-        values = np.abs(x.astype(np.float64)) if is_inexact(x) else np.zeros(0)
+        values = _absolute(x) if is_inexact(x) else np.zeros(0)
         largest = max(largest, float(np.where(np.isfinite(values), values, 0.0).max(initial=0.0)))
-    return largest * largest * terms > float(ml_dtypes.finfo(result.dtype).max)
+    return largest * largest * terms > float(ml_dtypes.finfo(_part_type(result)).max)
 
 
 def _widest(x: np.ndarray) -> type:
@@ -261,5 +278,4 @@ def _fits(
 
 
 def _digits(dtype: np.dtype) -> int:
-    real = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-    return int(ml_dtypes.finfo(real).nmant) + 1
+    return int(ml_dtypes.finfo(_part_type(np.zeros(0, dtype))).nmant) + 1
