@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.debug_options import current_debug_options
+from xla_backend.debug_options import with_overrides
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.flag_effects import with_flags
 from xla_backend.hlo import evaluator
@@ -62,18 +62,20 @@ def evaluate(
 def compile(
     module: HloModule,
     platform: str = "cpu",
-    options: CompileOptions | None = None,
+    options: CompileOptions | Mapping[str, Any] | None = None,
 ) -> Executable:
     """Compile a module, which stays as it is, for the first device of a platform.
 
     Args:
       platform: "cpu" (machine code for this host), "interpreter" (the evaluator behind the same
         interface), or a plugin's name.
-      options: None for the defaults with what the environment variable XLA_FLAGS says.
+      options: CompileOptions as they are; or XLA's flags by name, such as
+        `{"xla_dump_to": "dumps"}`, in addition to those of the environment variable XLA_FLAGS.
     Raises:
       VerificationError: the module is not valid.
       UnimplementedError: the platform cannot run something in it.
       ValueError: no such platform.
+      FlagError (a ValueError): no such flag, or a bad value.
 
     >>> module = parse_hlo("ENTRY e { x = s32[3] parameter(0)  ROOT r = s32[3] negate(x) }")
     >>> compile(module).execute([np.array([1, 2, 3], np.int32)])
@@ -84,21 +86,21 @@ def compile(
         raise ValueError(f"no platform {platform!r}; there are {', '.join(sorted(plugins))}")
     verify(module)
     client = plugins[platform].factory()
-    if options is None:
-        options = with_flags(CompileOptions(), current_debug_options())
+    if not isinstance(options, CompileOptions):
+        options = with_flags(CompileOptions(), with_overrides(dict(options or {})))
     return Executable(client.compile(module.clone(), options))
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnalysis:
-    """Bytes that a program uses: of its code, arguments, results, results that share an
-    argument's memory, and temporaries."""
+    """What a program uses: its code, arguments, results, results that share an argument's memory,
+    and temporaries. Names are those of XLA's statistics."""
 
-    generated_code_size: int
-    argument_size: int
-    output_size: int
-    alias_size: int
-    temp_size: int
+    generated_code_size_in_bytes: int
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
 
 
 class Executable:
@@ -143,7 +145,8 @@ class Executable:
 
     def memory_analysis(self) -> MemoryAnalysis:
         """Bytes of code, arguments, results and temporaries."""
-        return MemoryAnalysis(**self.loaded.memory_stats())
+        stats = self.loaded.memory_stats()
+        return MemoryAnalysis(**{f"{name}_in_bytes": size for name, size in stats.items()})
 
     def kernels(self) -> list[EmittedKernel]:
         """The generated kernels with loop IR, LLVM IR and assembly; empty on platforms without.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_donated_arguments_of_the_caller_stay() -> None:
     x = np.arange(4, dtype=np.float32)
     (got,) = executable.execute([x])
     assert got.tolist() == [0, 2, 4, 6] and x.tolist() == [0, 1, 2, 3]
-    assert executable.memory_analysis().alias_size == 16
+    assert executable.memory_analysis().alias_size_in_bytes == 16
 
 
 def test_kernels_can_be_read() -> None:
@@ -91,7 +92,7 @@ def test_kernels_can_be_read() -> None:
     assert "for i in range(1000):" in kernel.loop_ir
     assert f"@kernel.{kernel.name}(" in kernel.llvm_ir and not kernel.inline
     assert "ret" in kernel.assembly and kernel.assembly.startswith(f"kernel.{kernel.name}:")
-    assert executable.memory_analysis().temp_size == 0
+    assert executable.memory_analysis().temp_size_in_bytes == 0
     assert executable.cost_analysis()["flops"] == 1999
 
 
@@ -129,6 +130,20 @@ def test_wrong_arguments(name: str, arrays: list[np.ndarray], message: str, plat
     executable = xla_backend.compile(xla_backend.parse_hlo(SUM_OF_PRODUCT), platform)
     with pytest.raises(ValueError, match=message):
         executable.execute(arrays)
+
+
+def test_flags_of_one_compilation(tmp_path: Path) -> None:
+    module = xla_backend.parse_hlo(SUM_OF_PRODUCT)
+    xla_backend.compile(module, options={"xla_dump_to": str(tmp_path)})
+    assert list(tmp_path.glob("*before_optimizations.txt"))
+    with pytest.raises(ValueError, match="did you mean --xla_dump_to"):
+        xla_backend.compile(module, options={"xla_dmp_to": "x"})
+
+
+def test_modules_print_as_hlo() -> None:
+    module = xla_backend.parse_hlo(TUPLES)
+    assert str(module).startswith("HloModule module_e")
+    assert str(xla_backend.parse_hlo(str(module))) == str(module)
 
 
 def test_an_unknown_platform_lists_those_that_exist() -> None:

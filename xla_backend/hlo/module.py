@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from xla_backend.hlo.computation import Computation
@@ -58,6 +59,11 @@ class HloModule:
     source_tables: SourceTables = field(default_factory=SourceTables)
     # Shapes of parameters and result with the layouts the caller wants; None: the entry's own.
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
+
+    def __str__(self) -> str:
+        """HLO text in the long style, which parses back; `hlo.printer.module_to_text` has others."""
+        # The printer knows modules, so that it cannot be imported above.
+        return import_module("xla_backend.hlo.printer").module_to_text(self)
 
     def unique_computation_name(self, base: str) -> str:
         names = {c.name for c in self.computations}

@@ -1,10 +1,8 @@
 """HLO text of modules, computations and instructions.
 
-Printing is done by functions, not methods: `instruction.py` and `module.py` lie below this file.
-Use
-`module_to_text(module)` where `str(module)` would be tempting. Everything printed with large
-constants parses back to an equal module; without them constants of more than 10 elements are
-`{...}`.
+Printing is done by functions, not methods: `instruction.py` and `module.py` lie below this file
+(`str(module)` comes here, too). Everything printed with large constants parses back to an equal
+module; without them constants of more than 10 elements are `{...}`.
 """
 
 from __future__ import annotations
