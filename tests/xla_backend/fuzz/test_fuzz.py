@@ -163,3 +163,10 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert main(arguments) == 0
     assert "3 programs of seeds 5..7" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
+
+
+def test_one_kind_of_data_can_be_chosen(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", "")  # the campaign sets its own; restored afterwards
+    arguments = ["--count", "3", "--profile", "special", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    assert "3 programs with special data of seeds " in capsys.readouterr().out

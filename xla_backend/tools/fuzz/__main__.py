@@ -7,10 +7,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import count, islice
 from pathlib import Path
 from time import monotonic
 
 from xla_backend.tools.fuzz.checks import Failure, check_module
+from xla_backend.tools.fuzz.data import PROFILES, profile_of
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.regressions import case_text, shrink
 from xla_backend.tools.fuzz.workers import check_all, check_once
@@ -29,6 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
+    parser.add_argument(
+        "--profile", choices=sorted(PROFILES), help="only seeds with this kind of data"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--no-shrink", action="store_true", help="only report failures")
@@ -52,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _campaign(options: argparse.Namespace) -> list[tuple[int, Failure]]:
     """Check all seeds; print each failure and the count of those that pass."""
-    seeds = range(options.seed, options.seed + options.count)
+    seeds = _seeds(options)
     failures = []
     started, done = monotonic(), 0
     for seed, failure in check_all(check_seed, seeds, options.jobs, options.timeout):
@@ -64,9 +69,16 @@ def _campaign(options: argparse.Namespace) -> list[tuple[int, Failure]]:
             rate = done / (monotonic() - started)
             print(f"{done} programs, {len(failures)} failures, {rate:.1f} a second", flush=True)
     seconds = monotonic() - started
-    print(f"{done} programs of seeds {seeds.start}..{seeds.stop - 1} in {seconds:.0f} s: ", end="")
+    kind = f" with {options.profile} data" if options.profile else ""
+    print(f"{done} programs{kind} of seeds {seeds[0]}..{seeds[-1]} in {seconds:.0f} s: ", end="")
     print(f"{len(failures)} failures" if failures else "no divergence, no crash")
     return failures
+
+
+def _seeds(options: argparse.Namespace) -> list[int]:
+    """The first seeds from the given one on, of one profile if that is asked for."""
+    wanted = (s for s in count(options.seed) if options.profile in (None, profile_of(s)))
+    return list(islice(wanted, options.count))
 
 
 def _distinct(failures: list[tuple[int, Failure]]) -> list[tuple[int, Failure]]:
