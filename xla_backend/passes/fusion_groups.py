@@ -85,13 +85,18 @@ class Group:
             and other.update is None
         )
 
+    def _users_of(self, producer: Instruction) -> list[tuple[Instruction, IndexMaps]]:
+        """Members that read `producer`, found from the shorter side: a broadcast may have as many
+        users as the program has layers."""
+        members = self.members
+        if len(producer.users) <= len(members):
+            return [(user, members[user]) for user in producer.users if user in members]
+        return [(member, maps) for member, maps in members.items() if member in producer.users]
+
     def index_maps_for(self, producer: Instruction) -> IndexMaps:
         """Through which maps the members of this group would evaluate `producer`."""
         maps: IndexMaps = {}
-        for user in producer.users:
-            user_maps = self.members.get(user)
-            if user_maps is None:
-                continue
+        for user, user_maps in self._users_of(producer):
             if user.opcode in ELEMENTWISE and producer.shape.dimensions == user.shape.dimensions:
                 maps.update(user_maps)
             elif user.opcode is Opcode.REDUCE:
