@@ -260,6 +260,9 @@ class Scope:
 
     def finite(self, value: Instruction) -> Instruction:
         """The value with zeros for NaN and infinities: padding times those is not determined."""
+        if value.shape.element_type.is_complex:
+            parts = [self.finite(self.add(op, (value,))) for op in (Opcode.REAL, Opcode.IMAG)]
+            return self.add(Opcode.COMPLEX, parts)
         if value.shape.element_type not in FLOATS:
             return value
         is_finite = self.add(Opcode.IS_FINITE, (value,))
