@@ -30,11 +30,15 @@ from xla_backend.llvm.types import (
 from xla_backend.llvm.writer import FunctionWriter
 
 
+_NO_NAN = 0
+
+
 class NarrowFormat(NamedTuple):
     """A float format narrower than f32.
 
     largest: the largest finite value. infinite: has infinities. nan: the bit pattern written for
-    NaN (without sign); signed_zero_is_nan: the "fnuz" formats, where 0x80 is the only NaN.
+    NaN (without sign), _NO_NAN for formats that have none and saturate; signed_zero_is_nan: the
+    "fnuz" formats, where 0x80 is the only NaN.
     """
 
     exponent_bits: int
@@ -56,7 +60,9 @@ NARROW: dict[P, NarrowFormat] = {
     P.F8E4M3B11FNUZ: NarrowFormat(4, 3, 11, 30.0, False, 0x80, True),
     P.F8E5M2FNUZ: NarrowFormat(5, 2, 16, 57344.0, False, 0x80, True),
     P.F8E4M3FNUZ: NarrowFormat(4, 3, 8, 240.0, False, 0x80, True),
-    P.F4E2M1FN: NarrowFormat(2, 1, 1, 6.0, False, 0x0),
+    P.F6E2M3FN: NarrowFormat(2, 3, 1, 7.5, False, _NO_NAN),
+    P.F6E3M2FN: NarrowFormat(3, 2, 3, 28.0, False, _NO_NAN),
+    P.F4E2M1FN: NarrowFormat(2, 1, 1, 6.0, False, _NO_NAN),
 }
 
 
@@ -94,7 +100,7 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
         near = w.op("fsub", ty, w.op("fadd", ty, a, magic), magic)
         tiny = fcmp(w, ty, "olt", a, 2.0 ** (1 - form.bias))
         rounded = w.select(tiny, ty, w.intrinsic("copysign", ty, near, x), rounded)
-        if t is P.F4E2M1FN:
+        if form.nan == _NO_NAN:
             top = w.intrinsic("copysign", ty, const(ty, form.largest), x)
             over = fcmp(w, ty, "ugt", fabs(w, ty, rounded), form.largest)
             return w.select(over, ty, top, rounded)
@@ -147,7 +153,7 @@ def _decode(w: FunctionWriter, t: P, ty: str, raw: str) -> str:
         special = w.cmp("uge", int_ty, low, const(int_ty, top))
         infinite = w.cmp("eq", int_ty, low, const(int_ty, top))
         value = w.select(special, ty, pick(w, ty, infinite, INF, NAN), value)
-    elif not form.signed_zero_is_nan and form.nan:
+    elif not form.signed_zero_is_nan and form.nan != _NO_NAN:
         value = pick(w, ty, w.cmp("eq", int_ty, low, const(int_ty, form.nan)), NAN, value)
     sign = iop(w, ty, "shl", iop(w, ty, "lshr", raw, width), 31)
     value = from_bits(w, ty, iop(w, ty, "or", bits(w, ty, value), sign))
@@ -173,7 +179,7 @@ def _encode(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     sign = iop(w, ty, "shl", iop(w, ty, "lshr", bits(w, ty, x), 31), width)
     if form.signed_zero_is_nan:
         return w.select(nan, int_ty, const(int_ty, 0x80), iop(w, ty, "or", low, sign))
-    if t is not P.F4E2M1FN:
+    if form.nan != _NO_NAN:
         low = w.select(nan, int_ty, const(int_ty, form.nan), low)
     return iop(w, ty, "or", low, sign)
 

@@ -103,8 +103,9 @@ def total_order_key(x: np.ndarray) -> np.ndarray:
         return unsigned_view(x)
     signed = np.dtype(_SIGNED_OF_SIZE[x.dtype.itemsize])
     bits = np.ascontiguousarray(x).view(signed).reshape(x.shape)
-    if type_of(x).bits < 8:  # one element to a byte: move the sign up
-        bits = (bits.astype(np.int16) << 4).astype(np.int8)
+    spare = 8 - type_of(x).bits
+    if spare > 0:  # one element to a byte: move the sign up
+        bits = (bits.astype(np.int16) << spare).astype(np.int8)
     return np.where(bits < 0, bits ^ (1 << (8 * signed.itemsize - 1)) - 1, bits)
 
 
