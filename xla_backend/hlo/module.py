@@ -61,7 +61,7 @@ class HloModule:
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
 
     def __str__(self) -> str:
-        """HLO text in the long style, which parses back; `hlo.printer.module_to_text` has others."""
+        """HLO text that parses back; `hlo.printer.module_to_text` has other styles."""
         # The printer knows modules, so that it cannot be imported above.
         return import_module("xla_backend.hlo.printer").module_to_text(self)
 

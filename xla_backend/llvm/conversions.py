@@ -29,7 +29,6 @@ from xla_backend.llvm.types import (
 )
 from xla_backend.llvm.writer import FunctionWriter
 
-
 _NO_NAN = 0
 
 
