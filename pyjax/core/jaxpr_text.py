@@ -17,6 +17,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core import pretty_printer as pp
+from pyjax.core.host_program import in_ipython
 from pyjax.core.jaxpr import (
     ClosedJaxpr,
     DropVar,
@@ -264,7 +265,7 @@ def can_use_color() -> bool:
     """Whether output goes to a terminal (or notebook) and the option asks for color."""
     if not options.pprint_use_color.value:
         return False
-    if "IPython" in sys.modules and "ipykernel" in sys.modules:
+    if in_ipython() and "ipykernel" in sys.modules:
         return True
     return bool(sys.stdout and sys.stdout.isatty()) and os.environ.get("TERM", "dumb") != "dumb"
 

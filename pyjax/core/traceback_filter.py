@@ -10,13 +10,13 @@ fourth. Layer: core.
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 from pyjax._config import options
+from pyjax.core.host_program import in_ipython
 from pyjax.core.source_info import is_internal_file
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,8 +44,7 @@ def _mode() -> str:
     mode = options.traceback_filtering.value
     if mode != "auto":
         return mode
-    in_ipython = "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
-    return "tracebackhide" if in_ipython else "quiet_remove_frames"
+    return "tracebackhide" if in_ipython() else "quiet_remove_frames"
 
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -189,6 +190,12 @@ def test_pprint_use_color(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in jaxpr.pretty_print(use_color=True)
     assert "\x1b[" not in jaxpr.pretty_print(use_color=False)
     assert "\x1b[" not in str(jaxpr)  # the output of the tests is no terminal
+    for session, colored in ((None, False), (object(), True)):
+        # That something imported IPython is not enough: a session must run.
+        ipython = SimpleNamespace(get_ipython=lambda session=session: session)
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+        assert ("\x1b[" in str(jaxpr)) == colored
 
 
 def test_optimization_level() -> None:
