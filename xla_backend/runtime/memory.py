@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-from collections.abc import Callable
 
 ALIGNMENT = 64
 _SLAB_BYTES = 1 << 20
@@ -89,10 +88,6 @@ class MemoryPool:
     def release(self, address: int, nbytes: int) -> None:
         """Give back a block that `allocate(nbytes)` returned."""
         self.free_list(nbytes).append(address)
-
-    def releaser(self, nbytes: int) -> Callable[[int], None]:
-        """A fast `release` for one size."""
-        return self.free_list(nbytes).append
 
     def trim(self) -> int:
         """Unmap free large blocks; returns how many bytes went back to the system."""
