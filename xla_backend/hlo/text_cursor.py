@@ -9,12 +9,12 @@ from typing import NoReturn
 from xla_backend.hlo.errors import ParseError
 from xla_backend.hlo.layout import parse_details
 from xla_backend.hlo.shape import UNBOUNDED, Shape
+from xla_backend.hlo.text_position import STRING, end_of_group, error_at
 from xla_backend.hlo.types import BY_NAME, PrimitiveType
 
 SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
 NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)|%([\w.\-]+)", re.ASCII)
 INTEGER = re.compile(r"-?\d+", re.ASCII)
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _ANY_STRING = re.compile(STRING.pattern + "|" + STRING.pattern.replace('"', "'"))
 WORD = re.compile(r"[\w.\-+>%<=/*?]+")
 _VALUE_WORD = re.compile(r"[^\s{}()\[\]\",]+")
@@ -47,15 +47,7 @@ class Cursor:
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         """Raise ParseError: message with line and column, the source line, a caret."""
-        at = min(self.position if position is None else position, len(self.text))
-        start = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
-        end = len(self.text) if end < 0 else end
-        line_number = self.text.count("\n", 0, at) + 1
-        column = at - start
-        first = start + max(0, column - 70)  # long lines are cut around the caret
-        shown = self.text[first : min(end, first + 120)].replace("\t", " ")
-        raise ParseError(f"{line_number}:{column + 1}: {message}\n{shown}\n{' ' * (at - first)}^")
+        raise error_at(self.text, self.position if position is None else position, message)
 
     # -- tokens ----------------------------------------------------------------------------------
 
@@ -144,27 +136,7 @@ class Cursor:
 
     def skip_balanced(self) -> None:
         """Past the bracket group that starts here."""
-        opened: list[str] = []
-        start = position = self.position
-        while True:
-            match = _BRACKET.search(self.text, position)
-            if match is None:
-                self.fail("this bracket is never closed", start)
-            token = match[0]
-            position = match.end()
-            if token == '"':
-                string = STRING.match(self.text, match.start())
-                if string is None:
-                    self.fail("this string is never closed", match.start())
-                position = string.end()
-            elif token in _CLOSING:
-                opened.append(_CLOSING[token])
-            elif token[0] != "/":
-                if not opened or opened.pop() != token:
-                    self.fail(f"unbalanced '{token}'", match.start())
-                if not opened:
-                    break
-        self.position = position
+        self.position = end_of_group(self.text, self.position, _BRACKET, _CLOSING)
 
     def read_value_text(self) -> str:
         """The text of an attribute value: a word, string or bracket group, or several without

@@ -6,7 +6,7 @@ import bisect
 import re
 from typing import NoReturn
 
-from xla_backend.hlo.errors import ParseError
+from xla_backend.hlo.text_position import STRING, end_of_group, error_at
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
 BARE = re.compile(r"[A-Za-z_][\w$.]*")
@@ -14,7 +14,6 @@ BARE = re.compile(r"[A-Za-z_][\w$.]*")
 _WORD_END = re.compile(r"[\w$.]")
 INTEGER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+)")
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _BRACKET = re.compile(r'->|["{}()\[\]<>]|//[^\n]*')
 _CLOSING = {"{": "}", "(": ")", "[": "]", "<": ">"}
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{2})|(.))")
@@ -35,16 +34,7 @@ class Reader:
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         """Raise ParseError: line:column, message, the source line, a caret."""
-        at = min(self.position if position is None else position, len(self.text))
-        start = self.text.rfind("\n", 0, at) + 1
-        end = self.text.find("\n", at)
-        end = len(self.text) if end < 0 else end
-        column = at - start
-        first = start + max(0, column - 70)  # long lines are cut around the caret
-        shown = self.text[first : min(end, first + 120)].replace("\t", " ")
-        raise ParseError(
-            f"{self.line_number(at)}:{column + 1}: {message}\n{shown}\n{' ' * (at - first)}^"
-        )
+        raise error_at(self.text, self.position if position is None else position, message)
 
     def line_number(self, position: int) -> int:
         return bisect.bisect_right(self._line_ends, position) + 1
@@ -146,27 +136,9 @@ class Reader:
 
     def balanced(self) -> str:
         """The bracket group that starts here, brackets included."""
-        start = position = self.skip_space()
-        opened: list[str] = []
-        while True:
-            match = _BRACKET.search(self.text, position)
-            if match is None:
-                self.fail("this bracket is never closed", start)
-            token = match[0]
-            position = match.end()
-            if token == '"':
-                string = STRING.match(self.text, match.start())
-                if string is None:
-                    self.fail("this string is never closed", match.start())
-                position = string.end()
-            elif token in _CLOSING:
-                opened.append(_CLOSING[token])
-            elif token[0] not in "/-":
-                if not opened or opened.pop() != token:
-                    self.fail(f"unbalanced '{token}'", match.start())
-                if not opened:
-                    self.position = position
-                    return self.text[start:position]
+        start = self.skip_space()
+        self.position = end_of_group(self.text, start, _BRACKET, _CLOSING)
+        return self.text[start : self.position]
 
 
 def unescape(text: str) -> str:
