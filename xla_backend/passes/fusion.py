@@ -26,7 +26,24 @@ from xla_backend.passes.fusion_rules import is_fusible, is_reduce_root
 _CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
 
-class LoopFusion(HloPass):
+class ControlFlowFusion(HloPass):
+    """Base of fusion passes: they work on computations that run instruction by instruction.
+    Subclasses override `fuse`."""
+
+    def run(self, module: HloModule) -> bool:
+        changed = False
+        for computation in control_flow_computations(module):
+            changed |= self.fuse(module, computation)
+        if changed:
+            module.computations = module.post_order()
+        return changed
+
+    def fuse(self, module: HloModule, computation: Computation) -> bool:
+        """Fuse in one computation and add the fused ones to the module. True iff any."""
+        raise NotImplementedError(f"{type(self).__name__} does not override fuse")
+
+
+class LoopFusion(ControlFlowFusion):
     """Put elementwise, shape and reduce instructions into fusions.
 
     Why: every array that stays inside a loop body saves a round trip through memory, and code
@@ -41,15 +58,7 @@ class LoopFusion(HloPass):
 
     name = "fusion"
 
-    def run(self, module: HloModule) -> bool:
-        changed = False
-        for computation in control_flow_computations(module):
-            changed |= self._fuse(module, computation)
-        if changed:
-            module.computations = module.post_order()
-        return changed
-
-    def _fuse(self, module: HloModule, computation: Computation) -> bool:
+    def fuse(self, module: HloModule, computation: Computation) -> bool:
         graph = GroupGraph(computation)
         for node in reversed(graph.order):
             if is_reduce_root(node):

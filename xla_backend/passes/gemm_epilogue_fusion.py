@@ -20,10 +20,10 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.passes.base import HloPass, topological_order
+from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
 from xla_backend.passes.dots import dot_sizes
-from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 from xla_backend.passes.output_fusion import PRODUCTS, first_column_dimension, result_shape
 
@@ -35,7 +35,7 @@ def _is_product(node: Instruction) -> bool:
     return node.opcode is Opcode.CONVOLUTION or min(dot_sizes(node)) > 0
 
 
-class GemmEpilogueFusion(HloPass):
+class GemmEpilogueFusion(ControlFlowFusion):
     """Make the elementwise work on the result of a dot or convolution part of the product.
 
     Why: bias and activation would read and write the whole result again; the product can do them
@@ -50,16 +50,9 @@ class GemmEpilogueFusion(HloPass):
     def __init__(self, takes_epilogue: Callable[[Instruction], bool] = _is_product) -> None:
         self._takes_epilogue = takes_epilogue
 
-    def run(self, module: HloModule) -> bool:
-        changed = False
-        for computation in control_flow_computations(module):
-            if any(node.opcode in PRODUCTS for node in computation.instructions):
-                changed |= self._fuse_products(module, computation)
-        if changed:
-            module.computations = module.post_order()
-        return changed
-
-    def _fuse_products(self, module: HloModule, computation: Computation) -> bool:
+    def fuse(self, module: HloModule, computation: Computation) -> bool:
+        if not any(node.opcode in PRODUCTS for node in computation.instructions):
+            return False
         order = topological_order(computation)
         position = {node: i for i, node in enumerate(order)}
         rules = SharingRules()

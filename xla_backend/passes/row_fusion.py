@@ -16,8 +16,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.passes.base import HloPass
-from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_groups import RECOMPUTE_BUDGET
 from xla_backend.passes.row_clusters import Clusters, leaf_of, origin
 from xla_backend.passes.row_space import FULL, RowPlan, RowSpace, plan_rows
@@ -39,7 +38,7 @@ _CACHE_PERIOD = 1 << 16
 _MAX_STRIDED_ROW = 256
 
 
-class RowFusion(HloPass):
+class RowFusion(ControlFlowFusion):
     """Merge fusions that run over the same rows.
 
     Why: softmax, layer norm and their gradients reduce each row and then use the result for the
@@ -51,17 +50,8 @@ class RowFusion(HloPass):
     """
 
     name = "row-fusion"
-    opcodes = frozenset({Opcode.FUSION})
 
-    def run(self, module: HloModule) -> bool:
-        changed = False
-        for computation in control_flow_computations(module):
-            changed |= self._fuse(module, computation)
-        if changed:
-            module.computations = module.post_order()
-        return changed
-
-    def _fuse(self, module: HloModule, computation: Computation) -> bool:
+    def fuse(self, module: HloModule, computation: Computation) -> bool:
         clusters = Clusters(computation)
         fused: list[Computation] = []
         seen: set[Instruction] = set()  # in clusters that do not pay off
