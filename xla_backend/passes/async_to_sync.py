@@ -10,7 +10,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.emit import Emit
+from xla_backend.passes.emit import Emit, rewrite_each
 
 # The opcode a -start half stands for.
 _SYNCHRONOUS = {
@@ -40,12 +40,7 @@ class AsyncToSync(HloPass):
     name = "async-to-sync"
 
     def run_on_computation(self, computation: Computation) -> bool:
-        nodes = computation.post_order(*_REWRITES)
-        for node in nodes:
-            replacement = _REWRITES[node.opcode](node)
-            computation.replace_uses(node, replacement)
-            computation.remove(node)
-        return bool(nodes)
+        return rewrite_each(computation, _REWRITES)
 
 
 def _start(node: Instruction) -> Instruction:

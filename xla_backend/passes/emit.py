@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -121,3 +121,15 @@ def adopt(computation: Computation) -> None:
                 new = True
     if new:
         module.computations = module.post_order()
+
+
+def rewrite_each(
+    computation: Computation, rewrites: Mapping[Opcode, Callable[[Instruction], Instruction]]
+) -> bool:
+    """Put what `rewrites` makes of them in the place of all instructions of these opcodes, those
+    with side effects included. True iff there were any."""
+    nodes = computation.post_order(*rewrites)
+    for node in nodes:
+        computation.replace_uses(node, rewrites[node.opcode](node))
+        computation.remove(node)
+    return bool(nodes)

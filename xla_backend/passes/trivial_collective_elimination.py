@@ -14,7 +14,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.emit import Emit
+from xla_backend.passes.emit import Emit, rewrite_each
 
 _COPIES = (
     Opcode.ALL_REDUCE,
@@ -43,12 +43,7 @@ class TrivialCollectiveElimination(HloPass):
         return super().run(module)
 
     def run_on_computation(self, computation: Computation) -> bool:
-        nodes = computation.post_order(*_REWRITES)
-        for node in nodes:
-            replacement = _REWRITES[node.opcode](node)
-            computation.replace_uses(node, replacement)
-            computation.remove(node)
-        return bool(nodes)
+        return rewrite_each(computation, _REWRITES)
 
 
 def _operands(node: Instruction) -> Instruction:
