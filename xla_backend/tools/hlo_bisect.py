@@ -109,7 +109,8 @@ class _Bisector:
         """Whether a candidate fails in the way the whole module does."""
         if first.kind == "compilation":
             # Nothing runs, so nothing hangs: a process for each candidate would only cost time.
-            failure = self._compile(module)
+            compiled = self._compile(module)
+            failure = compiled if isinstance(compiled, Failure) else None
         else:
             failure = self._failure(module, self.patience)
         return failure is not None and failure.signature == first.signature
@@ -117,7 +118,7 @@ class _Bisector:
     def _failure(self, module: HloModule, timeout: float) -> Failure | None:
         if self.options.script:
             return self._script_failure(module)
-        return check_once(lambda: self._compile(module) or self._compare(module), timeout)
+        return check_once(lambda: self._run(module), timeout)
 
     def _script_failure(self, module: HloModule) -> Failure | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -138,21 +139,20 @@ class _Bisector:
     def _arguments(self, module: HloModule) -> list[np.ndarray]:
         return fake_arguments(module, self.options.seed)
 
-    def _executable(self, module: HloModule) -> library.Executable:
-        return library.compile(module, self.options.platform, self.compile_options)
-
-    def _compile(self, module: HloModule) -> Failure | None:
+    def _compile(self, module: HloModule) -> library.Executable | Failure:
         try:
-            self._executable(module)
+            return library.compile(module, self.options.platform, self.compile_options)
         except Exception as error:
             return _raised("compilation", error)
-        return None
 
-    def _compare(self, module: HloModule) -> Failure | None:
+    def _run(self, module: HloModule) -> Failure | None:
+        executable = self._compile(module)
+        if isinstance(executable, Failure):
+            return executable
         arrays = self._arguments(module)
         want = library.evaluate(module, arrays, seed=0)
         try:
-            got = self._executable(module).execute(arrays)
+            got = executable.execute(arrays)
         except Exception as error:
             return _raised("execution", error)
         mismatches = compare_results(want, got, self.tolerance)
