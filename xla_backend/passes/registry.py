@@ -47,10 +47,10 @@ XLA_ONLY = frozenset(
     convolution-canonicalization convolution-group-converter cpu-all-reduce-combiner
     cpu-parallel-task-assigner dot-library-rewriter
     dynamic-index-splitter dynamic_padder eigh_expander fusion-wrapper gather_expander
-    gather_simplifier gemv-rewriter layout-assignment literal-canonicalizer logistic-expander
+    gemv-rewriter layout-assignment literal-canonicalizer logistic-expander
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
     reduce-decomposer reduce-window-resizer reduce-window-rewriter reshape-decomposer
-    reshape-mover result_caster scatter_expander scatter_simplifier
+    result_caster scatter_expander
     select_and_scatter_expander shape-canonicalizer shardy-xla
     small-while-loop-hoisting strip-memory-placement-annotations
     sub-byte-size-setter topk-rewriter tree_reduction_rewriter

@@ -15,6 +15,7 @@ from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.passes import registry
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.registry import (
     UnknownPassError,
@@ -229,3 +230,9 @@ def test_the_log_has_every_run() -> None:
     assert {run.pipeline for run in pipeline.log} == {"cpu", "expansion", "simplification"}
     assert sum(s.runs for s in pipeline.statistics.values()) == len(pipeline.log)
     assert all(run.seconds >= 0 for run in pipeline.log)
+
+
+def test_names_without_a_counterpart_have_none() -> None:
+    known = registry.builtin_passes()
+    assert [n for n in registry.XLA_ONLY if registry.canonical_name(n) in known] == []
+    assert set(registry.XLA_NAMES.values()) <= set(known)
