@@ -46,6 +46,7 @@ LAYERS = {
     "pyjax.sharding": 12,
     "pyjax.shape_generic": 12,
     "pyjax.array": 13,
+    "pyjax.program": 13,
     "pyjax.dispatch": 14,
     "pyjax.placement": 15,
     "pyjax.lax": 16,

@@ -19,13 +19,13 @@ from pyjax.core.tree_util import (
 )
 from pyjax.devices import default_device
 from pyjax.dispatch import (
-    Program,
     as_array,
     compile_lowered,
     hoist_constants,
     lower,
     make_program,
 )
+from pyjax.program import Program
 from pyjax.sharding import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.executable import LoadedExecutable
