@@ -275,6 +275,11 @@ class BufferValues:
         for view in self.leaves[condition.root]:
             if view is not None:
                 view.use(self._time)
+        # The loop may end here, with the carries as they are: they are its results, whether or
+        # not the condition or the body reads them.
+        for view in inside:
+            if view is not None:
+                view.use(self._time)
         self._walk(body, [inside_leaves])
         self._time += 1
         end = self._time

@@ -272,3 +272,16 @@ def test_platform_dependent():
     assert float(f(3.0)) == 9
     assert float(grad(f)(3.0)) == 6
     np.testing.assert_allclose(vmap(f)(X), X * X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
+def test_while_flag_carried_for_the_condition_only(wrap):
+    """The condition negates a flag that the body sets and never reads."""
+
+    def f(n):
+        return lax.while_loop(
+            lambda c: ~c[1], lambda c: (c[0] + 1, c[0] + 1 > n), (0, pyjax.numpy.array(False))
+        )
+
+    count, flag = wrap(f)(3)
+    assert (int(count), bool(flag)) == (4, True)

@@ -182,3 +182,72 @@ def test_fill_is_written_twice_rather_than_copied():
     )
     _, _, copies = run(text)
     assert copies == 0
+
+
+def test_a_flag_that_ends_a_loop_is_its_result():
+    """The result of the condition, a pred[] like the flag, may not lie on it."""
+    state = "(s32[], pred[])"
+    text = f"""HloModule m
+cond {{
+  t = {state} parameter(0)
+  done = pred[] get-tuple-element(t), index=1
+  ROOT c = pred[] not(done)
+}}
+body {{
+  t = {state} parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  three = s32[] constant(3)
+  done = pred[] compare(next, three), direction=GT
+  ROOT r = {state} tuple(next, done)
+}}
+ENTRY main {{
+  p = s32[] parameter(0)
+  no = pred[] constant(false)
+  t = {state} tuple(p, no)
+  ROOT w = {state} while(t), condition=cond, body=body
+}}
+"""
+    run(text)
+
+
+def test_a_carry_that_the_body_does_not_read_outlives_the_condition():
+    """An elementwise kernel of the condition reads it and must not write over it."""
+    state = "(s32[], f32[8], f32[8])"
+    text = f"""HloModule m
+less {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }}
+cond {{
+  t = {state} parameter(0)
+  x = f32[8] get-tuple-element(t), index=1
+  last = f32[8] get-tuple-element(t), index=2
+  sum = f32[8] add(x, last)
+  sorted = f32[8] sort(sum), dimensions={{0}}, to_apply=less
+  first = f32[1] slice(sorted), slice={{[0:1]}}
+  least = f32[] reshape(first)
+  limit = f32[] constant(40)
+  ROOT c = pred[] compare(least, limit), direction=LT
+}}
+body {{
+  t = {state} parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[8] get-tuple-element(t), index=1
+  step = f32[] constant(5)
+  steps = f32[8] broadcast(step), dimensions={{}}
+  y = f32[8] add(x, steps)
+  last = f32[8] reverse(x), dimensions={{0}}
+  ROOT r = {state} tuple(next, y, last)
+}}
+ENTRY main {{
+  p = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  q = f32[8] sine(p)
+  t = {state} tuple(zero, p, q)
+  w = {state} while(t), condition=cond, body=body
+  last = f32[8] get-tuple-element(w), index=2
+  ROOT r = f32[8] sort(last), dimensions={{0}}, to_apply=less
+}}
+"""
+    run(text)
