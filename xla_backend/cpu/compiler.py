@@ -109,8 +109,8 @@ def compile_scheduled(
     if dumper is not None:
         _dump_code(dumper, module, assignment, driver, target, list(zip(texts, objects)))
     with profile.phase("link"):
-        symbols, keep_alive = library_rules.symbols(driver)
-        library = jit.Library(objects, symbols, keep=keep_alive)
+        symbols = library_rules.symbols(driver)
+        library = jit.Library(objects, symbols, keep=driver.host_calls)
     temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
     return CpuExecutable(
         module,
@@ -122,8 +122,6 @@ def compile_scheduled(
         temp_size,
         driver.cycles,
         profile.seconds,
-        keep_alive,
-        driver.host_call_numbers,
     )
 
 

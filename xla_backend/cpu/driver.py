@@ -20,6 +20,7 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.loops.from_hlo.lower import can_lower
 from xla_backend.loops.ir import Buffer, BufferRole
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
+from xla_backend.runtime.custom_calls import HostCall
 
 _ALIGNMENT = 64
 # Constants up to this size live in the object; larger ones are bound by address.
@@ -98,9 +99,7 @@ class Driver:
         self._stack_scratch: list[str] = []  # small pieces, which kernels use one after another
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
-        self.host_call_numbers: list[
-            int
-        ] = []  # bound with runtime.custom_calls; released with the program
+        self.host_calls: list[HostCall] = []  # what the code calls by number
         self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
 
     # -- addresses ---------------------------------------------------------------------------------

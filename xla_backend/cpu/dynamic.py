@@ -49,9 +49,9 @@ class NotElementwise(HloError, ValueError):
 
 
 class DynamicExecutable:
-    """Native code for an elementwise program; `entry_address` takes any n >= 0.
+    """Native code for an elementwise program of any length n >= 0.
 
-    `entry_address` is `i32 entry_n(ptr args, ptr outs, i64 n)` with arrays of addresses; it never
+    `library` has `i32 entry_n(ptr args, ptr outs, i64 n)` with arrays of addresses; it never
     fails (returns 0), is safe for concurrent callers, and an output may share memory with an
     argument only if they are the same array. Shapes hold the length the module was written for.
     """
@@ -75,10 +75,9 @@ class DynamicExecutable:
         self.output_is_tuple = module.entry.root.shape.is_tuple
         # Rough estimate, for choosing between this and a program that uses several threads.
         self.cycles_per_element = cycles_per_element
-        self.entry_address: int = library.address("entry_n")
-        self._entry = ctypes.CFUNCTYPE(
-            ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-        )(self.entry_address)
+        self._entry = library.function(
+            "entry_n", ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+        )
 
     def execute(self, arguments: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
         """Run on NumPy arrays of `n` elements (and scalars) and return new ones.

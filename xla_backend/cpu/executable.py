@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
-from xla_backend.runtime.custom_calls import release_call, take_pending_exception
+from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _TINY_CYCLES = 25_000
 class CpuExecutable:
     """Native code for one module.
 
-    `entry_address` is `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses and
+    `library` has `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses and
     `temp_size` bytes aligned to 64; safe to call from several threads at once with different arenas
     and outputs.
     """
@@ -52,8 +51,6 @@ class CpuExecutable:
         temp_size: int,
         cycles: float,
         profile: dict[str, float],
-        keep_alive: Sequence[object] = (),
-        host_calls: Sequence[int] = (),
     ) -> None:
         entry = module.entry
         assert entry is not None and entry.root is not None
@@ -72,13 +69,9 @@ class CpuExecutable:
         ]
         self.output_is_tuple = entry.root.shape.is_tuple
         self.output_shapes: list[Shape] = entry.root.shape.flatten()
-        self.entry_address: int = library.address("entry")
         self._kernels = kernels
-        for number in host_calls:
-            weakref.finalize(self, release_call, number)
-        self._keep_alive = list(keep_alive)
-        # CFUNCTYPE drops the GIL while native code runs; host callbacks take it back.
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(self.entry_address)
+        # It drops the GIL while native code runs; host callbacks take it back.
+        self._entry = library.function("entry", ctypes.c_int, *[ctypes.c_void_p] * 3)
 
     @cached_property
     def loop_ir(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from xla_backend.hlo.attributes import ALLOCATE_BUFFER
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.runtime.custom_calls import HostFunction, bind_call, find_custom_call
+from xla_backend.runtime.custom_calls import HostCall, HostFunction, find_custom_call
 
 _FFT = {
     "FFT": scipy.fft.fftn,
@@ -38,13 +38,13 @@ def call_host(driver: Driver, node: Instruction, function: HostFunction) -> None
         if shape.is_array:
             result_shapes.append(shape)
             addresses.append(driver.address(node, leaf))
-    number = bind_call(function, operand_shapes, result_shapes, node.attributes)
-    driver.host_call_numbers.append(number)
+    call = HostCall(function, operand_shapes, result_shapes, node.attributes)
+    driver.host_calls.append(call)
     w = driver.w
     table = w.alloca("ptr", max(1, len(addresses)), 8)
     for i, address in enumerate(addresses):
         w.store("ptr", address, w.gep("ptr", table, i))
-    status = w.call("pyjax_host_call", "i32", [("i64", str(number)), ("ptr", table)])
+    status = w.call("pyjax_host_call", "i32", [("i64", str(call.number)), ("ptr", table)])
     driver.check_status(status)
 
 

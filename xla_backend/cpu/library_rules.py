@@ -13,6 +13,7 @@ from xla_backend.cpu import (
 )
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
+from xla_backend.llvm.jit import Address
 from xla_backend.runtime.custom_calls import trampoline_address
 
 # Imported for the rules they register.
@@ -27,19 +28,16 @@ _RULE_MODULES = (
 )
 
 
-def symbols(driver: Driver) -> tuple[dict[str, int], list[object]]:
-    """Addresses of what the generated module refers to, and objects to keep alive as long as its
-    code."""
+def symbols(driver: Driver) -> dict[str, int]:
+    """Addresses of what the generated module refers to."""
     addresses: dict[str, int] = {}
-    keep: list[object] = []
     kernels = kernel_library(driver.serial)
     for symbol, number in driver.bound_constants.items():
         array = driver.assignment.constants[number]
-        addresses[symbol] = array.ctypes.data
-        keep.append(array)
+        addresses[symbol] = Address(array.ctypes.data, array)
     for name in driver.writer.declarations:
         if name.startswith("pyjax_") and name != "pyjax_host_call":
             addresses[name] = kernels[name]
-    if driver.host_call_numbers:
+    if driver.host_calls:
         addresses["pyjax_host_call"] = trampoline_address()
-    return addresses, keep
+    return addresses

@@ -5,11 +5,15 @@ API
   compile_objects(texts, target, cache=False) -> [bytes]           several modules at the same time
   assembly(ir, target=None, opt=1) -> str
   Library(object_code, symbols={name: address}, keep=())           links an object or several
-      .address(name) -> int         .addresses(names) -> dict
+      .address(name) -> Address     .addresses() -> dict
       .function(name, restype, *argtypes) -> a ctypes function (drops the GIL while it runs)
+  Address(number, owner)                                           an int that keeps `owner` alive
   compile_library(ir, symbols={}, cache=False, keep=()) -> Library both steps
   libc_symbol(name) -> int | None                                  address of a C library function
 Errors: IrError (text or module not valid; shows the line), UnresolvedSymbolError (names them).
+
+Who can call code owns it: an address of code is an `Address`, a function has its library, and a
+library keeps the addresses it was linked with. Code is unmapped when the last of them is gone.
 
 The target machine never runs at opt=0: LLVM's fast selector aborts the process on AVX-512 masks.
 Linking uses LLJIT: the older MCJIT turns an unresolved symbol into a call to address zero.
@@ -37,8 +41,11 @@ llvm.initialize_native_asmprinter()
 
 _LINE = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
 _numbers = itertools.count()
-# LLJIT cannot reuse the name of a dropped library; and code must outlive every caller.
-_lljit: Any = None
+# LLJIT cannot reuse the name of a dropped library, and keeps some kilobytes of each: a linker is
+# given up after this many, and goes when its last library does.
+_LIBRARIES_PER_LINKER = 16
+_linkers: list[tuple[Any, int]] = []  # the one in use, if any, and how many it may still link
+_linker_lock = threading.Lock()
 # Target machines of compile_objects that no thread is using.
 _idle_machines: dict[tuple[TargetInfo, int], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
@@ -215,18 +222,39 @@ def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
     return machine.emit_assembly(_parse(ir, target, machine))
 
 
-def _engine() -> Any:
-    global _lljit
-    if _lljit is None:
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=host_target().cpu, features=host_target().features, opt=1, codemodel="jitdefault"
-        )
-        _lljit = llvm.create_lljit_compiler(machine, suppress_errors=True)
-    return _lljit
+def _linker() -> Any:
+    """The LLJIT that links the next library."""
+    with _linker_lock:
+        if _linkers:
+            linker, left = _linkers.pop()
+        else:
+            machine = llvm.Target.from_default_triple().create_target_machine(
+                cpu=host_target().cpu,
+                features=host_target().features,
+                opt=1,
+                codemodel="jitdefault",
+            )
+            linker = llvm.create_lljit_compiler(machine, suppress_errors=True)
+            left = _LIBRARIES_PER_LINKER
+        if left > 1:
+            _linkers.append((linker, left - 1))
+        return linker
+
+
+class Address(int):
+    """An address of something in memory that stays there as long as this number exists."""
+
+    owner: object
+
+    def __new__(cls, number: int, owner: object) -> Address:
+        address = super().__new__(cls, number)
+        address.owner = owner
+        return address
 
 
 class Library:
-    """An object linked into this process. The code lives as long as this object does."""
+    """An object linked into this process. The code lives as long as this object does, and this
+    object as long as anybody has an address or a function of it."""
 
     def __init__(
         self,
@@ -239,9 +267,10 @@ class Library:
 
         Args:
           object_code: what compile_object gave, or compile_objects.
-          symbols: addresses of the functions the code calls.
-          keep: objects that must live as long as the code (constants it points to, other
-          libraries). exports: the functions to look up; by default all the object defines.
+          symbols: addresses of the functions and constants the code refers to; those that are
+            an `Address` keep their owners as long as the code lives.
+          keep: other objects that must live as long as the code.
+          exports: the functions to look up; by default all the object defines.
         """
         objects = [object_code] if isinstance(object_code, bytes) else list(object_code)
         tables = [object_symbols(code) for code in objects]
@@ -271,24 +300,28 @@ class Library:
         names = list(exports) if exports is not None else defined
         for name in names:
             builder.export_symbol(name)
-        self._keep = tuple(keep)
-        self._tracker = builder.link(_engine(), f"pyjax.{next(_numbers)}")
+        linker = _linker()
+        # Attributes go in this order: first the code, then what it stands on.
+        self._tracker = builder.link(linker, f"pyjax.{next(_numbers)}")
+        self._linker = linker
+        self._keep = (*keep, *bound.values())
         self._addresses = {name: self._tracker[name] for name in names}
 
-    def address(self, name: str) -> int:
+    def address(self, name: str) -> Address:
         try:
-            return self._addresses[name]
+            return Address(self._addresses[name], self)
         except KeyError:
             raise KeyError(
                 f"this library defines no function {name!r}; it has {sorted(self._addresses)}"
             ) from None
 
-    def addresses(self) -> dict[str, int]:
-        return dict(self._addresses)
+    def addresses(self) -> dict[str, Address]:
+        return {name: Address(number, self) for name, number in self._addresses.items()}
 
-    def function(self, name: str, restype: Any, *argtypes: Any) -> Any:
-        """A ctypes function; it keeps this library alive."""
-        function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self.address(name))
+    def function(self, name: str, restype: Any, *argtypes: Any, keeps_gil: bool = False) -> Any:
+        """A ctypes function. It keeps this library alive, also while it runs."""
+        prototype = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
+        function: Any = prototype(restype, *argtypes)(self.address(name))
         function.library = self
         return function
 

@@ -12,12 +12,10 @@ from xla_backend.cpu.compiler import compile_module
 from xla_backend.cpu.dynamic import DynamicExecutable, NotElementwise, compile_elementwise
 from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.emitted_kernel import EmittedKernel
-from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.base import pass_report
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
@@ -26,8 +24,6 @@ from xla_backend.runtime.recording import RecordingExecutable
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
 # they are.
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
-_RELEASING_GIL = ctypes.CFUNCTYPE(*_SIGNATURE)
-_HOLDING_GIL = ctypes.PYFUNCTYPE(*_SIGNATURE)
 
 
 class CpuLoadedExecutable(LoadedExecutable):
@@ -45,12 +41,13 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
         self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
         # Releasing the interpreter lock costs more than a tiny program runs for.
-        prototype = _HOLDING_GIL if executable.is_tiny else _RELEASING_GIL
-        self._entry = prototype(executable.entry_address)
+        self._entry = executable.library.function(
+            "entry", *_SIGNATURE, keeps_gil=executable.is_tiny
+        )
         self.call = self._with_arena() if executable.temp_size else self._without_arena()
 
     def _without_arena(self) -> Callable[[bytes, bytes], None]:
-        entry, fail = self._entry, self._fail
+        entry, fail = self._entry, self.executable.raise_error
 
         def call(arguments: bytes, outputs: bytes) -> None:
             status = entry(arguments, outputs, None)
@@ -60,7 +57,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         return call
 
     def _with_arena(self) -> Callable[[bytes, bytes], None]:
-        entry, fail = self._entry, self._fail
+        entry, fail = self._entry, self.executable.raise_error
         size = self.executable.temp_size
         free = POOL.free_list(size)
         pop, push, grow = free.pop, free.append, POOL.grow
@@ -75,12 +72,6 @@ class CpuLoadedExecutable(LoadedExecutable):
                 fail(status)
 
         return call
-
-    def _fail(self, status: int) -> None:
-        pending = take_pending_exception()
-        if pending is not None:
-            raise pending
-        raise RuntimeFailure(self.executable.error_message(status))
 
     def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
         self.call(self.pack_arguments(*arguments), self.pack_outputs(*outputs))
@@ -112,9 +103,7 @@ class CpuLoadedExecutable(LoadedExecutable):
 
 # Elementwise programs run on one thread up to about this much work (20 us).
 _SERIAL_CYCLES = 60_000
-_ELEMENTWISE_ENTRY = ctypes.PYFUNCTYPE(
-    ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64
-)
+_ELEMENTWISE_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
 
 class CpuElementwiseExecutable(LoadedExecutable):
@@ -127,7 +116,7 @@ class CpuElementwiseExecutable(LoadedExecutable):
         self.output_shapes = dynamic.output_shapes
         self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
         self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
-        entry = _ELEMENTWISE_ENTRY(dynamic.entry_address)
+        entry = dynamic.library.function("entry_n", *_ELEMENTWISE_SIGNATURE, keeps_gil=True)
         self.call = lambda arguments, outputs: entry(arguments, outputs, n)
 
     def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,7 @@ _targets: dict[str, HostFunction] = dict(CHECK_CALLS)
 _calls: dict[int, tuple[HostFunction, list[Shape], list[Shape], Any]] = {}
 _numbers = itertools.count(1)
 _pending = threading.local()
+_registration = threading.Lock()
 
 
 def register_custom_call(target: str, function: HostFunction, *, replace: bool = False) -> None:
@@ -36,11 +38,13 @@ def register_custom_call(target: str, function: HostFunction, *, replace: bool =
     Raises:
       ValueError: the target has a function already (pass `replace=True` to change it).
     """
-    if target in _targets and not replace:
-        raise ValueError(
-            f"custom call target {target!r} is already registered; pass replace=True to replace it"
-        )
-    _targets[target] = function
+    with _registration:
+        if target in _targets and not replace:
+            raise ValueError(
+                f"custom call target {target!r} is already registered; "
+                "pass replace=True to replace it"
+            )
+        _targets[target] = function
 
 
 def find_custom_call(target: str) -> HostFunction | None:
@@ -53,18 +57,22 @@ def registered_custom_calls() -> Mapping[str, HostFunction]:
     return MappingProxyType(_targets)
 
 
-def bind_call(
-    function: HostFunction, operands: Sequence[Shape], results: Sequence[Shape], attributes: Any
-) -> int:
-    """A number that native code passes to the trampoline to make this call."""
-    number = next(_numbers)
-    _calls[number] = (function, list(operands), list(results), attributes)
-    return number
+class HostCall:
+    """A call that native code makes by passing `number` to the trampoline. Whoever owns the code
+    owns this object: with it the number is forgotten."""
 
+    __slots__ = ("__weakref__", "number")
 
-def release_call(number: int) -> None:
-    """Forget a bound call (its program is gone)."""
-    _calls.pop(number, None)
+    def __init__(
+        self,
+        function: HostFunction,
+        operands: Sequence[Shape],
+        results: Sequence[Shape],
+        attributes: Any,
+    ) -> None:
+        self.number = next(_numbers)
+        _calls[self.number] = (function, list(operands), list(results), attributes)
+        weakref.finalize(self, _calls.pop, self.number).atexit = False
 
 
 def take_pending_exception() -> BaseException | None:

@@ -1,10 +1,12 @@
 """Compiling, linking, errors with the offending line, and the object cache on disk."""
 
 import ctypes
+import gc
 import os
 import stat
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -160,3 +162,40 @@ def test_processes_share_a_cache(tmp_path):
     running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(3)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert len(files(tmp_path)) == 1
+
+
+def test_whoever_has_an_address_or_a_function_has_the_library():
+    library = jit.compile_library(GOOD)
+    alive = weakref.ref(library)
+    address = library.address("twice")
+    function = library.function("twice", ctypes.c_int64, ctypes.c_int64)
+    del library
+    assert alive() is not None
+    del function
+    assert alive() is address.owner
+    text = "declare i64 @twice(i64)\n" + GOOD.replace("@twice", "@again").replace(
+        "add i64 %x, %x", "call i64 @twice(i64 %x)"
+    )
+    caller = jit.compile_library(text, {"twice": address})
+    del address
+    assert caller.function("again", ctypes.c_int64, ctypes.c_int64)(21) == 42
+    del caller
+    gc.collect()
+    assert alive() is None
+
+
+def test_dropped_libraries_give_their_memory_back():
+    code = jit.compile_object(GOOD)
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def link(n):
+        for _ in range(n):
+            jit.Library(code)
+
+    link(100)
+    before = resident()
+    link(500)
+    assert resident() - before < 2 << 20

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xla_backend.cpu.kernels.thread_pool import pool_library, serial_library
 from xla_backend.llvm import object_cache
-from xla_backend.llvm.jit import Library, compile_object, object_symbols
+from xla_backend.llvm.jit import Address, Library, compile_object, object_symbols
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
 
@@ -29,20 +29,17 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
         _OWNER[symbol] = name
 
 
-class KernelLibrary(Mapping[str, int]):
-    """Addresses by symbol. Groups call each other through this mapping, so order does not
-    matter. Kernels of a `serial` library run on the thread that calls them; their code is the same,
-    linked with a pool of one thread.
+class KernelLibrary(Mapping[str, Address]):
+    """Addresses by symbol, each with its code. Groups call each other through this mapping, so
+    order does not matter. Kernels of a `serial` library run on the thread that calls them; their
+    code is the same, linked with a pool of one thread.
     """
 
     def __init__(self, serial: bool = False) -> None:
-        self._addresses: dict[str, int] = {}
-        self._libraries: list[Library] = []
         pool = serial_library() if serial else pool_library()
-        self._libraries.append(pool)
-        self._addresses.update(pool.addresses())
+        self._addresses: dict[str, Address] = pool.addresses()
 
-    def __getitem__(self, symbol: str) -> int:
+    def __getitem__(self, symbol: str) -> Address:
         address = self._addresses.get(symbol)
         if address is None:
             group = _OWNER.get(symbol)
@@ -68,7 +65,6 @@ class KernelLibrary(Mapping[str, int]):
         _, undefined = object_symbols(code)
         needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
         library = Library(code, needed)
-        self._libraries.append(library)
         for name, address in library.addresses().items():
             self._addresses.setdefault(name, address)
 
