@@ -305,6 +305,12 @@ def _check_no_function(params: dict[str, Any]) -> None:
         )
 
 
+def _is_single(indices: Sequence[int], params: Any) -> bool:
+    """Whether there is one update only (in each element of a batch): none can hit another."""
+    batch = params["dimension_numbers"].scatter_indices_batching_dims
+    return all(n == 1 for d, n in enumerate(indices[:-1]) if d not in batch)
+
+
 def _scatter_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
@@ -315,7 +321,7 @@ def _scatter_jvp(
         return [out], [_zero_out(out)]
     _check_no_function(params)
     g_x, g_updates = ad.instantiate_zeros(g_x), ad.instantiate_zeros(g_updates)
-    if params["unique_indices"]:
+    if params["unique_indices"] or _is_single(shape_of(indices), params):
         return [out], [scatter_p.bind1(g_x, indices, g_updates, **params)]
     # Of several updates to one place the last wins. Scatter the numbers of the updates the
     # same way to learn

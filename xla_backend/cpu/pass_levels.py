@@ -51,6 +51,7 @@ LEVELS: dict[str, int] = {
     "constant-folding": 1,
     "gather-simplifier": 1,
     "scatter-simplifier": 1,
+    "update-predication": 1,
     "sort-simplifier": 1,
     "conditional-simplifier": 1,
     "convolution-dilation-decomposer": 1,

@@ -55,6 +55,7 @@ from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveE
 from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
+from xla_backend.passes.update_predication import UpdatePredication
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
@@ -174,6 +175,8 @@ def simplification(options: CompileOptions) -> Pipeline:
             # Behind constant folding, which computes the indices.
             GatherSimplifier(),
             ScatterSimplifier(),
+            # Behind it: an update of a slice is easier to predicate than a scatter.
+            UpdatePredication(),
             SortSimplifier(),
             ConditionalSimplifier(),
             WhileLoopSimplifier(),

@@ -14,6 +14,7 @@ from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 from xla_backend.passes.patterns import (
+    dims_of,
     is_float,
     is_int_or_pred,
     is_splat,
@@ -223,6 +224,33 @@ def _of_splats(node: Instruction) -> Instruction | None:
     return b.broadcast(result, node.shape.dimensions, ())
 
 
+def _of_broadcasts(node: Instruction) -> Instruction | None:
+    """A condition on arrays that are broadcast alike (or filled with scalars) is computed before
+    the broadcast: whoever asks along which dimensions it varies need not look behind it."""
+    wide = [o for o in node.operands if scalar_of(o) is None]
+    if not wide or any(o.opcode is not Opcode.BROADCAST for o in wide):
+        return None
+    small, dimensions = wide[0].operands[0].shape.dimensions, dims_of(wide[0])
+    for other in wide:
+        if dims_of(other) != dimensions:
+            return None
+    b = Emit(node)
+    operands: list[Instruction] = []
+    for operand in node.operands:
+        scalar = scalar_of(operand)
+        if scalar is None:
+            operands.append(operand.operands[0])
+        else:
+            operands.append(b.broadcast(scalar, small, ()))
+    shape = node.shape.with_dimensions(small)
+    result = b.add(node.opcode, operands, node.attributes, node.called, shape=shape)
+    return b.broadcast(result, node.shape.dimensions, dimensions)
+
+
+def _condition_of_broadcasts(node: Instruction) -> Instruction | None:
+    return _of_broadcasts(node) if node.shape.element_type is P.PRED else None
+
+
 class AlgebraicArithmeticSimplifier(RuleTablePass):
     """x*1 -> x, x-0 -> x, x/8 -> x*0.125, not(not x) -> x, select(true, a, b) -> a, ...
 
@@ -239,12 +267,13 @@ class AlgebraicArithmeticSimplifier(RuleTablePass):
         Opcode.DIVIDE: (_divide, _of_splats),
         Opcode.POWER: (_power, _of_splats),
         Opcode.NEGATE: (_involution, _of_splats),
-        Opcode.NOT: (_involution, _of_splats),
+        Opcode.NOT: (_involution, _of_splats, _condition_of_broadcasts),
+        Opcode.COMPARE: (_of_splats, _of_broadcasts),
         Opcode.ABS: (_abs, _of_splats),
         Opcode.MAXIMUM: (_idempotent, _of_splats),
         Opcode.MINIMUM: (_idempotent, _of_splats),
-        Opcode.AND: (_and, _idempotent, _of_splats),
-        Opcode.OR: (_or, _idempotent, _of_splats),
+        Opcode.AND: (_and, _idempotent, _of_splats, _condition_of_broadcasts),
+        Opcode.OR: (_or, _idempotent, _of_splats, _condition_of_broadcasts),
         Opcode.SHIFT_LEFT: (_shift, _of_splats),
         Opcode.SHIFT_RIGHT_LOGICAL: (_shift, _of_splats),
         Opcode.SHIFT_RIGHT_ARITHMETIC: (_shift, _of_splats),

@@ -1,0 +1,177 @@
+"""Selects between an array and updates of it."""
+
+import pytest
+from pass_checks import check_pass
+
+from xla_backend.passes.update_predication import UpdatePredication
+
+REGIONS = """
+        take {
+          old = f32[] parameter(0)
+          ROOT new = f32[] parameter(1)
+        }
+        sum {
+          old = f32[] parameter(0)
+          new = f32[] parameter(1)
+          ROOT s = f32[] add(old, new)
+        }
+"""
+BY_LANE = (
+    "update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+    "input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=1"
+)
+TAKE_BY_LANE = (
+    "offset_dims={}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+    "start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,1}"
+)
+
+
+def lanes(body: str, index: str = "s32") -> str:
+    """Three lanes of ten elements, an index and a new element for each."""
+    return f"""{REGIONS}
+        ENTRY main {{
+          x = f32[3,10] parameter(0)
+          p = pred[3] parameter(1)
+          i = {index}[3,1] parameter(2)
+          u = f32[3] parameter(3)
+          j = s32[] parameter(4)
+          mask = pred[3,10] broadcast(p), dimensions={{0}}
+          {body}
+        }}"""
+
+
+CHANGED = {
+    "a scatter sends dead lanes out of bounds": lanes(f"""
+          // CHECK: [[LIVE:%[^ ]+]] = s32[3,1] select({{{{.*}}}}, %i, {{{{.*}}}})
+          // CHECK: ROOT {{{{.*}}}} scatter(%x, [[LIVE]], %u)
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "whatever it combines with": lanes(f"""
+          // CHECK-NOT: f32[3,10] select(
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "where the old array comes first": lanes(f"""
+          // CHECK: s32[3,1] select({{{{.*}}}}, {{{{.*}}}}, %i)
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          ROOT r = f32[3,10] select(mask, x, t)"""),
+    "unsigned indices lie beyond the end": lanes(
+        f"""
+          // CHECK-NOT: f32[3,10] select(
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, t, x)""",
+        "u8",
+    ),
+    "a slice keeps its old elements in dead lanes": lanes("""
+          // CHECK: [[OLD:%[^ ]+]] = f32[3,1] dynamic-slice(%x, %z, %j)
+          // CHECK: [[NEW:%[^ ]+]] = f32[3,1] select({{.*}}, %v, [[OLD]])
+          // CHECK: ROOT {{.*}} dynamic-update-slice(%x, [[NEW]], %z, %j)
+          v = f32[3,1] reshape(u)
+          z = s32[] constant(0)
+          t = f32[3,10] dynamic-update-slice(x, v, z, j)
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "a window that cuts through the lanes": lanes("""
+          // CHECK: pred[2,1] dynamic-slice(%mask
+          // CHECK-NOT: f32[3,10] select(
+          v = f32[2,1] constant({{1}, {2}})
+          t = f32[3,10] dynamic-update-slice(x, v, j, j)
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "any mask": lanes("""
+          // CHECK-NOT: f32[3,10] select(
+          v = f32[2,1] constant({{1}, {2}})
+          t = f32[3,10] dynamic-update-slice(x, v, j, j)
+          m = pred[3,10] is-finite(x)
+          ROOT r = f32[3,10] select(m, t, x)"""),
+    "a scalar predicate": lanes("""
+          // CHECK-NOT: f32[3,10] select(
+          v = f32[2,1] constant({{1}, {2}})
+          t = f32[3,10] dynamic-update-slice(x, v, j, j)
+          q = pred[] is-finite(f)
+          f = f32[] constant(inf)
+          ROOT r = f32[3,10] select(q, t, x)""").replace(
+        "q = pred[] is-finite(f)\n          f = f32[] constant(inf)",
+        "f = f32[] constant(inf)\n          q = pred[] is-finite(f)",
+    ),
+    "several in a row, with reads in between": lanes(f"""
+          // CHECK-NOT: f32[3,10] select(
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          g = f32[3] gather(t, i), {TAKE_BY_LANE}
+          w = f32[3] exponential(g)
+          k = s32[3,1] add(i, i)
+          s = f32[3,10] scatter(t, k, w), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, s, x)"""),
+    "another carry that reads the new array": lanes(f"""
+          // CHECK-NOT: f32[3,10] select(
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          r = f32[3,10] select(mask, t, x)
+          g = f32[3] gather(t, i), {TAKE_BY_LANE}
+          c = f32[3] select(p, g, u)
+          ROOT both = (f32[3,10], f32[3]) tuple(r, c)"""),
+    "both branches are updates": lanes(f"""
+          // CHECK-NOT: f32[3,10] select(
+          a = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          k = s32[3,1] add(i, i)
+          g = f32[3] gather(x, i), {TAKE_BY_LANE}
+          b = f32[3,10] scatter(x, k, g), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, a, b)"""),
+    "a branch within a branch": lanes(f"""
+          // CHECK-NOT: f32[3,10] select(
+          a = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          q = pred[3] is-finite(u)
+          inner = pred[3,10] broadcast(q), dimensions={{0}}
+          b = f32[3,10] select(inner, a, x)
+          ROOT r = f32[3,10] select(mask, b, x)"""),
+}
+KEPT = {
+    "not updates of one array": lanes(f"""
+          y = f32[3,10] negate(x)
+          t = f32[3,10] scatter(y, i, u), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "the update is wanted as it is": lanes(f"""
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          r = f32[3,10] select(mask, t, x)
+          ROOT both = (f32[3,10], f32[3,10]) tuple(r, t)"""),
+    "lanes meet": lanes(f"""
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          zero = f32[] constant(0)
+          total = f32[10] reduce(t, zero), dimensions={{0}}, to_apply=sum
+          wide = f32[3,10] broadcast(total), dimensions={{1}}
+          moved = f32[3,10] select(mask, wide, x)
+          r = f32[3,10] select(mask, t, x)
+          ROOT both = (f32[3,10], f32[3,10]) tuple(r, moved)"""),
+    "a reader picks by the opposite condition": lanes(f"""
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          r = f32[3,10] select(mask, t, x)
+          g = f32[3] gather(t, i), {TAKE_BY_LANE}
+          c = f32[3] select(p, u, g)
+          ROOT both = (f32[3,10], f32[3]) tuple(r, c)"""),
+    "most of the array is written": lanes("""
+          v = f32[3,6] constant({{1,2,3,4,5,6},{1,2,3,4,5,6},{1,2,3,4,5,6}})
+          z = s32[] constant(0)
+          t = f32[3,10] dynamic-update-slice(x, v, z, j)
+          ROOT r = f32[3,10] select(mask, t, x)"""),
+    "a mask along what one index decides": lanes(f"""
+          m = pred[3,10] is-finite(x)
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(m, t, x)"""),
+    "no index lies outside": f"""{REGIONS}
+        ENTRY main {{
+          x = f32[3,300] parameter(0)
+          p = pred[3] parameter(1)
+          i = u8[3,1] parameter(2)
+          u = f32[3] parameter(3)
+          mask = pred[3,300] broadcast(p), dimensions={{0}}
+          t = f32[3,300] scatter(x, i, u), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,300] select(mask, t, x)
+        }}""",
+}
+
+
+@pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize("seed", range(3))
+def test_updates_happen_where_the_predicate_holds(text: str, seed: int) -> None:
+    check_pass(UpdatePredication(), text, seed=seed)
+
+
+@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+def test_selects_stay(text: str) -> None:
+    check_pass(UpdatePredication(), text, expect_change=False)
