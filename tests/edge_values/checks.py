@@ -1,0 +1,83 @@
+"""Runs pyjax on a case in one mode and compares with the record. The tests are made of this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pyjax
+from tests.edge_values import execute
+from tests.edge_values.compare import difference
+from tests.edge_values.known_differences import known
+from tests.edge_values.recorded import checksum, load
+from tests.edge_values.rows import Case
+
+Mode = str
+MODES: tuple[Mode, ...] = ("value", "jit", "vmap", "jvp", "vjp")
+
+
+def _value(case: Case, record: dict) -> str | None:
+    return difference(case, execute.value(pyjax, case), record["value"])
+
+
+def _jit(case: Case, record: dict) -> str | None:
+    got = execute.jitted(pyjax, case)
+    want = record["trace"] or record["value"]
+    return difference(case, got, want, structure=False)
+
+
+def _vmap(case: Case, record: dict) -> str | None:
+    for got in execute.batched(pyjax, case):
+        text = difference(case, got, record["value"], structure=False)
+        if text:
+            return text
+    return None
+
+
+def _jvp(case: Case, record: dict) -> str | None:
+    return difference(case, execute.jvp(pyjax, case), record["jvp"], gradient=True)
+
+
+def _vjp(case: Case, record: dict) -> str | None:
+    return difference(case, execute.vjp(pyjax, case), record["vjp"], gradient=True)
+
+
+_CHECKS: dict[Mode, Callable[[Case, dict], str | None]] = {
+    "value": _value,
+    "jit": _jit,
+    "vmap": _vmap,
+    "jvp": _jvp,
+    "vjp": _vjp,
+}
+
+
+def applies(mode: Mode, case: Case, record: dict) -> bool:
+    """Whether there is something to compare: not the gradient of an error, for example."""
+    if mode == "value":
+        return True
+    if "error" in record["value"]:
+        return False
+    if mode == "vmap":  # what cannot be traced, and what has nothing to batch
+        return not record["trace"] and bool(case.operands)
+    return mode == "jit" or mode in record
+
+
+def check(table: str, case: Case, mode: Mode) -> str | None:
+    """How pyjax differs from the record in this mode, known difference or not."""
+    record = load(table).get(case.key)
+    if record is None or record["operands"] != checksum(case):
+        return "not recorded: run tests/edge_values/record.py"
+    return _CHECKS[mode](case, record) if applies(mode, case, record) else None
+
+
+def failures(table: str, found: Iterable[Case], modes: Iterable[Mode]) -> list[str]:
+    """The differences that are not known, one line each."""
+    modes = tuple(modes)
+    lines = []
+    for case in found:
+        for mode in modes:
+            if known(case.key, mode):
+                continue
+            text = check(table, case, mode)
+            if text:
+                lines.append(f"{case.key} [{mode}]: {text}")
+    return lines

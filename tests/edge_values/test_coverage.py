@@ -1,0 +1,52 @@
+"""Every public function is in a table, or excluded with a reason."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+import pyjax
+from pyjax.core.primitive import Primitive
+from tests.edge_values.execute import resolve
+from tests.edge_values.rows import cases
+from tests.edge_values.tables import EXCLUDED, TABLES
+
+# Modules whose functions are all in the tables.
+MODULES: tuple[str, ...] = ()
+NAMED = {row.name for table in TABLES.values() for row in table}
+
+
+def public_functions(module: str) -> list[str]:
+    """Callables of the module's interface that are neither classes nor primitives."""
+    found = resolve(pyjax, module)
+    names = getattr(found, "__all__", [n for n in vars(found) if not n.startswith("_")])
+    return [
+        name
+        for name in sorted(names)
+        if callable(getattr(found, name))
+        and not isinstance(getattr(found, name), (type, Primitive))
+    ]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_function_is_in_a_table(module: str) -> None:
+    names = {f"{module}.{name}" for name in public_functions(module)}
+    missing = sorted(names - NAMED - EXCLUDED.keys())
+    assert not missing, f"neither in a table nor excluded: {', '.join(missing)}"
+
+
+def test_exclusions_are_needed_and_exist() -> None:
+    assert not NAMED & EXCLUDED.keys()
+    for name, reason in EXCLUDED.items():
+        resolve(pyjax, name)
+        assert reason
+
+
+def test_tables_do_not_share_a_case() -> None:
+    keys = [case.key for table in TABLES.values() for case in cases(table)]
+    assert len(keys) == len(set(keys)), sorted({k for k in keys if keys.count(k) > 1})
+
+
+def test_modules_are_modules() -> None:
+    assert all(isinstance(resolve(pyjax, m), types.ModuleType) for m in MODULES)
