@@ -37,6 +37,7 @@ class TargetInfo:
       has_fma: a fused multiply-add is one instruction (else `llvm.fma` would call libm).
       has_half: f32 <-> f16 conversions are instructions.
       has_masks: masked loads and stores are instructions rather than a branch per lane.
+      masks_by_sign: these instructions take the signs of a vector, not a mask register (AVX2).
     """
 
     triple: str
@@ -47,6 +48,7 @@ class TargetInfo:
     has_fma: bool
     has_half: bool
     has_masks: bool
+    masks_by_sign: bool
 
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector register holds (at least 1)."""
@@ -98,11 +100,12 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
     if arch in ("x86_64", "amd64", "i386", "i686"):
         avx512 = all(f in on for f in _AVX512)
         bits = 512 if avx512 else 256 if "avx2" in on else 128
-        facts = (bits, "fma" in on, "f16c" in on or avx512, avx512 or "avx2" in on)
+        masks = avx512 or "avx2" in on
+        facts = (bits, "fma" in on, "f16c" in on or avx512, masks, masks and not avx512)
     elif arch in ("aarch64", "arm64", "arm64e"):
-        facts = (128, True, True, False)
+        facts = (128, True, True, False, False)
     else:
-        facts = (128, False, False, False)
+        facts = (128, False, False, False, False)
     return TargetInfo(triple, cpu, features, arch, *facts)
 
 

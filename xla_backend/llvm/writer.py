@@ -56,6 +56,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from xla_backend.llvm.masked_moves import MaskedMove, masked_move
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import (
     bits_of,
@@ -65,6 +66,7 @@ from xla_backend.llvm.types import (
     lanes,
     mask_of,
     suffix,
+    vector,
     vector_const,
 )
 
@@ -445,6 +447,10 @@ class FunctionWriter:
         other = passthru or const(ty, 0)
         if ty[0] != "<":
             return self.if_else(mask, [ty], lambda: [self.load(ty, ptr)], lambda: [other])[0]
+        move = masked_move(self.target, ty)
+        if move is not None:
+            loaded = self._load_by_registers(move, ty, ptr, mask)
+            return loaded if passthru is None else self.select(mask, ty, loaded, passthru)
         name = f"llvm.masked.load.{suffix(ty)}.p0"
         mask_ty = mask_of(ty)
         self.module.declare(name, ty, ["ptr", "i32", mask_ty, ty])
@@ -457,10 +463,53 @@ class FunctionWriter:
             with self.if_(mask):
                 self.store(ty, value, ptr)
             return
+        move = masked_move(self.target, ty)
+        if move is not None:
+            self.module.declare(move.store, "void", ["ptr", move.signs, move.type])
+            for lane, place, signs in self._registers(move, ty, ptr, mask):
+                part = self._slice(ty, value, lane, move.lanes)
+                given = f"ptr {place}, {move.signs} {signs}, {move.type} {part}"
+                self.line(f"call void @{move.store}({given})")
+            return
         name = f"llvm.masked.store.{suffix(ty)}.p0"
         mask_ty = mask_of(ty)
         self.module.declare(name, "void", [ty, "ptr", "i32", mask_ty])
         self.line(f"call void @{name}({ty} {value}, ptr {ptr}, i32 {_align(ty)}, {mask_ty} {mask})")
+
+    def _registers(
+        self, move: MaskedMove, ty: str, ptr: str, mask: str
+    ) -> list[tuple[int, str, str]]:
+        """The registers of a vector in memory: first lane, address, signs that are its mask."""
+        mask_ty = mask_of(ty)
+        part_ty = vector("i1", move.lanes)
+        found = []
+        for lane in range(0, lanes(ty), move.lanes):
+            part = self._slice(mask_ty, mask, lane, move.lanes)
+            signs = self.pure(f"sext {part_ty} {part} to {move.signs}", part)
+            # Not inbounds: the array may end before a register whose lanes are all left out.
+            place = f"getelementptr {element(ty)}, ptr {ptr}, i64 {lane}"
+            found.append((lane, self.pure(place, ptr) if lane else ptr, signs))
+        return found
+
+    def _load_by_registers(self, move: MaskedMove, ty: str, ptr: str, mask: str) -> str:
+        self.module.declare(move.load, move.type, ["ptr", move.signs])
+        parts = [
+            self.value(f"call {move.type} @{move.load}(ptr {place}, {move.signs} {signs})")
+            for _, place, signs in self._registers(move, ty, ptr, mask)
+        ]
+        part_ty = move.type
+        while len(parts) > 1:  # a power of two of them
+            count = 2 * lanes(part_ty)
+            pairs = zip(parts[::2], parts[1::2])
+            parts = [self.shuffle(part_ty, a, b, range(count)) for a, b in pairs]
+            part_ty = vector(element(ty), count)
+        return parts[0]
+
+    def _slice(self, ty: str, value: str, first: int, count: int) -> str:
+        """Lanes first .. first + count of a vector."""
+        if count == lanes(ty):
+            return value
+        return self.shuffle(ty, value, "poison", range(first, first + count))
 
     def _pointers(self, ty: str, base: str, index_ty: str, indices: str) -> tuple[str, str]:
         pointer_ty = f"<{lanes(ty)} x ptr>"
