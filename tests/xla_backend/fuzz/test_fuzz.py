@@ -18,6 +18,7 @@ from xla_backend.tools.fuzz.__main__ import main
 from xla_backend.tools.fuzz.checks import Failure, check_module
 from xla_backend.tools.fuzz.comparison import Expectation
 from xla_backend.tools.fuzz.data import arguments_for
+from xla_backend.tools.fuzz.mutants import MUTANTS, Mutant, programs_until_found
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.regressions import case_text, load_case, shrink
 from xla_backend.tools.fuzz.workers import check_all
@@ -170,3 +171,28 @@ def test_one_kind_of_data_can_be_chosen(tmp_path, capsys, monkeypatch):
     arguments = ["--count", "3", "--profile", "special", "--jobs", "1", "--out", str(tmp_path)]
     assert main(arguments) == 0
     assert "3 programs with special data of seeds " in capsys.readouterr().out
+
+
+# -- planted bugs ----------------------------------------------------------------------------------
+
+FOUND_EARLY = (
+    "a carry dies with its last reader",
+    "any carry of the right type counts as invariant",
+    "a buffer ends with its first interval",
+    "moved elements count as elementwise",
+    "cse ignores attributes",
+)
+
+
+@pytest.mark.parametrize("name", FOUND_EARLY)
+def test_a_planted_bug_is_found(name):
+    (mutant,) = (m for m in MUTANTS if m.name == name)
+    assert programs_until_found(mutant, most=400, jobs=1) is not None
+    assert programs_until_found(mutant, most=0, jobs=1) is None
+    assert check_module(generate(0), 0) is None  # the bug is gone
+
+
+def test_a_mutant_of_text_that_has_changed_is_refused():
+    mutant = Mutant("nothing", generate, (("no such text", ""),))
+    with pytest.raises(ValueError, match="0 times, not once: adapt the mutant"), mutant.planted():
+        pass

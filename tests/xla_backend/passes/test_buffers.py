@@ -3,7 +3,6 @@ clobbering."""
 
 import numpy as np
 import pytest
-from arena_interpreter import ArenaInterpreter
 from pass_checks import random_arguments
 
 from xla_backend.compile_options import CompileOptions
@@ -12,6 +11,7 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
+from xla_backend.tools.arena_interpreter import ArenaInterpreter
 
 LOOP = """
 HloModule m%ALIAS%

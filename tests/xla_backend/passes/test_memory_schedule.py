@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arena_interpreter import ArenaInterpreter
 from pass_checks import random_arguments
 
 from xla_backend.compile_options import CompileOptions
@@ -13,6 +12,7 @@ from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.memory_schedule import Liveness, best_order, list_order
 from xla_backend.passes.scheduler import Scheduler, schedule
+from xla_backend.tools.arena_interpreter import ArenaInterpreter
 from xla_backend.tools.fuzz.program import generate
 
 ARRAY = "f32[512,512]"

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arena_interpreter import ArenaInterpreter
 from pass_checks import check_pass, random_arguments
 
 from xla_backend.compile_options import CompileOptions
@@ -16,6 +15,7 @@ from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
+from xla_backend.tools.arena_interpreter import ArenaInterpreter
 
 # State: counter, u, v (both 8 by 64), w (64 by 64).
 LOOP = """

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from arena_interpreter import ArenaInterpreter
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
@@ -16,6 +15,7 @@ from xla_backend.passes import (
     while_double_buffering,
 )
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.tools.arena_interpreter import ArenaInterpreter
 
 CARRIES = 4
 ROWS = 6

@@ -11,8 +11,9 @@ from itertools import count, islice
 from pathlib import Path
 from time import monotonic
 
-from xla_backend.tools.fuzz.checks import Failure, check_module
+from xla_backend.tools.fuzz.checks import RAISED, Failure, check_module
 from xla_backend.tools.fuzz.data import PROFILES, profile_of
+from xla_backend.tools.fuzz.mutants import report
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.regressions import case_text, shrink
 from xla_backend.tools.fuzz.workers import check_all, check_once
@@ -38,6 +39,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one program")
     parser.add_argument("--no-shrink", action="store_true", help="only report failures")
     parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="plant known bugs in the compiler, one at a time, and see that each is found",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
     )
     return parser
@@ -45,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    if options.mutants:
+        return 0 if report(options.count, options.jobs, options.seed) else 1
     # Objects of random programs are no use to anybody else.
     with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
         os.environ["PYJAX_CACHE_DIR"] = folder
@@ -85,7 +93,7 @@ def _distinct(failures: list[tuple[int, Failure]]) -> list[tuple[int, Failure]]:
     """One failure of each exception; all divergences and crashes, which may differ in cause."""
     chosen: dict[object, tuple[int, Failure]] = {}
     for seed, failure in failures:
-        told = failure.kind in ("compilation", "execution", "evaluation", "text")
+        told = failure.kind in RAISED
         chosen.setdefault(failure.signature if told else seed, (seed, failure))
     return list(chosen.values())
 

@@ -1,4 +1,6 @@
-"""One program, three ways: the evaluator, compiled without and with optimisation."""
+"""One program, several ways: the evaluator; its optimised form, interpreted in the memory that it
+was assigned; compiled with and, for some seeds, without optimisation; called again, in dirty
+memory, from several threads."""
 
 from __future__ import annotations
 
@@ -6,27 +8,45 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.compiler import compile_module
+from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.cpu.kernels.thread_pool import num_threads, set_num_threads
+from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import CANONICAL, computation_to_text, module_to_text
+from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 from xla_backend.tools.fuzz.comparison import ROUNDS, Expectation, same_bits
 from xla_backend.tools.fuzz.data import arguments_for
+from xla_backend.tools.fuzz.native_runs import (
+    FILLS,
+    MemoryDamage,
+    NativeRuns,
+    run_in_threads,
+)
 
 # Optimisation levels of compiled runs, for even and odd seeds.
 STAGES = {"O0": (0, 0), "full": (3, 2)}
 
-# One program in so many runs its passes in checking mode, and runs with one thread, too.
+# One program in so many: is compiled without optimisation, too (that gives LLVM three times the
+# work of one with fusion); runs its passes in checking mode; runs with another number of threads;
+# is called from several threads; is printed and parsed.
+_PLAIN_PERIOD = 6
 _CHECKING_PERIOD = 23
 _THREADS_PERIOD = 7
+_CALLERS_PERIOD = 5
 _TEXT_PERIOD = 3
+_CALLERS = 3
+_CALLS = 4
 
 # Everything but names.
 _NAMELESS = replace(CANONICAL, large_constants=True, backend_config=True, metadata=True)
+
+
+# Kinds of failures that are exceptions.
+RAISED = ("compilation", "execution", "evaluation", "text")
 
 
 @dataclass(frozen=True)
@@ -34,8 +54,8 @@ class Failure:
     """What went wrong with a program.
 
     Fields:
-      kind: generation, evaluation, compilation, execution, divergence, changed argument, threads,
-        text, crash, timeout.
+      kind: generation, evaluation, compilation, memory, execution, divergence, damage, repetition,
+        threads, text, crash, timeout.
       stage: "O0" or "full" for a compiled run, else "".
       detail: one line, or the end of a traceback.
     """
@@ -49,7 +69,11 @@ class Failure:
         """What failures of one cause have in common: the kind and, of an exception, its type and
         the function that raised it."""
         lines = self.detail.splitlines()
-        where = lines[1].strip() if len(lines) > 1 and self.kind not in ("divergence",) else ""
+        where = (
+            lines[1].strip()
+            if len(lines) > 1 and self.kind in ("compilation", "execution", "evaluation", "text")
+            else ""
+        )
         return self.kind, where
 
     def __str__(self) -> str:
@@ -60,30 +84,54 @@ class Failure:
 def check_module(
     module: HloModule,
     seed: int,
-    stages: Sequence[str] = tuple(STAGES),
+    stages: Sequence[str] | None = None,
     rounds: Sequence[int] = ROUNDS,
 ) -> Failure | None:
     """The first thing that is wrong with a program, on the arguments of `seed`; None if nothing is.
 
-    The module is not changed. Compiled code may crash: see workers.py.
+    The module is not changed. Compiled code may crash: see workers.py. Without `stages`, the seed
+    says which.
     """
-    try:
-        arguments = arguments_for(module, seed)
-        expectation = Expectation(module, arguments, rounds)
-    except Exception as error:  # whatever it is, it is a finding
-        return Failure("evaluation", "", _told(error))
+    if stages is None:
+        stages = tuple(STAGES) if seed % _PLAIN_PERIOD == 0 else ("full",)
+    expectation = _expectation(module, seed, rounds)
+    if isinstance(expectation, Failure):
+        return expectation
     if seed % _TEXT_PERIOD == 0:
         failure = _check_text(module)
         if failure is not None:
             return failure
     for stage in stages:
-        options = CompileOptions(
-            optimization_level=STAGES[stage][seed % 2], verify=seed % _CHECKING_PERIOD == 0
-        )
-        failure = _check_compiled(module, arguments, expectation, stage, options, seed)
+        failure = _check_compiled(module, expectation, stage, seed)
         if failure is not None:
             return failure
     return None
+
+
+def check_passes(module: HloModule, seed: int) -> Failure | None:
+    """As check_module, but without machine code: the optimised program is interpreted."""
+    expectation = _expectation(module, seed, ROUNDS)
+    if isinstance(expectation, Failure):
+        return expectation
+    optimised = module.clone()
+    try:
+        build_pipeline(_options("full", seed)).run(optimised)
+        assignment = assign_buffers(optimised)
+    except Exception as error:
+        return Failure("compilation", "full", _told(error))
+    return _check_memory(optimised, assignment, expectation, "full")
+
+
+def _options(stage: str, seed: int) -> CompileOptions:
+    checking = seed % _CHECKING_PERIOD == 0
+    return CompileOptions(optimization_level=STAGES[stage][seed % 2], verify=checking)
+
+
+def _expectation(module: HloModule, seed: int, rounds: Sequence[int]) -> Expectation | Failure:
+    try:
+        return Expectation(module, arguments_for(module, seed), rounds)
+    except Exception as error:  # whatever it is, it is a finding
+        return Failure("evaluation", "", _told(error))
 
 
 def _check_text(module: HloModule) -> Failure | None:
@@ -109,34 +157,72 @@ def _nameless_text(module: HloModule) -> str:
 
 
 def _check_compiled(
-    module: HloModule,
-    arguments: Sequence[np.ndarray],
-    expectation: Expectation,
-    stage: str,
-    options: CompileOptions,
-    seed: int,
+    module: HloModule, expectation: Expectation, stage: str, seed: int
 ) -> Failure | None:
+    optimised = module.clone()
     try:
-        executable = compile_module(module.clone(), options)
+        executable = compile_module(optimised, _options(stage, seed))
     except Exception as error:
         return Failure("compilation", stage, _told(error))
-    before = [argument.copy() for argument in arguments]
+    return _check_memory(
+        executable.module, executable.assignment, expectation, stage
+    ) or _check_calls(module, executable, expectation, stage, seed)
+
+
+def _check_memory(
+    optimised: HloModule, assignment: BufferAssignment, expectation: Expectation, stage: str
+) -> Failure | None:
+    """The optimised program means what the original one does, and its values do not destroy each
+    other in memory."""
     try:
-        results = executable.execute(arguments)
+        results = ArenaInterpreter(optimised, assignment, expectation.arguments).run()
+    except MemoryFault as fault:
+        return Failure("memory", stage, str(fault))
+    except Exception as error:
+        return Failure("evaluation", stage, _told(error))
+    difference = expectation.difference(results)
+    return None if difference is None else Failure("divergence", stage, f"passes: {difference}")
+
+
+def _check_calls(
+    module: HloModule,
+    executable: CpuExecutable,
+    expectation: Expectation,
+    stage: str,
+    seed: int,
+) -> Failure | None:
+    """Calls give the right results, the same ones whatever is in memory before."""
+    arguments = expectation.arguments
+    try:
+        runs = NativeRuns(executable, FILLS[seed % len(FILLS)])
+        results = runs.run(arguments, FILLS[0])
+        difference = expectation.difference(results)
+        if difference is not None:
+            return Failure("divergence", stage, difference)
+        # Other arguments leave another arena behind.
+        other = arguments_for(module, seed + 1)
+        others = runs.run(other, FILLS[1])
+        if not same_bits(results, runs.run(arguments, FILLS[2])):
+            return Failure("repetition", stage, "another call gives other results")
+        if stage == "full" and seed % _THREADS_PERIOD == 0:
+            threads = num_threads()
+            set_num_threads(1 if threads > 1 else 3)
+            alone = runs.run(arguments, FILLS[1])
+            set_num_threads(threads)
+            if not same_bits(results, alone):
+                return Failure(
+                    "threads", stage, f"bits differ between {threads} threads and others"
+                )
+        if stage == "full" and seed % _CALLERS_PERIOD == 0:
+            inputs = [other if caller % 2 else arguments for caller in range(_CALLERS)]
+            for caller, calls in enumerate(run_in_threads(executable, inputs, _CALLS)):
+                right = others if caller % 2 else results
+                if not all(same_bits(right, call) for call in calls):
+                    return Failure("threads", stage, "calls of several threads meet")
+    except MemoryDamage as damage:
+        return Failure("damage", stage, str(damage))
     except Exception as error:
         return Failure("execution", stage, _told(error))
-    if not same_bits(before, arguments):
-        return Failure("changed argument", stage, "a run changed an argument")
-    difference = expectation.difference(results)
-    if difference is not None:
-        return Failure("divergence", stage, difference)
-    if stage == "full" and seed % _THREADS_PERIOD == 0:
-        threads = num_threads()
-        set_num_threads(1 if threads > 1 else 3)
-        alone = executable.execute(arguments)
-        set_num_threads(threads)
-        if not same_bits(results, alone):
-            return Failure("threads", stage, f"bits differ between {threads} threads and others")
     return None
 
 

@@ -31,6 +31,7 @@ class Expectation:
         self, module: HloModule, arguments: Arrays, rounds: Sequence[int] = ROUNDS
     ) -> None:
         self.rounds = rounds
+        self.arguments = arguments
         self.reference = evaluate(module, arguments, seed=0)
         self._sample = cache(lambda seed: _perturbed(module, arguments, seed))
 

@@ -115,6 +115,8 @@ def _counter(s: Scope, state: Shape, trips: int) -> tuple[Instruction, Computati
     if abs(step) == 1 and s.chance(0.2):
         direction = D.NE
     last = first + step * trips
+    if step == 2 and s.chance(0.5):
+        last -= trips > 0  # the counter passes it
     bound = c.builder.constant(np.int32(last))
     if step == 1 and direction is D.LT and s.chance(0.2):
         low = c.builder.constant(np.int32(first))
@@ -138,14 +140,14 @@ def _loop_body(s: Scope, grow: Grow, state: Shape, step: int) -> Computation:
     following = inner.add(O.ADD, (counter, b.constant(np.int32(step))))
     inner.keep(counter, *carried)
     grow(inner, s.between(0, 6))
-    results = [_next_carry(inner, value, carried, counter) for value in carried]
+    results = [next_carry(inner, value, carried, counter) for value in carried]
     return b.build(b.tuple([following, *results]))
 
 
-def _next_carry(
-    s: Scope, old: Instruction, carried: list[Instruction], counter: Instruction
+def next_carry(
+    s: Scope, old: Instruction, carried: list[Instruction], counter: Instruction | None
 ) -> Instruction:
-    """What takes the place of `old` in the next turn."""
+    """What takes the place of `old` in the next turn; the counter, if it is an index."""
     kind = s.random.random()
     if kind < 0.15:
         return old
@@ -158,11 +160,14 @@ def _next_carry(
     return s.like(old.shape)
 
 
-def _updated_row(s: Scope, old: Instruction, counter: Instruction) -> Instruction:
+def _updated_row(s: Scope, old: Instruction, counter: Instruction | None) -> Instruction:
     """One row written in place, at the counter or elsewhere; it may depend on the old one."""
     row = (1, *old.shape.dimensions[1:])
     zero = s.builder.constant(np.int32(0))
-    at = counter if s.chance(0.8) else s.builder.constant(np.int32(s.between(-1, 3)))
+    if counter is not None and s.chance(0.8):
+        at, zero = counter, s.number(0, counter.shape.element_type)
+    else:
+        at = s.builder.constant(np.int32(s.between(-1, 3)))
     starts = [at, *[zero] * (old.shape.rank - 1)]
     update = s.like(old.shape.with_dimensions(row))
     if old.shape.element_type in NUMBERS and s.chance(0.4):

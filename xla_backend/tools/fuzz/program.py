@@ -11,6 +11,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.verifier import verify
 from xla_backend.tools.fuzz import (
+    carry_steps,
     control_steps,
     elementwise_steps,
     indexing_steps,
@@ -32,11 +33,12 @@ _PLAIN: list[tuple[float, Step]] = [
     *library_steps.STEPS,
     *scenarios.STEPS,
 ]
+_CALLING = [*control_steps.STEPS, *carry_steps.STEPS]
 # Loops in loops, and no deeper.
 _DEPTH = 2
 # How many programs work on larger arrays, and how many steps call a computation.
 _LARGE_PART = 0.12
-_CALLING_PART = 0.12
+_CALLING_PART = 0.16
 # Steps of a program: most programs are small, because small ones compile, and shrink, quickly.
 _LENGTHS = ((2, 6), (4, 10), (6, 16), (12, 30), (30, 60))
 _LENGTH_WEIGHTS = (4, 5, 4, 2, 0.4)
@@ -65,8 +67,8 @@ def grow(scope: Scope, steps: int) -> None:
     """Add random steps to a computation."""
     for _ in range(steps):
         if scope.depth > 0 and scope.chance(_CALLING_PART):
-            weights = [weight for weight, _ in control_steps.STEPS]
-            ((_, with_body),) = scope.random.choices(control_steps.STEPS, weights)
+            weights = [weight for weight, _ in _CALLING]
+            ((_, with_body),) = scope.random.choices(_CALLING, weights)
             with_body(scope, grow)
         else:
             weights = [weight for weight, _ in _PLAIN]

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from time import monotonic
@@ -72,37 +72,41 @@ def _serve(connection: Connection, check: Check) -> None:
 
 def check_all(
     check: Check, seeds: Iterable[int], jobs: int, timeout: float
-) -> Iterator[tuple[int, Failure | None]]:
+) -> Generator[tuple[int, Failure | None]]:
     """(seed, what failed or None) as answers come in."""
     waiting = iter(seeds)
     workers: list[_Worker] = []
-    for seed in waiting:
-        workers.append(_Worker(check))
-        workers[-1].send(seed)
-        if len(workers) == jobs:
-            break
-    while workers:
-        wait([w.connection for w in workers], timeout=0.5)
-        for worker in list(workers):
-            late = monotonic() - worker.started > timeout
-            if not worker.connection.poll() and not late:
-                continue
-            assert worker.seed is not None
-            answered = worker.connection.poll()
-            failure = (
-                worker.receive() if answered else Failure("timeout", "", f"{timeout:g} seconds")
-            )
-            yield worker.seed, failure
-            dead = not answered or (failure is not None and failure.kind == "crash")
-            following = next(waiting, None)
-            if dead or following is None or not worker.seeds_left:
-                worker.stop()
-                workers.remove(worker)
-                if following is None:
+    try:
+        for seed in waiting:
+            workers.append(_Worker(check))
+            workers[-1].send(seed)
+            if len(workers) == jobs:
+                break
+        while workers:
+            wait([w.connection for w in workers], timeout=0.5)
+            for worker in list(workers):
+                late = monotonic() - worker.started > timeout
+                if not worker.connection.poll() and not late:
                     continue
-                worker = _Worker(check)
-                workers.append(worker)
-            worker.send(following)
+                assert worker.seed is not None
+                answered = worker.connection.poll()
+                failure = (
+                    worker.receive() if answered else Failure("timeout", "", f"{timeout:g} seconds")
+                )
+                yield worker.seed, failure
+                dead = not answered or (failure is not None and failure.kind == "crash")
+                following = next(waiting, None)
+                if dead or following is None or not worker.seeds_left:
+                    worker.stop()
+                    workers.remove(worker)
+                    if following is None:
+                        continue
+                    worker = _Worker(check)
+                    workers.append(worker)
+                worker.send(following)
+    finally:  # whoever asks may have heard enough
+        for worker in workers:
+            worker.stop()
 
 
 def check_once(check: Callable[[], Failure | None], timeout: float) -> Failure | None:
