@@ -8,7 +8,7 @@ some values ends in such selects, lane by lane, so that the dead lanes may hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 
 Dims = tuple[int, ...]
+NOWHERE: Mapping[Instruction, Mapping[int, Dims]] = {}
 
 
 class Lanes(NamedTuple):
@@ -34,11 +35,22 @@ def mask_of(select: Instruction) -> tuple[Instruction, Dims]:
     return mask, tuple(range(mask.shape.rank))
 
 
-def confined(starts: Iterable[tuple[Instruction, Dims]], lanes: Lanes) -> bool:
+def confined(
+    starts: Iterable[tuple[Instruction, Dims]],
+    lanes: Lanes | None = None,
+    exits: dict[int, Dims] | None = None,
+    entries: Mapping[Instruction, Mapping[int, Dims]] = NOWHERE,
+    never: Container[Instruction] = (),
+) -> bool:
     """Whether no value outside the dead lanes changes when the dead lanes of `starts` do.
 
     Args:
       starts: (value, its dimensions that are the predicate's).
+      lanes: which are dead; None: selects are like any other operation.
+      exits: filled with the elements of the root's tuple in which dead lanes change, and where
+        those lie. None: there may be none.
+      entries: tuples in which dead lanes of these elements may change.
+      never: what must not depend on `starts` at all, as the predicate must not.
     """
     tainted: dict[Instruction, Dims] = {}
     stack = list(starts)
@@ -49,10 +61,22 @@ def confined(starts: Iterable[tuple[Instruction, Dims]], lanes: Lanes) -> bool:
                 return False
             continue
         tainted[node] = dims
-        if node.is_root:
+        if node.is_root or node in never or (lanes is not None and node is lanes.predicate):
             return False
         for user in node.users:
-            if user.opcode is Opcode.SELECT and _drops(user, node, dims, lanes):
+            if user.opcode is Opcode.TUPLE:
+                places = entries.get(user)
+                if places is None:
+                    if exits is None or not user.is_root:
+                        return False
+                    places = exits
+                    for number, operand in enumerate(user.operands):
+                        if operand is node:
+                            exits.setdefault(number, dims)
+                if any(o is node and places.get(i) != dims for i, o in enumerate(user.operands)):
+                    return False
+                continue
+            if lanes is not None and _drops(user, node, dims, lanes):
                 continue
             for number, operand in enumerate(user.operands):
                 if operand is node:
@@ -65,6 +89,8 @@ def confined(starts: Iterable[tuple[Instruction, Dims]], lanes: Lanes) -> bool:
 
 def _drops(select: Instruction, node: Instruction, dims: Dims, lanes: Lanes) -> bool:
     """Whether the select takes nothing from the dead lanes of an operand."""
+    if select.opcode is not Opcode.SELECT:
+        return False
     taken = select.operands[1 if lanes.value else 2]
     if taken is not node or sum(o is node for o in select.operands) != 1:
         return False

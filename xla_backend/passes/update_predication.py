@@ -3,6 +3,7 @@ holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -10,11 +11,21 @@ import numpy as np
 from xla_backend.hlo.attributes import DynamicSliceAttributes
 from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.lanes import Dims, Lanes, confined, mask_of, scatter_lanes
+from xla_backend.passes.loop_lanes import (
+    LoopPlan,
+    carried,
+    elements,
+    gate,
+    loop_of,
+    plan_loop,
+    set_start,
+)
 
 _MAX_UPDATES = 64
 
@@ -36,7 +47,13 @@ class UpdatePredication(HloPass):
     """
 
     name = "update-predication"
-    opcodes = frozenset({Opcode.SELECT})
+
+    def run(self, module: HloModule) -> bool:
+        """Callers first: a loop inside shows by its selects which lanes it leaves alone."""
+        changed = False
+        for computation in reversed(list(module.computations)):
+            changed |= self.run_on_computation(computation)
+        return changed
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
@@ -59,20 +76,109 @@ def _predicated(node: Instruction) -> Instruction | None:
         return None
     base, when_true, when_false = chains
     predicate, dims = mask_of(node)
-    sides = ((Lanes(predicate), when_true), (Lanes(predicate, False), when_false))
-    for lanes, chain in sides:
-        starts = [(update, dims) for update in chain]
-        if not all(_maskable(u, dims) for u in chain) or not confined(starts, lanes):
+    plans: dict[Instruction, LoopPlan] = {}
+    for update in (*when_true, *when_false):
+        if _is_update(update):
+            if not _maskable(update, dims):
+                return None
+            continue
+        plan = plan_loop(update, dims, _updates_in_step(update, dims))
+        if plan is None:
             return None
+        plans[update] = plan
+    if len({plan.loop for plan in plans.values()}) < len(plans):
+        return None
+    sides = ((Lanes(predicate), when_true), (Lanes(predicate, False), when_false))
+    # What happens second starts with what happened first, which so must not depend on it.
+    if not _confined(when_true, dims, plans, sides[0][0], never=()):
+        return None
+    if not _confined(when_false, dims, plans, sides[1][0], never=when_true):
+        return None
+    return _rebuilt(node, base, sides, plans)
+
+
+def _confined(
+    chain: list[Instruction],
+    dims: Dims,
+    plans: dict[Instruction, LoopPlan],
+    lanes: Lanes,
+    never: Sequence[Instruction],
+) -> bool:
+    starts: list[tuple[Instruction, Dims]] = []
+    entries: dict[Instruction, dict[int, Dims]] = {}
+    for update in chain:
+        plan = plans.get(update)
+        if plan is None:
+            starts.append((update, dims))
+            continue
+        entries[plan.loop.operands[0]] = plan.leaves
+        for reader in plan.loop.users:
+            if reader.tuple_index in plan.leaves:
+                starts.append((reader, plan.leaves[reader.tuple_index]))
+    return confined(starts, lanes, entries=entries, never=never)
+
+
+def _rebuilt(
+    node: Instruction,
+    base: Instruction,
+    sides: Sequence[tuple[Lanes, list[Instruction]]],
+    plans: dict[Instruction, LoopPlan],
+) -> Instruction:
+    """The updates again, from `base` on, masked."""
+    dims = mask_of(node)[1]
     result = base
     for lanes, chain in sides:
         for update in chain:
+            plan = plans.get(update)
+            if plan is not None:
+                _keep_out(node, plan, result, lanes)
+                result = update
+                continue
             masked = _masked(node, update, result, lanes, dims)
             assert node.parent is not None
             # Everything that reads the update may read the masked one: dead lanes do not show.
             node.parent.replace_uses(update, masked)
             result = masked
     return result
+
+
+def _keep_out(select: Instruction, plan: LoopPlan, x: Instruction, lanes: Lanes) -> None:
+    """Keep a loop, which starts with `x`, out of dead lanes."""
+    b = Emit(select)
+    set_start(plan.loop, plan.leaf, x)
+    if plan.flag is not None:
+        gate(b, plan, lanes)
+        return
+    body = plan.loop.called[1]
+    predicate = carried(plan.loop, lanes.predicate)
+    assert body.root is not None
+    new, (old, *_) = body.root.operands[plan.leaf], elements(body)[plan.leaf]
+    inner = Emit(new)
+    mask = inner.broadcast(predicate, new.shape.dimensions, plan.leaves[plan.leaf])
+    branches = (new, old) if lanes.value else (old, new)
+    chosen = inner.add(Opcode.SELECT, (mask, *branches), shape=new.shape)
+    sides = [(Lanes(predicate, lanes.value), list(plan.updates))]
+    result = _rebuilt(chosen, old, sides, {})
+    body.remove_if_dead(chosen)
+    body.replace_operand(body.root, plan.leaf, result)
+
+
+def _updates_in_step(element: Instruction, dims: Dims) -> list[Instruction] | None:
+    """The updates that lead through a step of a loop to an element of its state."""
+    loop = loop_of(element)
+    if loop is None:
+        return None
+    body = loop.called[1]
+    assert body.root is not None
+    number = element.tuple_index
+    *updates, start = _walk(body.root.operands[number])
+    if start not in elements(body).get(number, ()) or not updates:
+        return None
+    if not all(_is_update(u) and _maskable(u, dims) for u in updates):
+        return None
+    if 2 * sum(map(_written, updates)) > element.shape.num_elements:
+        return None
+    return updates[::-1]
 
 
 def _chains(node: Instruction) -> tuple[Instruction, list[Instruction], list[Instruction]] | None:
@@ -87,17 +193,24 @@ def _chains(node: Instruction) -> tuple[Instruction, list[Instruction], list[Ins
         return None
     when_true = first[: first.index(common)][::-1]
     when_false = second[: second.index(common)][::-1]
-    written = sum(_written(update) for update in (*when_true, *when_false))
+    both = (*when_true, *when_false)
+    written = sum(_written(update) for update in both if _is_update(update))
     if 2 * written > node.shape.num_elements:
         return None
     return common, when_true, when_false
 
 
 def _walk(node: Instruction) -> list[Instruction]:
-    """The array, what it is an update of, and so on."""
+    """The array, what it is an update of, and so on; a loop updates an element of its state."""
     result = [node]
-    while len(result) <= _MAX_UPDATES and _is_update(node):
-        node = node.operands[0]
+    while len(result) <= _MAX_UPDATES:
+        loop = loop_of(node)
+        if loop is not None:
+            node = loop.operands[0].operands[node.tuple_index]
+        elif _is_update(node):
+            node = node.operands[0]
+        else:
+            break
         result.append(node)
     return result
 

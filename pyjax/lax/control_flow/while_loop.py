@@ -350,7 +350,10 @@ def _batched_while_lowering(
             dims = fresh.shape.dimensions
             mask = builder.broadcast(pred, dims, range(pred.shape.rank))
             kept.append(builder.add(Opcode.SELECT, (mask, fresh, old), shape=fresh.shape))
-        next_pred = emit_jaxpr(ctx, builder, cond_jaxpr, consts[:cond_nconsts] + kept)[0]
+        wanted = emit_jaxpr(ctx, builder, cond_jaxpr, consts[:cond_nconsts] + kept)[0]
+        # A lane that has stopped stays so: its state is frozen. Saying it lets the compiler keep
+        # lanes out of a loop.
+        next_pred = builder.add(Opcode.AND, (pred, wanted), shape=wanted.shape)
         return [next_pred, *consts, *kept]
 
     return emit_while(ctx, [pred, *consts, *init], condition, body)[n + 1 :]

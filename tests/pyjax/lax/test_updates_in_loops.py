@@ -97,6 +97,45 @@ def truths(x: Any, k: Any) -> Any:
     return lax.fori_loop(0, k, lambda i, t: t.at[2 * i].set(~t[i]), x > 0)
 
 
+def loop_in_a_loop(x: Any, k: Any) -> Any:
+    def outer(c: Any) -> Any:
+        i, x = c
+        step = lambda j, x: x.at[i + j].add(x[i] + 1)
+        return i + 1, lax.fori_loop(0, jnp.minimum(i, 3), step, x)
+
+    return lax.while_loop(lambda c: c[0] < k, outer, (0, x))[1]
+
+
+def loops_before_and_after_updates(x: Any, k: Any) -> Any:
+    def outer(c: Any) -> Any:
+        i, x, total = c
+        x = x.at[i].multiply(2.0)
+        s, x = lax.while_loop(
+            lambda s: (s[0] < 20) & (s[1][s[0]] < 0.5),
+            lambda s: (s[0] + 1, s[1].at[s[0]].add(-1.0)),
+            (i, x),
+        )
+        return i + 1, x.at[s].set(x[i]), total + x[s]
+
+    return lax.while_loop(lambda c: c[0] < k, outer, (0, x, jnp.float32(0)))
+
+
+def counted_loop_in_a_loop(x: Any, k: Any) -> Any:
+    def outer(c: Any) -> Any:
+        i, x = c
+        return i + 1, lax.fori_loop(0, 3, lambda j, x: x.at[i + j].add(x[j]), x)
+
+    return lax.while_loop(lambda c: c[0] < k, outer, (0, x))[1]
+
+
+def loop_in_a_branch(x: Any, k: Any) -> Any:
+    def step(i: Any, x: Any) -> Any:
+        many = lambda x: lax.fori_loop(0, k % 3, lambda j, x: x.at[i + j].add(1.0), x)
+        return lax.cond(x[i] > 0, many, lambda x: x.at[i].set(0.5), x)
+
+    return lax.fori_loop(0, STEPS, step, x)
+
+
 PROGRAMS = {
     f.__name__: f
     for f in (
@@ -114,6 +153,10 @@ PROGRAMS = {
         scan_with_a_loop_inside,
         out_of_bounds,
         truths,
+        loop_in_a_loop,
+        loops_before_and_after_updates,
+        counted_loop_in_a_loop,
+        loop_in_a_branch,
     )
 }
 

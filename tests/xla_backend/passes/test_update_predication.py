@@ -144,6 +144,22 @@ KEPT = {
           g = f32[3] gather(t, i), {TAKE_BY_LANE}
           c = f32[3] select(p, u, g)
           ROOT both = (f32[3,10], f32[3]) tuple(r, c)"""),
+    "the predicate depends on the update": lanes(f"""
+          t = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          g = f32[3] gather(t, i), {TAKE_BY_LANE}
+          q = pred[3] is-finite(g)
+          own = pred[3,10] broadcast(q), dimensions={{0}}
+          r = f32[3,10] select(own, t, x)
+          ROOT s = f32[3,10] select(own, r, x)"""),
+    "one branch depends on the other": lanes(f"""
+          a = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=take
+          g = f32[3] gather(a, i), {TAKE_BY_LANE}
+          b = f32[3,10] scatter(x, i, g), {BY_LANE}, to_apply=sum
+          y = f32[3,10] negate(x)
+          one = f32[3,10] select(mask, b, a)
+          other = f32[3,10] select(mask, a, b)
+          both = f32[3,10] add(one, other)
+          ROOT r = f32[3,10] select(mask, y, both)"""),
     "most of the array is written": lanes("""
           v = f32[3,6] constant({{1,2,3,4,5,6},{1,2,3,4,5,6},{1,2,3,4,5,6}})
           z = s32[] constant(0)
@@ -174,4 +190,146 @@ def test_updates_happen_where_the_predicate_holds(text: str, seed: int) -> None:
 
 @pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
 def test_selects_stay(text: str) -> None:
+    check_pass(UpdatePredication(), text, expect_change=False)
+
+
+def loop(body: str, state: str = "(pred[3], s32[3,1], f32[3,10], f32[3])", rest: str = "") -> str:
+    """A loop that starts with x, whose step `body` names the new state q, j, y, c."""
+    return f"""{REGIONS}
+        or {{
+          a = pred[] parameter(0)
+          b = pred[] parameter(1)
+          ROOT o = pred[] or(a, b)
+        }}
+        any {{
+          s = {state} parameter(0)
+          q = pred[3] get-tuple-element(s), index=0
+          f = pred[] constant(false)
+          ROOT any = pred[] reduce(q, f), dimensions={{0}}, to_apply=or
+        }}
+        step {{
+          s = {state} parameter(0)
+          q0 = pred[3] get-tuple-element(s), index=0
+          j0 = s32[3,1] get-tuple-element(s), index=1
+          y0 = f32[3,10] get-tuple-element(s), index=2
+          c0 = f32[3] get-tuple-element(s), index=3
+          wide = pred[3,10] broadcast(q0), dimensions={{0}}
+          thin = pred[3,1] broadcast(q0), dimensions={{0}}
+          one = s32[] constant(1)
+          ones = s32[3,1] broadcast(one), dimensions={{}}
+          four = s32[] constant(4)
+          fours = s32[3,1] broadcast(four), dimensions={{}}
+          k = s32[3,1] add(j0, ones)
+          below = pred[3,1] compare(k, fours), direction=LT
+          goes = pred[3] reshape(below)
+          {body}
+          ROOT t = {state} tuple(q, j, y, c)
+        }}
+        ENTRY main {{
+          x = f32[3,10] parameter(0)
+          p = pred[3] parameter(1)
+          i = s32[3,1] parameter(2)
+          u = f32[3] parameter(3)
+          mask = pred[3,10] broadcast(p), dimensions={{0}}
+          four = s32[] constant(4)
+          fours = s32[3,1] broadcast(four), dimensions={{}}
+          below = pred[3,1] compare(i, fours), direction=LT
+          start = pred[3] reshape(below)
+          init = {state} tuple(start, i, x, u)
+          loop = {state} while(init), condition=any, body=step
+          out = f32[3,10] get-tuple-element(loop), index=2
+          ROOT r = f32[3,10] select(mask, out, x)
+        }}"""
+
+
+BY_FLAG = f"""
+          q = pred[3] and(q0, goes)
+          j = s32[3,1] select(thin, k, j0)
+          z = f32[3,10] scatter(y0, j0, c0), {BY_LANE}, to_apply=sum
+          y = f32[3,10] select(wide, z, y0)
+          g = f32[3] gather(y0, j0), {TAKE_BY_LANE}
+          c = f32[3] select(q0, g, c0)"""
+LOOPS = {
+    "a loop that stops lane by lane does not start in dead lanes": f"""
+          // CHECK: pred[3] and(%start, %p)
+          // CHECK-NOT: f32[3,10] select(
+          {loop(BY_FLAG)}""",
+    "though a lane that was stopped reads elsewhere": f"""
+          // CHECK-NOT: f32[3,10] select(
+          {loop(BY_FLAG.replace("gather(y0, j0)", "gather(z, k)"))}""",
+}
+LOOPS_KEPT = {
+    "lanes meet in the loop": f"""
+          q = pred[3] and(q0, goes)
+          j = s32[3,1] select(thin, k, j0)
+          zero = f32[] constant(0)
+          total = f32[] reduce(y0, zero), dimensions={{0,1}}, to_apply=sum
+          new = f32[3] broadcast(total), dimensions={{}}
+          z = f32[3,10] scatter(y0, j0, new), {BY_LANE}, to_apply=take
+          y = f32[3,10] select(wide, z, y0)
+          c = f32[3] copy(c0)""",
+    "a stopped lane goes on changing": BY_FLAG.replace("select(q0, g, c0)", "copy(g)"),
+    "a stopped lane may start again": BY_FLAG.replace("and(q0, goes)", "or(goes, goes)"),
+}
+
+
+@pytest.mark.parametrize("text", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("seed", range(3))
+def test_loops_are_kept_out_of_dead_lanes(text: str, seed: int) -> None:
+    check_pass(UpdatePredication(), text, seed=seed)
+
+
+@pytest.mark.parametrize("body", LOOPS_KEPT.values(), ids=LOOPS_KEPT)
+def test_a_select_behind_a_loop_stays(body: str) -> None:
+    module = check_pass(UpdatePredication(), loop(body), expect_change="select(wide" in body)
+    assert module.entry.root.opcode.value == "select"
+
+
+COUNTED = f"""{REGIONS}
+        less {{
+          s = (s32[], f32[3,10], f32[3]) parameter(0)
+          n = s32[] get-tuple-element(s), index=0
+          four = s32[] constant(4)
+          ROOT go = pred[] compare(n, four), direction=LT
+        }}
+        step {{
+          s = (s32[], f32[3,10], f32[3]) parameter(0)
+          n = s32[] get-tuple-element(s), index=0
+          y = f32[3,10] get-tuple-element(s), index=1
+          c = f32[3] get-tuple-element(s), index=2
+          one = s32[] constant(1)
+          m = s32[] add(n, one)
+          at = s32[3,1] broadcast(n), dimensions={{}}
+          z = f32[3,10] scatter(y, at, c), {BY_LANE}, to_apply=sum
+          g = f32[3] gather(z, at), {TAKE_BY_LANE}
+          ROOT t = (s32[], f32[3,10], f32[3]) tuple(m, z, g)
+        }}
+        ENTRY main {{
+          x = f32[3,10] parameter(0)
+          p = pred[3] parameter(1)
+          u = f32[3] parameter(2)
+          zero = s32[] constant(0)
+          mask = pred[3,10] broadcast(p), dimensions={{0}}
+          // CHECK-LABEL: step
+          // CHECK: s32[3,1] select(
+          // CHECK-LABEL: ENTRY
+          // CHECK-NOT: f32[3,10] select(
+          init = (s32[], f32[3,10], f32[3]) tuple(zero, x, u)
+          loop = (s32[], f32[3,10], f32[3]) while(init), condition=less, body=step
+          out = f32[3,10] get-tuple-element(loop), index=1
+          last = f32[3] get-tuple-element(loop), index=2
+          c = f32[3] select(p, last, u)
+          r = f32[3,10] select(mask, out, x)
+          ROOT both = (f32[3,10], f32[3]) tuple(r, c)
+        }}"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_updates_in_a_counted_loop_are_masked(seed: int) -> None:
+    check_pass(UpdatePredication(), COUNTED, seed=seed)
+
+
+def test_a_counted_loop_whose_lanes_are_wanted_stays() -> None:
+    wanted = COUNTED.replace("select(p, last, u)", "copy(last)")
+    text = "\n".join(line for line in wanted.splitlines() if "CHECK" not in line)
     check_pass(UpdatePredication(), text, expect_change=False)
