@@ -13,6 +13,8 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import user_frame
 from pyjax.core.trace import Tracer
 from pyjax.devices import default_device
 from pyjax.sharding import Shard, SingleDeviceSharding
@@ -20,10 +22,11 @@ from xla_backend.runtime.buffer import (
     Buffer,
     BufferSpec,
     copy_from_host,
-    memory_view,
+    read_only_view,
     wrap_host,
 )
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.memory import Block
 
 
 class ArraySpec(BufferSpec):
@@ -213,8 +216,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
 
     def unsafe_buffer_pointer(self) -> int:
         """Address of the first element, valid while the array lives."""
-        self._alive()
-        return self.ptr
+        return +self._block()
 
     def on_device_size_in_bytes(self) -> int:
         return self.spec.nbytes
@@ -227,25 +229,29 @@ class Array(Buffer, metaclass=_ArrayMeta):
         if self.is_deleted():
             raise deleted_error(self)
 
+    def _block(self) -> Block:
+        """The memory; whoever reads it keeps the block meanwhile."""
+        try:
+            return self.ptr
+        except AttributeError:
+            raise deleted_error(self) from None
+
     # -- to NumPy and other libraries ------------------------------------------------------------
 
     def _view(self) -> np.ndarray:
-        """The memory as a read-only NumPy array that keeps this array alive."""
-        self._alive()
+        """The memory as a NumPy array that cannot be made writable, and that keeps the memory."""
+        block = self._block()
         if not isinstance(self.spec.aval.dtype, np.dtype):
             raise TypeError(
                 f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
                 "use pyjax.random.key_data(key) for the bits of a key"
             )
-        view = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
-        view.flags.writeable = False
-        return view
+        return read_only_view(block, self.spec.dimensions, self.spec.numpy_dtype)
 
     @property
     def _base_array(self) -> np.ndarray:
         """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
-        self._alive()
-        return memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
+        return read_only_view(self._block(), self.spec.dimensions, self.spec.numpy_dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         view = self._view()
@@ -271,13 +277,27 @@ class Array(Buffer, metaclass=_ArrayMeta):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export without copying; the consumer must not write to the memory."""
-        self._alive()
-        view = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
-        if copy:
+        """Export the memory, which the consumer gets read-only.
+
+        Versions of DLPack before 1.0 cannot say that: consumers that ask for one get a copy.
+
+        Raises:
+          BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False` and
+            a version before 1.0.
+        """
+        view = self._base_array
+        if max_version is None or max_version < (1, 0):
+            if copy is False:
+                raise BufferError(
+                    "the memory of an array is read-only, which DLPack can say since version 1.0 "
+                    f"only, and the consumer asked for version {max_version}; allow a copy "
+                    "(copy=None), or use a consumer that passes max_version=(1, 0)"
+                )
+            view = view.copy()
+        elif copy:
             view = view.copy()
         try:
-            return view.__dlpack__(max_version=max_version, dl_device=dl_device)
+            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
         except BufferError as error:
             raise BufferError(
                 f"dtype {self.dtype} cannot be exported through DLPack: {error}; "
@@ -357,8 +377,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
         if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
         if not isinstance(self.spec.aval.dtype, np.dtype):
-            data = memory_view(self.ptr, self.spec.dimensions, self.spec.numpy_dtype, self)
-            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{data}"
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._base_array}"
         prefix = "Array("
         body = np.array2string(self._view(), separator=", ", prefix=prefix, suffix=",")
         weak = ", weak_type=True" if self.weak_type else ""
@@ -385,7 +404,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
         return _unpickle, (np.asarray(self), self.weak_type)
 
     def __copy__(self) -> Array:
-        return from_numpy(self._view(), self.spec)
+        return from_numpy(self._base_array, self.spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         return self.__copy__()
@@ -428,11 +447,18 @@ def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
     return array
 
 
-def deleted_error(array: Array) -> RuntimeError:
+def deleted_error(array: Array, where: str | None = None) -> RuntimeError:
+    """What to raise when an array is used that has no memory any more; `where`: how it got there,
+    if it was not passed as an argument."""
     return RuntimeError(
-        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}: its memory "
-        "was given away, by .delete() or by passing it to a jitted function as a donated argument "
-        "(donate_argnums). Keep the function's result instead, or do not donate this argument."
+        four_parts(
+            f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}"
+            + (f": {where}" if where else ""),
+            user_frame(),
+            "its memory was given away, by .delete() or by passing it to a jitted function as a "
+            "donated argument (donate_argnums)",
+            "keep the function's result instead, or do not donate this argument",
+        )
     )
 
 

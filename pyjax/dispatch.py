@@ -27,6 +27,7 @@ from pyjax.array import (
 )
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.devices import default_device
@@ -118,6 +119,7 @@ def make_program(
     device: Device,
     committed: bool,
     nan_check: str | None = None,
+    debug: DebugInfo = UNKNOWN,
 ) -> Program:
     """Wrap an executable; which donations came true is read off its aliases."""
     return Program(
@@ -126,6 +128,7 @@ def make_program(
         [array_spec(aval, device, committed) for aval in out_avals],
         [(parameter, output) for output, parameter in executable.aliases.items()],
         nan_check if options.debug_nans.value else None,
+        debug,
     )
 
 
@@ -142,7 +145,9 @@ def compile_jaxpr(
     if not any(donated) and not overrides and not _watched(options_now):
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
-            return make_program(generic, (), closed.out_avals, device, committed, name)
+            return make_program(
+                generic, (), closed.out_avals, device, committed, name, closed.jaxpr.debug_info
+            )
     hoisted, constants = hoist_constants(closed)
     start = time.perf_counter()
     module = lower(hoisted, name, donated if any(donated) else ())
@@ -151,7 +156,9 @@ def compile_jaxpr(
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
     executable = compile_lowered(module, device, overrides)
-    return make_program(executable, constants, closed.out_avals, device, committed, name)
+    return make_program(
+        executable, constants, closed.out_avals, device, committed, name, closed.jaxpr.debug_info
+    )
 
 
 def _watched(options_now: CompileOptions) -> bool:

@@ -12,7 +12,6 @@ from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.dispatch import as_array
 from pyjax.sharding import Sharding, resolve_device
-from xla_backend.runtime.buffer import memory_view
 from xla_backend.runtime.client import Device
 
 
@@ -55,7 +54,7 @@ def _put(value: Any, target: Any) -> Any:
     if device is None or (array.spec.committed and array.device is device):
         return array
     spec = array_spec(array.aval, device, True)
-    return from_numpy(memory_view(array.ptr, spec.dimensions, spec.numpy_dtype, array), spec)
+    return from_numpy(array._base_array, spec)
 
 
 def device_get(x: Any) -> Any:

@@ -206,7 +206,10 @@ class Lowered(_Stage):
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
         device = default_device()
         executable = compile_lowered(self._module.clone(), device, merged)
-        program = make_program(executable, self._constants, self._flat_out_avals, device, False)
+        debug = self._traced.jaxpr.jaxpr.debug_info
+        program = make_program(
+            executable, self._constants, self._flat_out_avals, device, False, debug=debug
+        )
         return Compiled(self, executable, program)
 
 

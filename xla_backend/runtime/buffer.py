@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.runtime.memory import POOL
+from xla_backend.runtime.memory import POOL, Block, ForeignBlock
 
 
 class BufferSpec:
-    """What all buffers of one kind share, so that making one means setting three attributes.
+    """What all buffers of one kind share, so that making one means setting two attributes.
 
-    `free` is the pool's list for this size: blocks are popped from it and pushed back onto it.
+    `block(free.pop())` is memory for one; if `free` is empty, `grow()` is.
     """
 
-    __slots__ = ("dimensions", "free", "nbytes", "numpy_dtype", "push")
+    __slots__ = ("block", "dimensions", "free", "grow", "nbytes", "numpy_dtype")
 
     def __init__(self, dimensions: tuple[int, ...], numpy_dtype: np.dtype) -> None:
         self.dimensions = dimensions
@@ -24,60 +24,49 @@ class BufferSpec:
         self.nbytes = numpy_dtype.itemsize
         for n in dimensions:
             self.nbytes *= n
-        self.free = POOL.free_list(self.nbytes)
-        self.push = self.free.append
+        memory = POOL.size_class(self.nbytes)
+        self.free = memory.free
+        self.block = memory.block
+        self.grow = memory.grow
 
 
 class Buffer:
-    """One block of memory. A deleted or donated buffer has no attribute `ptr` any more.
+    """Memory of one array. A deleted or donated buffer has no attribute `ptr` any more.
 
-    `ptr` is read on the hot path of every call. Because a dead buffer lacks it, nothing needs
-    testing there:
-    the AttributeError is turned into a clear message by the caller.
+    `ptr` is the address and owns the memory (see Block): the memory is free when the buffer, all
+    views of it and all calls that use it are gone.
 
-    `_owner` keeps foreign memory alive (a NumPy array, another buffer); None: the block is the
-    pool's.
+    It is read on the hot path of every call. Because a dead buffer lacks it, nothing needs testing
+    there: the AttributeError is turned into a clear message by the caller.
     """
 
-    __slots__ = ("__weakref__", "_owner", "ptr", "spec")
+    __slots__ = ("__weakref__", "ptr", "spec")
 
-    ptr: int
+    ptr: Block
     spec: BufferSpec
-    _owner: Any
-
-    def __del__(self) -> None:
-        try:
-            if self._owner is None:
-                self.spec.push(self.ptr)
-        except AttributeError:
-            return  # deleted before, or construction failed
 
     def delete(self) -> None:
-        """Free the memory now; using the buffer later is an error."""
-        if self.is_deleted():
-            return
-        if self._owner is None:
-            self.spec.push(self.ptr)
-        self.forget()
-
-    def forget(self) -> None:
-        """Give up the memory without freeing it: somebody else has taken it over."""
-        del self.ptr
-        self._owner = None
+        """Give up the memory now; using the buffer later is an error."""
+        try:
+            del self.ptr
+        except AttributeError:
+            return  # deleted before, maybe by another thread
 
     def is_deleted(self) -> bool:
         return not hasattr(self, "ptr")
 
 
 def allocate(buffer: Buffer, spec: BufferSpec) -> None:
-    """Give a fresh buffer its memory from the pool."""
-    free = spec.free
+    """Give a fresh buffer its memory from the pool.
+
+    Raises:
+      MemoryError: there is none.
+    """
     try:
-        buffer.ptr = free.pop()
+        buffer.ptr = spec.block(spec.free.pop())
     except IndexError:
-        buffer.ptr = POOL.grow(spec.nbytes)
+        buffer.ptr = spec.grow()
     buffer.spec = spec
-    buffer._owner = None
 
 
 def copy_from_host(buffer: Buffer, spec: BufferSpec, array: np.ndarray) -> None:
@@ -91,16 +80,42 @@ def wrap_host(buffer: Buffer, spec: BufferSpec, array: np.ndarray) -> None:
     """Use a C-contiguous NumPy array's memory without copying; the array lives as long as the
     buffer.
     """
-    buffer.ptr = array.__array_interface__["data"][0]
+    buffer.ptr = ForeignBlock(array.__array_interface__["data"][0], array)
     buffer.spec = spec
-    buffer._owner = array
+
+
+class _Memory:
+    """What NumPy takes for the base of a view: memory that cannot be made writable, because this
+    object offers it in one way only, read-only. It keeps the block."""
+
+    __slots__ = ("__array_interface__", "block")
+
+    __array_interface__: dict[str, Any]
+    block: Block
+
+
+def read_only_view(block: Block, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A NumPy array over a block, which it keeps; nothing makes it, its views or its bases
+    writable."""
+    memory = _Memory()
+    memory.block = block
+    memory.__array_interface__ = {
+        "shape": shape,
+        "typestr": dtype.str,
+        "data": (+block, True),
+        "version": 3,
+    }
+    view = np.asarray(memory)
+    # The types of ml_dtypes have no type string of their own: it says "bytes" only.
+    return view if view.dtype is dtype else view.view(dtype)
 
 
 _view_types: dict[int, Any] = {}
 
 
 def memory_view(ptr: int, shape: tuple[int, ...], dtype: np.dtype, keep_alive: Any) -> np.ndarray:
-    """A writable NumPy array over memory at `ptr`; it keeps `keep_alive` alive."""
+    """A writable NumPy array over memory at `ptr`; it keeps `keep_alive` alive. For memory that
+    nobody else sees yet, or as long as a program runs; for anything else see `read_only_view`."""
     nbytes = dtype.itemsize
     for n in shape:
         nbytes *= n

@@ -58,16 +58,18 @@ class CpuLoadedExecutable(LoadedExecutable):
 
     def _with_arena(self) -> Callable[[bytes, bytes], None]:
         entry, fail = self._entry, self.executable.raise_error
-        size = self.executable.temp_size
-        free = POOL.free_list(size)
-        pop, push, grow = free.pop, free.append, POOL.grow
+        memory = POOL.size_class(self.executable.temp_size)
+        pop, block, grow = memory.free.pop, memory.block, memory.grow
 
         def call(arguments: bytes, outputs: bytes) -> None:
-            arena = pop() if free else grow(size)
+            try:
+                arena = block(pop())
+            except IndexError:
+                arena = grow()
             try:
                 status = entry(arguments, outputs, arena)
             finally:
-                push(arena)
+                del arena  # an exception's traceback would keep it
             if status:
                 fail(status)
 
@@ -152,4 +154,4 @@ class CpuClient(HloClient):
         return lambda n: CpuElementwiseExecutable(dynamic, n) if n <= limit else None
 
     def memory_stats(self, device: Device) -> dict[str, int]:
-        return {"bytes_reserved": POOL.reserved_bytes}
+        return POOL.stats()  # devices of the host share its memory

@@ -1,20 +1,56 @@
-"""Host memory for arrays: 64-byte aligned blocks in size classes, kept for reuse.
+"""Host memory for arrays: 64-byte aligned blocks in size classes, each with one owner, kept for
+reuse within bounds.
 
 Why a pool: the operating system hands out large blocks page by page at first touch, which costs
-  more than the
-arithmetic that fills them; and a small block from a free list costs a list pop.
+more than the arithmetic that fills them; and a small block from a free list costs a list pop.
+
+Ownership. A block of memory is a `Block`: an int, its address, that gives the memory back when the
+last reference to it goes. Whoever may still read or write the memory keeps the block: the array,
+every NumPy view of it, and every call while native code runs. So nobody asks whether memory may be
+freed, and deleting an array in one thread cannot hurt a program that runs in another.
+
+What goes back to the system.
+
+- Small blocks (up to 64 KiB) are carved from slabs, which stay for the life of the process: they
+  take at most what the blocks of each size class once took together.
+- Medium blocks (up to 1 MiB) have a mapping each. Of each size class, `MEDIUM_BYTES` of free blocks
+  stay; those beyond go back at once.
+- Large blocks have a mapping each, too. Free ones stay while all together are at most `KEPT_BYTES`;
+  beyond that the size classes that were used longest ago go back first, at once.
+
+A loop that frees and needs the same large temporary again would then fault its pages in at each
+step. So a size class that went back and was asked for again within `HOT_SECONDS`, twice in a row,
+is hot: a medium one may keep twice as much, a large one is kept until it was not used for that
+long, both up to a quarter of all memory there is. Time is looked at when blocks are freed, not by a
+clock of its own: a process that stops allocating keeps what it has; `trim` returns it.
+
+If the system (or `limit`) refuses memory, garbage is collected, everything free goes back, and it
+is asked once more.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
+import gc
+import os
 import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from xla_backend.runtime.pages import map_pages, memory_limit, unmap_pages
 
 ALIGNMENT = 64
+KEPT_BYTES = 128 << 20
+MEDIUM_BYTES = 8 << 20
+HOT_SECONDS = 5.0
 _SLAB_BYTES = 1 << 20
+_RUN_BYTES = 1 << 16  # blocks up to _RUN_LIMIT are carved from runs of a slab, others from a slab
+_RUN_LIMIT = 1 << 12
 _SMALL_LIMIT = 1 << 16  # up to here blocks are carved from slabs, above each is its own mapping
-_HUGE_PAGE = 1 << 21
+_MEDIUM_LIMIT = 1 << 20
+_HOT_STREAK = 2
+_SLACK_BYTES = 16 << 20
+_HOT_PART = 4  # hot blocks that are free take at most this part of all memory
 
 
 def size_class(nbytes: int) -> int:
@@ -27,97 +63,390 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-class MemoryPool:
-    """Free lists by size class. `list.pop` and `list.append` are atomic, so the hot path takes no
-    lock.
+class Block(int):
+    """The address of a block of memory, and its owner: the memory is free when this object goes.
 
-    Blocks are never returned to the system but by `trim`.
+    `+block` is the bare address. Its subclasses say where the memory goes.
     """
 
-    def __init__(self) -> None:
-        self._free: dict[int, list[int]] = {}
-        self._slabs: list[mmap.mmap] = []
-        self._mappings: dict[int, mmap.mmap] = {}  # address of a large block -> its mapping
-        self._slab_next = 0
-        self._slab_end = 0
-        self._lock = threading.Lock()
-        self.reserved_bytes = 0
+    from_pool = True  # nobody outside this package may write to it
 
-    def free_list(self, nbytes: int) -> list[int]:
-        """The list that blocks of this size come from and go back to: `pop` it if it is not empty,
-        else `grow`.
-        """
+
+class ForeignBlock(Block):
+    """Memory of somebody else, such as a NumPy array, which is kept in `owner`."""
+
+    from_pool = False
+    owner: Any
+
+    def __new__(cls, address: int, owner: Any) -> ForeignBlock:
+        block = super().__new__(cls, address)
+        block.owner = owner
+        return block
+
+
+class SizeClass:
+    """Where blocks of one size come from.
+
+    `block(free.pop())` is a block; if `free` is empty, `grow()` is one. `list.pop` and
+    `list.append` are atomic, so that this way takes no lock.
+
+    Attributes:
+      size: bytes of a block.
+      free: addresses of free blocks; of a large class it is always empty.
+      block: the subclass of Block that gives back to this class.
+      grow: a block that did not come from `free`. Raises MemoryError.
+      made: how many blocks there are, of a class that is not large.
+    """
+
+    __slots__ = ("block", "free", "grow", "made", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.free: list[int] = []
+        self.block: type[Block] = Block
+        self.grow: Callable[[], Block]
+        self.made = 0
+
+
+class _MappedClass(SizeClass):
+    """Blocks with a mapping each. What is here is changed under the pool's lock only.
+
+    Attributes:
+      kept: addresses of free large blocks.
+      bound: how many free blocks of a medium class stay.
+      hot_until: the class is hot until then.
+    """
+
+    __slots__ = ("bound", "given_back", "given_back_at", "hot_until", "kept", "streak", "used_at")
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.kept: list[int] = []
+        self.bound = MEDIUM_BYTES // size
+        self.used_at = 0.0
+        self.given_back = 0  # blocks that went back to the system and were not asked for again
+        self.given_back_at = 0.0
+        self.streak = 0
+        self.hot_until = 0.0
+
+    def asked_again(self, now: float) -> bool:
+        """A new mapping is needed. Was it wrong, twice in a row, to give the last one back?"""
+        if self.given_back and now - self.given_back_at < HOT_SECONDS:
+            self.given_back -= 1
+            self.streak += 1
+            if self.streak >= _HOT_STREAK:
+                self.hot_until = now + HOT_SECONDS
+                return True
+        else:
+            self.given_back = self.streak = 0
+        return False
+
+
+class MemoryPool:
+    """Blocks of memory by size class.
+
+    Args:
+      clock: seconds, for "shortly after".
+    Attributes:
+      limit: most bytes to take from the system; None: as many as it gives.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._classes: dict[int, SizeClass] = {}
+        self._medium: list[_MappedClass] = []
+        self._large: list[_MappedClass] = []
+        # Blocks are freed by finalizers, which may run while this very thread holds the lock.
+        # Every section is such that this does no harm: counters change in single steps.
+        self._lock = threading.RLock()
+        self._runs: list[int] = []
+        self._slab_bytes = 0
+        self._medium_bytes = 0
+        self._large_bytes = 0
+        self._free_bytes = 0  # of free large blocks
+        self._tolerated = KEPT_BYTES  # free bytes that give no reason to look at the policy again
+        self._look_again_at = 0.0  # but then hot blocks above KEPT_BYTES may have cooled down
+        self._largest_use = 0  # of large blocks
+        self._peak = 0
+        self.limit: int | None = None
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    def size_class(self, nbytes: int) -> SizeClass:
+        """Where blocks of at least `nbytes` bytes come from."""
         size = size_class(nbytes)
-        found = self._free.get(size)
+        found = self._classes.get(size)
         if found is None:
             with self._lock:
-                found = self._free.setdefault(size, [])
+                found = self._classes.get(size)
+                if found is None:
+                    make = self._large_class
+                    if size <= _MEDIUM_LIMIT:
+                        make = self._small_class if size <= _SMALL_LIMIT else self._medium_class
+                    found = self._classes[size] = make(size)
         return found
 
-    def grow(self, nbytes: int) -> int:
-        """Address of a new block of at least `nbytes` bytes.
+    def allocate(self, nbytes: int) -> Block:
+        """A free block of at least `nbytes` bytes, 64-byte aligned.
 
         Raises:
-          MemoryError: the system has no more memory; names the size.
+          MemoryError: the system or the limit refuses; says what is in use.
         """
-        size = size_class(nbytes)
-        with self._lock:
-            if size <= _SMALL_LIMIT:
-                if self._slab_next + size > self._slab_end:
-                    slab = _map(_SLAB_BYTES)
-                    self._slabs.append(slab)
-                    self._slab_next = _address(slab)
-                    self._slab_end = self._slab_next + _SLAB_BYTES
-                    self.reserved_bytes += _SLAB_BYTES
-                address = self._slab_next
-                self._slab_next += size
-                return address
-            mapping = _map(size)
-            address = _address(mapping)
-            self._mappings[address] = mapping
-            self.reserved_bytes += size
-            return address
-
-    def allocate(self, nbytes: int) -> int:
-        """Address of a free block of at least `nbytes` bytes, 64-byte aligned."""
+        kind = self.size_class(nbytes)
         try:
-            return self.free_list(nbytes).pop()
+            return kind.block(kind.free.pop())
         except IndexError:
-            return self.grow(nbytes)
+            return kind.grow()
 
-    def release(self, address: int, nbytes: int) -> None:
-        """Give back a block that `allocate(nbytes)` returned."""
-        self.free_list(nbytes).append(address)
+    def _small_class(self, size: int) -> SizeClass:
+        kind = SizeClass(size)
+
+        def give_back(block: Block, push: Callable[[int], None] = kind.free.append) -> None:
+            push(+block)
+
+        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.grow = lambda: self._carve(kind)
+        return kind
+
+    def _carve(self, kind: SizeClass) -> Block:
+        """Make a slab, or a run of one, into blocks of a class, and take one of them."""
+        if kind.size > _RUN_LIMIT:
+            start, length = self._slab(), _SLAB_BYTES
+        else:
+            length = _RUN_BYTES
+            try:
+                start = self._runs.pop()
+            except IndexError:
+                start = self._slab()
+                self._runs.extend(range(start + _SLAB_BYTES - length, start, -length))
+        count = length // kind.size
+        with self._lock:
+            kind.made += count
+            self._note_peak()
+        kind.free.extend(range(start + (count - 1) * kind.size, start, -kind.size))
+        return kind.block(start)
+
+    def _slab(self) -> int:
+        address = self._map(_SLAB_BYTES)
+        with self._lock:
+            self._slab_bytes += _SLAB_BYTES
+        return address
+
+    def _medium_class(self, size: int) -> SizeClass:
+        kind = _MappedClass(size)
+
+        def give_back(
+            block: Block,
+            push: Callable[[int], None] = kind.free.append,
+            free: list[int] = kind.free,
+            too_many: Callable[..., None] = self._too_many,
+        ) -> None:
+            push(+block)
+            if len(free) > kind.bound:
+                too_many(kind)
+
+        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.grow = lambda: self._map_medium(kind)
+        self._medium.append(kind)
+        return kind
+
+    def _map_medium(self, kind: _MappedClass) -> Block:
+        now = self._clock()
+        with self._lock:
+            if kind.asked_again(now):
+                kind.bound = min(2 * kind.bound, self._hot_bytes() // kind.size)
+        address = self._map(kind.size)
+        with self._lock:
+            self._medium_bytes += kind.size
+            kind.made += 1
+            self._note_peak()
+        return kind.block(address)
+
+    def _large_class(self, size: int) -> SizeClass:
+        kind = _MappedClass(size)
+
+        def give_back(block: Block, free: Callable[..., None] = self._free_large) -> None:
+            free(kind, +block)
+
+        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.grow = lambda: self._take_large(kind)
+        self._large.append(kind)
+        return kind
+
+    def _take_large(self, kind: _MappedClass) -> Block:
+        now = self._clock()
+        with self._lock:
+            kind.used_at = now
+            try:
+                address = kind.kept.pop()
+            except IndexError:
+                kind.asked_again(now)
+            else:
+                self._free_bytes -= kind.size
+                self._tolerated = max(KEPT_BYTES, self._free_bytes + _SLACK_BYTES)
+                if kind.hot_until > now:
+                    kind.hot_until = now + HOT_SECONDS
+                self._note_use()
+                return kind.block(address)
+        address = self._map(kind.size)
+        with self._lock:
+            self._large_bytes += kind.size
+            self._note_use()
+        return kind.block(address)
+
+    def _map(self, nbytes: int) -> int:
+        address = self._try_to_map(nbytes)
+        if address is None:
+            gc.collect()
+            self.trim()
+            address = self._try_to_map(nbytes)
+        if address is None:
+            raise MemoryError(self._refusal(nbytes))
+        return address
+
+    def _try_to_map(self, nbytes: int) -> int | None:
+        if self.limit is not None and self.bytes_reserved() + nbytes > self.limit:
+            return None
+        return map_pages(nbytes)
+
+    def _refusal(self, nbytes: int) -> str:
+        by = "the limit set for this process" if self.limit is not None else "the system"
+        stats = self.stats()
+        return (
+            f"cannot allocate {nbytes} bytes for an array: {by} allows {stats['bytes_limit']} "
+            f"bytes in all, {stats['bytes_in_use']} bytes of arrays are in use, and "
+            f"{stats['bytes_reserved'] - stats['bytes_in_use']} bytes are free in blocks of other "
+            "sizes. Delete arrays that are not needed any more, donate arguments to jitted "
+            "functions (donate_argnums), or raise the limit."
+        )
+
+    # -- giving back -----------------------------------------------------------------------------
+
+    def _free_large(self, kind: _MappedClass, address: int) -> None:
+        time = self._clock()
+        with self._lock:
+            kind.used_at = time
+            self._free_bytes += kind.size
+            kind.kept.append(address)
+            crowded = self._free_bytes > self._tolerated or (
+                self._free_bytes > KEPT_BYTES and time > self._look_again_at
+            )
+        if crowded:
+            self._give_back(time)
+
+    def _give_back(self, now: float) -> None:
+        """Return free blocks by the policy in this file's docstring."""
+        with self._lock:
+            kinds = sorted([k for k in self._large if k.kept], key=lambda k: k.used_at)
+            hot = [k for k in kinds if k.hot_until > now]
+            victims = self._evict([k for k in kinds if k.hot_until <= now], KEPT_BYTES, now)
+            victims += self._evict(hot, self._hot_bytes(), now)
+            self._tolerated = max(KEPT_BYTES, self._free_bytes + _SLACK_BYTES)
+            self._look_again_at = now + HOT_SECONDS
+        self._unmap(victims)
+
+    def _evict(self, kinds: list[_MappedClass], allowed: int, now: float) -> list[tuple[int, int]]:
+        """Take free blocks of these classes, in order, until at most `allowed` bytes are free."""
+        victims = []
+        for kind in kinds:
+            while kind.kept and self._free_bytes > allowed:
+                kind.given_back += 1
+                kind.given_back_at = now
+                self._free_bytes -= kind.size
+                victims.append((kind.kept.pop(), kind.size))
+        return victims
+
+    def _too_many(self, kind: _MappedClass) -> None:
+        """Return the free blocks of a medium class beyond its bound."""
+        time = self._clock()
+        with self._lock:
+            if time > kind.hot_until:
+                kind.bound = MEDIUM_BYTES // kind.size
+            victims = self._take_medium(kind, kind.bound, time)
+        self._unmap(victims)
+
+    def _take_medium(self, kind: _MappedClass, bound: int, now: float) -> list[tuple[int, int]]:
+        victims = []
+        while len(kind.free) > bound:
+            try:
+                victims.append((kind.free.pop(), kind.size))
+            except IndexError:
+                break  # others take from the list without a lock
+            kind.made -= 1
+            kind.given_back += 1
+            kind.given_back_at = now
+        return victims
+
+    def _unmap(self, victims: list[tuple[int, int]]) -> None:
+        for address, size in victims:
+            unmap_pages(address, size)
+            with self._lock:
+                if size > _MEDIUM_LIMIT:
+                    self._large_bytes -= size
+                else:
+                    self._medium_bytes -= size
 
     def trim(self) -> int:
-        """Unmap free large blocks; returns how many bytes went back to the system."""
-        returned = 0
+        """Return all free blocks but small ones to the system; returns how many bytes that were."""
+        now = self._clock()
         with self._lock:
-            for size, blocks in self._free.items():
-                if size > _SMALL_LIMIT:
-                    while blocks:
-                        self._mappings.pop(blocks.pop()).close()
-                        returned += size
-            self.reserved_bytes -= returned
-        return returned
+            victims = self._evict(self._large, 0, now)
+            for kind in self._medium:
+                victims += self._take_medium(kind, 0, now)
+        self._unmap(victims)
+        return sum(size for _, size in victims)
 
+    # -- counting --------------------------------------------------------------------------------
 
-def _map(nbytes: int) -> mmap.mmap:
-    try:
-        mapping = mmap.mmap(-1, nbytes)
-    except (OSError, ValueError, OverflowError) as error:
-        raise MemoryError(f"cannot allocate {nbytes} bytes for an array: {error}") from None
-    if nbytes >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        mapping.madvise(mmap.MADV_HUGEPAGE)
-    return mapping
+    def bytes_reserved(self) -> int:
+        """Bytes taken from the system."""
+        return self._slab_bytes + self._medium_bytes + self._large_bytes
 
+    def stats(self) -> dict[str, int]:
+        """bytes_in_use: of blocks that have an owner, rounded up to size classes.
+        peak_bytes_in_use: the largest it was; blocks up to 1 MiB are counted when memory comes from
+        the system, when large blocks take more than ever, and here, so that small and medium
+        blocks that were free then may be missing. bytes_reserved: taken from the system.
+        bytes_limit: what that may become."""
+        with self._lock:
+            self._note_peak()
+            return {
+                "bytes_in_use": self._bytes_in_use(),
+                "peak_bytes_in_use": self._peak,
+                "bytes_reserved": self.bytes_reserved(),
+                "bytes_limit": self._bytes_limit(),
+            }
 
-def _address(mapping: mmap.mmap) -> int:
-    # The exported view must not outlive this call, or the mapping could never be closed.
-    view = ctypes.c_char.from_buffer(mapping)
-    address = ctypes.addressof(view)
-    del view
-    return address
+    def _bytes_limit(self) -> int:
+        system = memory_limit()
+        return system if self.limit is None else min(system, self.limit)
+
+    def _bytes_in_use(self) -> int:
+        others = sum((k.made - len(k.free)) * k.size for k in list(self._classes.values()))
+        return others + self._large_bytes - self._free_bytes
+
+    def _hot_bytes(self) -> int:
+        return max(KEPT_BYTES, self._bytes_limit() // _HOT_PART)
+
+    def _note_use(self) -> None:
+        if self._large_bytes - self._free_bytes > self._largest_use:
+            self._largest_use = self._large_bytes - self._free_bytes
+            self._note_peak()
+
+    def _note_peak(self) -> None:
+        self._peak = max(self._peak, self._bytes_in_use())
+
+    # -- fork ------------------------------------------------------------------------------------
+
+    def survive_forks(self) -> None:
+        """Fork only while no thread changes this pool, so that the child's copy is whole. (The
+        memory itself is private to each process.)"""
+        os.register_at_fork(
+            before=self._lock.acquire,
+            after_in_parent=self._lock.release,
+            after_in_child=self._lock.release,
+        )
 
 
 POOL = MemoryPool()
+POOL.survive_forks()

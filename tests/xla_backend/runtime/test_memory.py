@@ -1,24 +1,33 @@
-"""The memory pool and buffers: size classes, reuse, views that keep memory alive."""
+"""The memory pool and buffers: size classes, ownership, what goes back to the system, limits."""
 
 from __future__ import annotations
 
 import gc
 import itertools
+import os
+import subprocess
+import sys
+import textwrap
+import threading
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xla_backend.runtime import memory
 from xla_backend.runtime.buffer import (
     Buffer,
     BufferSpec,
     allocate,
     copy_from_host,
     memory_view,
+    read_only_view,
     wrap_host,
 )
-from xla_backend.runtime.memory import ALIGNMENT, MemoryPool, size_class
+from xla_backend.runtime.memory import ALIGNMENT, KEPT_BYTES, MemoryPool, size_class
+
+MB = 1 << 20
 
 
 @given(st.integers(0, 1 << 40))
@@ -29,39 +38,215 @@ def test_size_classes_cover_and_waste_little(nbytes: int) -> None:
     assert size_class(size) == size
 
 
-def test_blocks_are_aligned_disjoint_and_reused() -> None:
+@pytest.mark.parametrize("nbytes", [0, 1, 100, 448, 4096, 5000, 40_000, 1 << 16, 70_000, 3 * MB])
+def test_blocks_are_aligned_and_disjoint(nbytes: int) -> None:
     pool = MemoryPool()
-    blocks = sorted(pool.allocate(100) for _ in range(1000))
+    blocks = sorted(pool.allocate(nbytes) for _ in range(100))
     assert all(b % ALIGNMENT == 0 for b in blocks)
-    assert all(b - a >= 128 for a, b in itertools.pairwise(blocks))
-    pool.release(blocks[7], 100)
-    assert pool.allocate(120) == blocks[7]  # the same size class
+    assert all(b - a >= size_class(nbytes) for a, b in itertools.pairwise(blocks))
+    for block in blocks:
+        memory_view(block, (nbytes,), np.dtype(np.uint8), None)[...] = 255  # all of it is mapped
 
 
-def test_trim_returns_large_blocks() -> None:
+@pytest.mark.parametrize("nbytes", [100, 5000, 70_000, 3 * MB])
+def test_a_block_is_reused_when_its_last_owner_goes(nbytes: int) -> None:
     pool = MemoryPool()
-    address = pool.allocate(10 << 20)
-    pool.release(address, 10 << 20)
-    assert pool.trim() == size_class(10 << 20)
-    assert pool.reserved_bytes == 0
+    block = pool.allocate(nbytes)
+    address, second_owner = +block, block
+    del block
+    assert pool.allocate(nbytes) != address
+    del second_owner
+    assert pool.allocate(size_class(nbytes)) == address  # of the same size class
+
+
+def test_a_block_is_an_address_with_an_owner() -> None:
+    block = MemoryPool().allocate(100)
+    assert isinstance(block, int) and type(+block) is int and block == +block
+
+
+def test_trim_returns_free_blocks_that_have_a_mapping() -> None:
+    pool = MemoryPool()
+    blocks = [pool.allocate(10 * MB), pool.allocate(100_000)]
+    size = size_class(10 * MB) + size_class(100_000)
+    assert pool.bytes_reserved() == size and pool.trim() == 0
+    del blocks
+    assert pool.bytes_reserved() == size  # few enough to keep
+    assert pool.trim() == size
+    assert pool.bytes_reserved() == 0
+
+
+def test_few_free_bytes_stay() -> None:
+    pool = MemoryPool()
+    for nbytes in (5 * MB, 90 * MB, 400 * MB, 1500 * MB, 100 * MB, 700 * MB, 5 * MB):
+        block = pool.allocate(nbytes)
+        del block
+        assert pool.bytes_reserved() <= KEPT_BYTES
+
+
+def test_few_free_bytes_of_medium_blocks_stay() -> None:
+    pool = MemoryPool()
+    blocks = [pool.allocate(300_000) for _ in range(1000)]
+    assert pool.bytes_reserved() >= 300_000_000
+    del blocks
+    assert 0 < pool.bytes_reserved() <= memory.MEDIUM_BYTES
+
+
+@pytest.mark.parametrize("nbytes, count", [(400 * MB, 1), (60 * MB, 5), (900_000, 30)])
+def test_what_a_loop_needs_again_and_again_stays(
+    nbytes: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = MemoryPool()
+    mapped = []
+    monkeypatch.setattr(
+        memory, "map_pages", lambda n, real=memory.map_pages: (mapped.append(n), real(n))[1]
+    )
+    for step in range(20):
+        blocks = [pool.allocate(nbytes) for _ in range(count)]
+        if step == 10:
+            mapped.clear()
+        del blocks
+    assert mapped == []
+
+
+def test_what_was_kept_for_a_loop_goes_back_when_it_is_over() -> None:
+    time = [100.0]
+    pool = MemoryPool(clock=lambda: time[0])
+    for _ in range(5):
+        block = pool.allocate(400 * MB)
+        del block
+    assert pool.bytes_reserved() >= 400 * MB  # hot
+    time[0] += memory.HOT_SECONDS + 1
+    block = pool.allocate(2 * MB)
+    del block
+    assert pool.bytes_reserved() <= KEPT_BYTES
 
 
 def test_impossible_sizes_are_a_memory_error() -> None:
-    with pytest.raises(MemoryError, match="cannot allocate"):
-        MemoryPool().allocate(1 << 62)
+    for nbytes in (1 << 62, 1 << 80):
+        with pytest.raises(MemoryError, match=f"cannot allocate {size_class(nbytes)} bytes"):
+            MemoryPool().allocate(nbytes)
+
+
+def test_a_refusal_says_how_much_there_is() -> None:
+    pool = MemoryPool()
+    pool.limit = 64 * MB
+    kept = pool.allocate(32 * MB)
+    message = (
+        "cannot allocate 41943040 bytes for an array: the limit set for this process allows "
+        "67108864 bytes in all, 33554432 bytes of arrays are in use, and 0 bytes are free"
+    )
+    with pytest.raises(MemoryError, match=message):
+        pool.allocate(40 * MB)
+    assert kept and pool.stats()["bytes_in_use"] == 32 * MB
+
+
+def test_before_memory_is_refused_everything_free_goes_back() -> None:
+    pool = MemoryPool()
+    pool.limit = 100 * MB
+    block = pool.allocate(60 * MB)
+    del block  # kept, and in the way of the next one
+    assert pool.allocate(96 * MB)
+
+
+def test_before_memory_is_refused_garbage_is_collected() -> None:
+    pool = MemoryPool()
+    pool.limit = 100 * MB
+    cycle = [pool.allocate(60 * MB)]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del cycle
+        assert pool.allocate(96 * MB)
+    finally:
+        gc.enable()
+
+
+def test_small_blocks_obey_the_limit() -> None:
+    pool = MemoryPool()
+    pool.limit = 4 * MB
+    blocks = []
+    with pytest.raises(MemoryError, match="the limit set for this process"):
+        while True:
+            blocks.append(pool.allocate(1000))
+    assert len(blocks) * 1024 >= 3.5 * MB
+
+
+def test_statistics_count_what_has_an_owner() -> None:
+    pool = MemoryPool()
+    held = [pool.allocate(n) for n in (100, 5000, 100_000, 3 * MB)]
+    in_use = 128 + 5120 + size_class(100_000) + 3 * MB
+    stats = pool.stats()
+    assert stats["bytes_in_use"] == stats["peak_bytes_in_use"] == in_use
+    assert stats["bytes_reserved"] >= in_use
+    del held
+    stats = pool.stats()
+    assert stats["bytes_in_use"] == 0 and stats["peak_bytes_in_use"] == in_use
+    pool.limit = 5 * MB
+    assert pool.stats()["bytes_limit"] == 5 * MB
+
+
+def test_threads_never_get_the_same_block() -> None:
+    pool = MemoryPool()
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        rng = np.random.default_rng(number)
+        held = []
+        for _ in range(2000):
+            nbytes = int(2.0 ** rng.uniform(3, 22))
+            block = pool.allocate(nbytes)
+            view = memory_view(block, (8,), np.dtype(np.uint8), block)
+            view[...] = number
+            held.append(view)
+            if len(held) > 20:
+                gone = held.pop(int(rng.integers(20)))
+                if set(gone.tolist()) != {number}:
+                    wrong.append(f"thread {number} reads {gone}")
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert pool.stats()["bytes_in_use"] == 0
+
+
+def test_finalizers_may_allocate_and_free() -> None:
+    """Collection may start anywhere, also while the pool holds its lock."""
+    pool = MemoryPool()
+
+    class Greedy:
+        def __init__(self) -> None:
+            self.block = pool.allocate(2 * MB)
+            self.me = self
+
+        def __del__(self) -> None:
+            pool.allocate(5 * MB)
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for n in range(200):
+            Greedy()
+            pool.allocate((n % 7 + 1) * 3 * MB)
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert pool.stats()["bytes_in_use"] == 0
 
 
 def test_views_keep_memory_alive() -> None:
     spec = BufferSpec((3,), np.dtype(np.int64))
     buffer = Buffer()
     copy_from_host(buffer, spec, np.array([1, 2, 3]))
-    address = buffer.ptr
-    view = memory_view(address, (3,), spec.numpy_dtype, buffer)
-    del buffer
-    gc.collect()
-    assert address not in spec.free and view.tolist() == [1, 2, 3]
-    del view
-    gc.collect()
+    address = +buffer.ptr
+    view = read_only_view(buffer.ptr, (3,), spec.numpy_dtype)
+    other = view[1:].view(np.uint8)
+    buffer.delete()
+    del buffer, view
+    assert address not in spec.free and other[0] == 2
+    del other
     assert address in spec.free
 
 
@@ -69,12 +254,11 @@ def test_delete_frees_once() -> None:
     spec = BufferSpec((5,), np.dtype(np.float32))
     buffer = Buffer()
     allocate(buffer, spec)
-    address = buffer.ptr
+    address = +buffer.ptr
     buffer.delete()
     buffer.delete()
     assert buffer.is_deleted() and spec.free.count(address) == 1
     del buffer
-    gc.collect()
     assert spec.free.count(address) == 1
 
 
@@ -83,12 +267,113 @@ def test_foreign_memory_is_not_given_to_the_pool() -> None:
     spec = BufferSpec((6,), array.dtype)
     buffer = Buffer()
     wrap_host(buffer, spec, array)
-    address = buffer.ptr
-    assert address == array.ctypes.data
+    address = array.ctypes.data
+    assert buffer.ptr == address and not buffer.ptr.from_pool
+    references = sys.getrefcount(array)
     del buffer
-    gc.collect()
     assert address not in spec.free
+    assert sys.getrefcount(array) == references - 1
 
 
 def test_empty_arrays() -> None:
     assert memory_view(0, (0, 3), np.dtype(np.float32), None).shape == (0, 3)
+    assert read_only_view(MemoryPool().allocate(0), (0, 3), np.dtype(np.int8)).shape == (0, 3)
+
+
+def run_alone(code: str) -> str:
+    """Output of a program in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_resident_size_falls_after_a_large_block() -> None:
+    output = run_alone(
+        """
+        import numpy as np
+        from xla_backend.runtime.buffer import memory_view
+        from xla_backend.runtime.memory import POOL
+
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+        before = resident()
+        block = POOL.allocate(512 << 20)
+        memory_view(block, (512 << 20,), np.dtype(np.uint8), None)[...] = 1
+        during = resident()
+        del block
+        print(during - before >> 20, resident() - before >> 20)
+        """
+    )
+    during, after = map(int, output.split())
+    assert during >= 512 and after <= 16
+
+
+def test_one_block_at_a_time_fits_a_small_address_space() -> None:
+    run_alone(
+        """
+        import resource
+        from xla_backend.runtime.memory import POOL
+
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        for round in range(3):
+            for nbytes in range(256_000_000, 900_000_000, 4_000_000):
+                block = POOL.allocate(nbytes)
+                del block
+        assert POOL.stats()["bytes_limit"] == 4 << 30
+        """
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_while_other_threads_use_the_pool() -> None:
+    pool = MemoryPool()
+    pool.survive_forks()
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            for nbytes in (2 * MB, 300 * MB, 100_000):
+                pool.allocate(nbytes)
+
+    threads = [threading.Thread(target=churn) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                for nbytes in (100, 100_000, 3 * MB, 500 * MB):
+                    pool.allocate(nbytes)
+                os._exit(7)
+            assert os.waitpid(child, 0)[1] == 7 << 8
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_memory_is_private_after_a_fork() -> None:
+    pool = MemoryPool()
+    blocks = [pool.allocate(n) for n in (100, 100_000, 3 * MB)]
+    views = [memory_view(b, (64,), np.dtype(np.uint8), None) for b in blocks]
+    for view in views:
+        view[...] = 1
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        seen = all(view.min() == 1 for view in views)
+        for view in views:
+            view[...] = 2
+        os.write(write_end, b"y")
+        os._exit(7 if seen else 1)
+    os.read(read_end, 1)
+    assert all(view.min() == view.max() == 1 for view in views)
+    assert os.waitpid(child, 0)[1] == 7 << 8
