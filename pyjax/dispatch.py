@@ -28,6 +28,7 @@ from pyjax.array import (
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.devices import default_device
@@ -258,7 +259,10 @@ def apply_primitive(
     arguments.
     """
     arrays = [a if type(a) is Array else as_array(a) for a in args]
-    key = (primitive, tuple(params.items()), tuple([a.spec for a in arrays]), trace_context())
+    values: Any = tuple(params.items())
+    if primitive.exact_params:
+        values = exact_key(values)
+    key = (primitive, values, tuple([a.spec for a in arrays]), trace_context())
     program = _programs.get(key)
     if program is None:
         program = _compile_primitive(primitive, arrays, params)

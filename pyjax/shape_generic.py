@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from pyjax.core.structural import broadcast_in_dim_p
@@ -90,7 +91,7 @@ def _structure(jaxpr: Jaxpr, shape: tuple[int, ...]) -> Any:
 
     def operand(atom: Any) -> Any:
         if type(atom) is Literal:
-            return (type(atom.val), atom.val, atom.aval) if not atom.aval.shape else None
+            return (exact_key(atom.val), atom.aval) if not atom.aval.shape else None
         return numbers[atom]
 
     parts: list[Any] = [tuple(kind(v.aval) for v in jaxpr.invars)]
@@ -116,7 +117,7 @@ def _parameters(eqn: JaxprEqn, shape: tuple[int, ...]) -> Any:
         spreads = not eqn.invars[0].aval.shape and eqn.params["shape"] == shape
         return () if spreads else None
     if eqn.primitive in elementwise_primitives:
-        return tuple(eqn.params.items())
+        return exact_key(tuple(eqn.params.items()))
     return None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from pyjax.core.errors import UnhashableStaticError
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.source_info import user_frame
 
 
@@ -115,11 +116,7 @@ class CallSignature:
     def split(
         self, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
-        """(dynamic args, dynamic kwargs, static part); the static part is hashable and complete.
-
-        Raises:
-          UnhashableStaticError: a static argument has no hash.
-        """
+        """(dynamic args, dynamic kwargs, static part); `static_key` makes a key of the latter."""
         static: list[tuple[Any, Any]] = []
         dynamic = []
         for i, value in enumerate(args):
@@ -133,18 +130,28 @@ class CallSignature:
                 static.append((name, value))
             else:
                 rest[name] = value
+        return tuple(dynamic), rest, tuple(static)
+
+    def static_key(self, static: tuple[Any, ...]) -> Hashable:
+        """A key for the static part of a call: equal only for programs that are the same.
+
+        Raises:
+          UnhashableStaticError: a static argument has no hash.
+        """
+        parts: list[Hashable] = []
         for where, value in static:
             try:
                 hash(value)
-            except TypeError:
-                raise self._unhashable(where, value) from None
-        return tuple(dynamic), rest, tuple(static)
+                parts.append((where, exact_key(value)))
+            except Exception as error:
+                raise self._unhashable(where, value, error) from error
+        return tuple(parts)
 
-    def _unhashable(self, where: int | str, value: Any) -> Exception:
+    def _unhashable(self, where: int | str, value: Any, error: Exception) -> Exception:
         name = where if isinstance(where, str) else self.argument_name(where)
         return UnhashableStaticError(
             what=f"static argument {name!r} of {self.name} has type {type(value).__name__}, "
-            "which is not hashable",
+            f"which is not hashable: {error}",
             where=user_frame(),
             why="the compiled program is looked up by the values of static arguments",
             fix="pass a hashable value (a tuple instead of a list, a frozen dataclass), "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import ShapedArray, abstractify, checked_shape
 from pyjax.core.pytree import tree_flatten, tree_unflatten
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 
@@ -33,7 +33,7 @@ class ShapeDtypeStruct:
         del vma, is_ref
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified")
-        self.shape = tuple(shape)
+        self.shape = checked_shape(shape)
         self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
         self.sharding = sharding
         self.weak_type = bool(weak_type)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pyjax._config import options
@@ -22,7 +22,7 @@ from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from pyjax.core.trace import Tracer, trace_state
+from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path
 from pyjax.devices import get_backend
@@ -42,6 +42,7 @@ class TracedCall(NamedTuple):
     in_tree: PyTreeDef
     out_tree: PyTreeDef
     donated: tuple[bool, ...]
+    static: tuple[Any, ...]
 
 
 class Compiled(NamedTuple):
@@ -81,7 +82,7 @@ class Jit:
     # -- calling -----------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._has_direct_path and not trace_state.tracing:
+        if self._has_direct_path and (not entered or state.trace is eval_trace):
             compiled, arrays = self._known(args, kwargs)
             if compiled is not None:
                 return self._run(compiled, arrays, args, kwargs)
@@ -107,7 +108,7 @@ class Jit:
         except AttributeError:  # numbers or NumPy arrays
             leaves = [as_array(x) if type(x) in SCALAR_KINDS else x for x in leaves]
             specs = tuple([getattr(x, "spec", None) for x in leaves])
-        return self._compiled.get((in_tree, (), specs, context)), leaves
+        return self._compiled.get((in_tree.exact_key(), (), specs, context)), leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -118,7 +119,7 @@ class Jit:
         else:
             args_now, names, static = args, kwargs, ()
         leaves, in_tree = tree_flatten((args_now, names))
-        if trace_state.tracing or any(
+        if state.trace is not eval_trace or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not Array
         ):
             return self._stage(leaves, in_tree, static)
@@ -127,7 +128,8 @@ class Jit:
         ]
         if self._device is not None:
             arrays = [device_put(a, self._device) for a in arrays]
-        key = (in_tree, static, tuple([a.spec for a in arrays]), trace_context())
+        static_key = self._signature.static_key(static) if static else ()
+        key = (in_tree.exact_key(), static_key, tuple([a.spec for a in arrays]), trace_context())
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(arrays, in_tree, static)
@@ -206,7 +208,8 @@ class Jit:
     def _trace_cached(
         self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
     ) -> TracedCall:
-        key = (in_tree, static, avals, (trace_context(), axis_env.key()))
+        static_key: Hashable = self._signature.static_key(static) if static else ()
+        key = (in_tree.exact_key(), static_key, avals, (trace_context(), axis_env.key()))
         traced = self._traced.get(key)
         if traced is None:
             if options.explain_cache_misses.value:
@@ -237,7 +240,8 @@ class Jit:
             logger.warning(
                 "Finished tracing %s for jit in %.4f s", self._name, time.perf_counter() - start
             )
-        return TracedCall(closed, in_tree, out_trees[-1], self._donated(in_tree, static))
+        donated = self._donated(in_tree, static)
+        return TracedCall(closed, in_tree, out_trees[-1], donated, static)
 
     def _donated(self, in_tree: PyTreeDef, static: tuple[Any, ...]) -> tuple[bool, ...]:
         """For each flat argument, whether it is donated."""
@@ -254,6 +258,9 @@ class Jit:
         self, arrays: Sequence[Array], in_tree: PyTreeDef, static: tuple[Any, ...]
     ) -> Compiled:
         traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
+        for const in traced.closed.consts:
+            if isinstance(const, Tracer):
+                raise escaped_tracer_error(const)
         device, committed = placement(arrays)
         program = compile_jaxpr(
             traced.closed,
@@ -275,11 +282,12 @@ class Jit:
             logger.warning("%s: never called before with this jit object", what)
             return
         reasons: list[str] = []
-        for old_tree, old_static, old_avals, _ in self._traced:
-            if old_tree != in_tree:
-                reason = f"the structure of the arguments changed from {old_tree} to {in_tree}"
-            elif old_static != static:
-                reason = f"static arguments changed from {old_static} to {static}"
+        static_key = self._signature.static_key(static)
+        for (old_tree, old_static, old_avals, _), old in self._traced.items():
+            if old_tree != in_tree.exact_key():
+                reason = f"the structure of the arguments changed from {old.in_tree} to {in_tree}"
+            elif old_static != static_key:
+                reason = f"static arguments changed from {old.static} to {static}"
             elif old_avals != avals:
                 changed = [
                     f"argument leaf {i}: {a.str_short()} before, now {b.str_short()}"

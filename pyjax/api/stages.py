@@ -230,7 +230,7 @@ class Compiled(_Stage):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs))
-        if in_tree != self.in_tree:
+        if in_tree.exact_key() != self.in_tree.exact_key():
             raise TypeError(
                 "the compiled function was called with another argument structure: it was compiled "
                 f"for {self.in_tree}, and got {in_tree}"

@@ -128,7 +128,7 @@ _interned: dict[Any, ShapedArray] = {}
 
 
 def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
-    shape = tuple(_dimension(d, shape) for d in shape)
+    shape = checked_shape(shape)
     if not isinstance(dtype, np.dtype) and not is_extended(dtype):
         dtype = np.dtype(dtype)
     weak_type = bool(weak_type)
@@ -144,6 +144,15 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         aval._tangent = None
         aval = _interned.setdefault(key, aval)
     return aval
+
+
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of Python integers.
+
+    Raises:
+      TypeError: a size is not an integer.   ValueError: a size is negative.
+    """
+    return tuple(_dimension(d, shape) for d in shape)
 
 
 def _dimension(size: Any, shape: Any) -> int:

@@ -22,15 +22,25 @@ class Primitive:
       abstract_eval: `(*avals, **params) -> list of avals`.
       effects_of: None, or `(*avals, **params) -> frozenset of effects`.
       impl: None, or a function that runs it eagerly instead of compiling (Python-level primitives).
+      exact_params: parameters may be numbers that are equal and not the same (0.0 and -0.0, 1 and
+        1.0): keys of caches take them apart, which takes longer than comparing them.
     """
 
-    __slots__ = ("_abstract_eval", "effects_of", "impl", "multiple_results", "name")
+    __slots__ = (
+        "_abstract_eval",
+        "effects_of",
+        "exact_params",
+        "impl",
+        "multiple_results",
+        "name",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._abstract_eval: Callable[..., Any] = _no_abstract_eval
         self.effects_of: Callable[..., Effects] | None = None
         self.impl: Callable[..., list[Any]] | None = None
+        self.exact_params = True
         self.multiple_results = False  # of interest to printing and stages only
 
     def abstract_eval(self, *avals: Any, **params: Any) -> list[Any]:

@@ -11,6 +11,8 @@ import collections
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from pyjax.core.exact_keys import exact_key, register_exact_key
+
 
 class _Leaf:
     def __repr__(self) -> str:
@@ -51,7 +53,7 @@ class PyTreeDef:
       num_leaves, num_nodes: counts.
     """
 
-    __slots__ = ("_children", "_data", "_hash", "_type", "num_leaves", "num_nodes")
+    __slots__ = ("_children", "_data", "_exact", "_hash", "_type", "num_leaves", "num_nodes")
     num_leaves: int
     num_nodes: int
 
@@ -60,6 +62,7 @@ class PyTreeDef:
         self._data = data
         self._children = children
         self._hash: int | None = None
+        self._exact: Hashable = None
         if children:
             leaves = 0
             nodes = 1
@@ -92,6 +95,21 @@ class PyTreeDef:
 
     def _hashable_data(self) -> Hashable:
         return tuple(self._data) if type(self._data) is list else self._data
+
+    def exact_key(self) -> Hashable:
+        """For caches of programs. `==` calls structures equal whose keys and auxiliary data are
+        equal, `{1: x}` and `{True: x}`; a function may treat them differently, so these keys
+        compare types and bits too.
+
+        Raises:
+          TypeError: auxiliary data has no hash.
+        """
+        result = self._exact
+        if result is None:
+            data = self._data
+            exact = (list, *map(exact_key, data)) if type(data) is list else exact_key(data)
+            result = self._exact = (self._type, exact, *[c.exact_key() for c in self._children])
+        return result
 
     def __reduce__(self) -> Any:
         if self._type is _Leaf:
@@ -185,6 +203,7 @@ def _rebuild(node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTr
     return _node(node_type, data, children)
 
 
+register_exact_key(PyTreeDef, lambda treedef: (PyTreeDef, treedef.exact_key()))
 LEAF = PyTreeDef(_Leaf, None, ())
 NONE = PyTreeDef(_NoneNode, None, ())
 _registry: dict[type, NodeType | None] = {}
@@ -193,6 +212,7 @@ _NoneType = type(None)
 _leaf_types: set[type] = set()
 # Structures of containers whose children are all leaves: most arguments. (type, keys, size) -> def
 _flat_defs: dict[Any, PyTreeDef] = {}
+_STRINGS = frozenset({str})
 
 
 def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
@@ -214,10 +234,15 @@ def _sorted_keys(d: dict) -> list[Any]:
 
 def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
     """Structure of a tuple, list or dict of `size` leaves; remembered."""
-    key = (cls, size if data is None else tuple(data))
+    # Keys of dicts may be equal and yet not the same (1 and True); strings are what they equal.
+    if data is None:
+        key: Any = (cls, size)
+    elif _STRINGS.issuperset(map(type, data)):
+        key = (cls, *data)
+    else:
+        key = (cls, *map(exact_key, data))
     found = _flat_defs.get(key)
-    # Keys may be equal and yet not the same (1 and True): compare with what is remembered.
-    if found is None or found._data != data:
+    if found is None:
         found = PyTreeDef(cls, data, (LEAF,) * size)
         if len(_flat_defs) < 10_000:
             _flat_defs[key] = found

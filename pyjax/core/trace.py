@@ -18,13 +18,14 @@ from pyjax.core.errors import (
     UnexpectedTracerError,
 )
 from pyjax.core.primitive import Primitive
-from pyjax.core.trace_state import current_trace, set_current_trace, state, trace_state
+from pyjax.core.trace_state import current_trace, entered, set_current_trace, state
 
 __all__ = [
     "EvalTrace",
     "Trace",
     "Tracer",
     "current_trace",
+    "entered",
     "escaped_tracer_error",
     "eval_trace",
     "is_concrete",
@@ -32,7 +33,6 @@ __all__ = [
     "set_eval_handler",
     "state",
     "to_concrete_value",
-    "trace_state",
 ]
 
 

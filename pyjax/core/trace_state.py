@@ -1,4 +1,4 @@
-"""The current trace of each thread, and one process-wide flag that says if anybody traces.
+"""The current trace of each thread.
 
 Layer: core.
 """
@@ -14,43 +14,34 @@ class _ThreadState(threading.local):
     trace: Any = None
 
 
-class _Flags:
-    """`tracing`: how many non-eval traces are entered in the process; 0 means plain execution."""
-
-    __slots__ = ("tracing",)
-
-    def __init__(self) -> None:
-        self.tracing = 0
-
-
 state = _ThreadState()
-trace_state = _Flags()
-_lock = threading.Lock()
+
+# The `set_current_trace` blocks for traces other than plain evaluation that are open in any thread.
+# Reading a thread's own trace takes longer than finding this empty, so call paths test
+# `not entered or state.trace is eval_trace`: whether this thread traces, whatever others do. Adding
+# and removing an element is one step each; a lock here could be held by nobody after a fork.
+entered: set[Any] = set()
 
 
 class set_current_trace:
-    """Context manager: `bind` goes to `trace` inside."""
+    """Context manager: `bind` goes to `trace` inside, in this thread."""
 
-    __slots__ = ("counted", "previous", "trace")
+    __slots__ = ("previous", "trace")
 
     def __init__(self, trace: Any) -> None:
         self.trace = trace
-        self.counted = not trace.is_eval
         self.previous: Any = None
 
     def __enter__(self) -> Any:
         self.previous = state.trace
+        if not self.trace.is_eval:
+            entered.add(self)
         state.trace = self.trace
-        if self.counted:
-            with _lock:
-                trace_state.tracing += 1
         return self.trace
 
     def __exit__(self, *exc: Any) -> None:
         state.trace = self.previous
-        if self.counted:
-            with _lock:
-                trace_state.tracing -= 1
+        entered.discard(self)
 
 
 def current_trace() -> Any:

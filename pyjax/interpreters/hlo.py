@@ -204,7 +204,7 @@ def lower_into(
 
     def constant(atom: Literal) -> Instruction:
         array = constant_array(atom.val, atom.aval)
-        key = (array.dtype, array.tobytes())
+        key = (array.dtype, array.shape, array.tobytes())
         node = literals.get(key)
         if node is None:
             node = literals[key] = builder.constant(array)

@@ -121,6 +121,7 @@ def define_rules(
     impl: Callable[..., list[Any]] | None = None,
     partial_eval_jaxpr: Any = None,
     collective_batching: Any = None,
+    exact_params: bool = False,
 ) -> Primitive:
     """Give a declared primitive (core.structural) its rules; the keywords are those of
     `define_primitive`."""
@@ -128,6 +129,7 @@ def define_rules(
     primitive._abstract_eval = abstract_eval
     primitive.effects_of = effects
     primitive.impl = impl
+    primitive.exact_params = exact_params
     jvp_rules[primitive] = _expand_jvp(primitive, jvp)
     transpose_rules[primitive] = transpose
     batching_rules[primitive] = batching
@@ -157,6 +159,7 @@ def define_primitive(
     impl: Callable[..., list[Any]] | None = None,
     partial_eval_jaxpr: Any = None,
     collective_batching: Any = None,
+    exact_params: bool = False,
 ) -> Primitive:
     """Make a primitive with all its rules; every keyword without a default must be decided.
 
@@ -175,6 +178,7 @@ def define_primitive(
       effects: `(*avals, **params) -> frozenset`.
       impl: runs it eagerly in Python instead of compiling.
       partial_eval_jaxpr: `(unknown_in, inst_in, eqn) -> ...`, see `interpreters/partial_eval.py`.
+      exact_params: a parameter is a float, or an int in some calls and a float in others.
     """
     return define_rules(
         Primitive(name),
@@ -189,6 +193,7 @@ def define_primitive(
         impl=impl,
         partial_eval_jaxpr=partial_eval_jaxpr,
         collective_batching=collective_batching,
+        exact_params=exact_params,
     )
 
 

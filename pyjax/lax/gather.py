@@ -296,6 +296,7 @@ def _gather_lowering(
 
 define_rules(
     gather_p,
+    exact_params=True,
     abstract_eval=_gather_aval,
     jvp=FullJvp(_gather_jvp),
     transpose=_gather_transpose,

@@ -7,14 +7,15 @@ The primitives are declared here and get their rules there, because each is the 
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyjax._config.registry import trace_context
 from pyjax.core.avals import ShapedArray
 from pyjax.core.primitive import Primitive
+from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.lax.common import Array, aval_of, fail, is_integer
 from pyjax.lax.compare import clamp
@@ -110,12 +111,22 @@ _MODES: dict[Any, GatherScatterMode] = {
 }
 
 
-@functools.lru_cache(maxsize=1024)
+_combiners = WeakIdentityTable()  # function -> {(dtype, options): its jaxpr}
+
+
 def combiner_jaxpr(fn: Callable[..., Any], dtype: Any) -> Any:
     """The jaxpr of a binary scalar function on `dtype` (Jaxpr without constants)."""
-    scalar = ShapedArray((), dtype)
-    closed = trace_to_jaxpr(lambda x, y: [fn(x, y)], [scalar, scalar])[0]
-    return closed.jaxpr
+    table = _combiners.get(fn)
+    if table is None:
+        table = {}
+        _combiners.set(fn, table)
+    key = (dtype, trace_context())
+    found = table.get(key)
+    if found is None:
+        scalar = ShapedArray((), dtype)
+        closed = trace_to_jaxpr(lambda x, y: [fn(x, y)], [scalar, scalar])[0]
+        found = table[key] = closed.jaxpr
+    return found
 
 
 def shifted(dims: Sequence[int]) -> Dims:

@@ -223,6 +223,7 @@ symmetric_product_p: Primitive = define(
         axis_size, args, dims, **params
     ),
     lowering=lower_fun(_symmetric_product),
+    exact_params=True,
 )
 
 

@@ -324,6 +324,7 @@ def _approx_batching(
 
 approx_top_k_p: Primitive = define(
     "approx_top_k",
+    exact_params=True,
     abstract_eval=_approx_aval,
     jvp=FullJvp(_approx_jvp),
     transpose=Unsupported("approx_top_k is not linear"),

@@ -17,7 +17,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.array import Array
 from pyjax.core import dtypes
-from pyjax.core.trace import Tracer, trace_state
+from pyjax.core.trace import Tracer, entered, eval_trace, state
 from pyjax.numpy import (
     arithmetic,
     cumulative,
@@ -94,9 +94,9 @@ def _eager(method: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., 
     compiled = jit(op)
 
     def eager(self: Any, other: Any) -> Any:
-        if trace_state.tracing or type(other) not in _OPERANDS:
-            return method(self, other)
-        return compiled(self, other)
+        if type(other) in _OPERANDS and (not entered or state.trace is eval_trace):
+            return compiled(self, other)
+        return method(self, other)
 
     eager.__name__ = eager.__qualname__ = method.__name__
     eager.__doc__ = method.__doc__

@@ -16,7 +16,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.array import Array, array_from_host
 from pyjax.core.avals import ShapedArray
-from pyjax.core.trace import trace_state
+from pyjax.core.trace import entered, eval_trace, state
 from pyjax.numpy import util
 from pyjax.numpy.index_plan import (
     Indexed,
@@ -34,7 +34,7 @@ from pyjax.numpy.indexing_basic import parse_mode
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]` for an Array or Tracer."""
-    if type(x) is Array and not trace_state.tracing:
+    if type(x) is Array and (not entered or state.trace is eval_trace):
         if type(index) is int:
             shape = x.aval.shape
             if shape and shape[0]:

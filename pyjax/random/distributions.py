@@ -14,7 +14,7 @@ from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import scalar_key, split
+from pyjax.random.keys import fold_in, scalar_key, split
 from pyjax.random.sampling import (
     Shape,
     as_shape,
@@ -403,3 +403,129 @@ def orthogonal(
     d = jnp.diagonal(r, 0, -2, -1)
     q = q * jnp.expand_dims(d / jnp.abs(d), -2)
     return q if n >= columns else jnp.swapaxes(q, -1, -2).conj()
+
+
+def _poisson_one(key: Array, rate: Array, limit: int) -> Array:
+    """One Poisson variate: product of uniforms for small rates, else the transformed rejection PTRS
+    (Hörmann 1993)."""
+    kind = rate.dtype
+
+    def small(key: Array) -> Array:
+        def more(state: Any) -> Array:
+            return state[1] > -rate
+
+        def step(state: Any) -> Any:
+            key, sub = split(state[0])
+            return key, state[1] + lax.log(_positive_uniform(sub, (), kind)), state[2] + 1
+
+        start = (key, jnp.zeros((), kind), jnp.asarray(-1, np.int32))
+        return lax.while_loop(more, step, start)[2]
+
+    def large(key: Array) -> Array:
+        log_rate = lax.log(rate)
+        b = 0.931 + 2.53 * lax.sqrt(rate)
+        a = -0.059 + 0.02483 * b
+        inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+        v_r = 0.9277 - 3.6224 / (b - 2)
+
+        def unaccepted(state: Any) -> Array:
+            return ~state[2]
+
+        def step(state: Any) -> Any:
+            key, u_key, v_key = split(state[0], 3)
+            u = uniform(u_key, (), kind) - np.array(0.5, kind)
+            v = _positive_uniform(v_key, (), kind)
+            u_s = np.array(0.5, kind) - jnp.abs(u)
+            k = lax.floor((2 * a / u_s + b) * u + rate + np.array(0.43, kind))
+            quick = (u_s >= 0.07) & (v <= v_r)
+            hopeless = (k < 0) | ((u_s < 0.013) & (v > u_s))
+            left = lax.log(v * inverse_alpha / (a / jnp.square(u_s) + b))
+            right = k * log_rate - rate - lax.lgamma(k + 1)
+            return key, k, quick | (~hopeless & (left <= right))
+
+        start = (key, jnp.zeros((), kind), jnp.asarray(False))
+        k = lax.while_loop(unaccepted, step, start)[1]
+        return jnp.minimum(k, np.array(limit, kind)).astype(np.int32)
+
+    # Every branch must terminate for every rate under vmap, where both run.
+    result = lax.cond(rate < 10, small, large, key)
+    return jnp.where(rate == 0, 0, result)
+
+
+def poisson(
+    key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Poisson with rate `lam`; integers (threefry keys only, as in JAX)."""
+    kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
+    if not dtypes.issubdtype(kind, np.integer):
+        raise ValueError(f"poisson makes integers, got dtype {kind}")
+    target = result_shape("poisson", shape, lam)
+    rate = jnp.broadcast_to(jnp.asarray(lam, np.float32), target)
+    return _poisson(scalar_key("poisson", key), rate).astype(kind)
+
+
+@jit
+def _poisson(key: Array, rate: Array) -> Array:
+    keys = split(key, max(rate.size, 1))[: rate.size]
+    drawn = vmap(lambda k, r: _poisson_one(k, r, np.iinfo(np.int32).max))(keys, rate.reshape(-1))
+    return drawn.reshape(rate.shape)
+
+
+def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Array:
+    """Number of successes in `n` trials with probability `p`, as floats.
+
+    By inversion through geometric gaps, O(n·min(p, 1-p)) steps; nan for n < 0 or p outside [0, 1].
+    """
+    scalar, target, kind, (n, p) = _prepared("binomial", key, shape, dtype, n, p)
+    flat_n, flat_p = n.reshape(-1), p.reshape(-1)
+    keys = split(scalar, max(flat_n.size, 1))[: flat_n.size]
+    return vmap(lambda k, c, q: _binomial_one(k, c, q, kind))(keys, flat_n, flat_p).reshape(target)
+
+
+def _binomial_one(key: Array, n: Array, p: Array, kind: np.dtype) -> Array:
+    rare = jnp.minimum(p, 1 - p)
+    safe = jnp.where(rare > 0, rare, np.array(0.5, kind))
+
+    def more(state: Any) -> Array:
+        return state[1] <= n
+
+    def step(state: Any) -> Any:
+        key, sub = split(state[0])
+        gap = lax.ceil(lax.log(_positive_uniform(sub, (), kind)) / lax.log1p(-safe))
+        return key, state[1] + gap, state[2] + 1
+
+    start = (key, jnp.zeros((), kind), jnp.asarray(-1, kind))
+    count = lax.while_loop(more, step, start)[2]
+    count = jnp.where(rare > 0, count, 0)
+    count = jnp.where(p > 0.5, n - count, count)
+    return jnp.where((n >= 0) & (p >= 0) & (p <= 1), count, np.nan)
+
+
+def multinomial(
+    key: Any,
+    n: Any,
+    p: Any,
+    *,
+    shape: Shape | None = None,
+    dtype: Any = None,
+    unroll: int = 1,
+) -> Array:
+    """Counts of `n` draws over the categories of `p`'s last axis (conditional binomials), as
+    floats.
+    """
+    kind = float_dtype("multinomial", dtype)
+    p = jnp.asarray(p, kind)
+    n = jnp.asarray(n, kind)
+    batch = np.broadcast_shapes(n.shape, p.shape[:-1])
+    full = (*batch, p.shape[-1]) if shape is None else as_shape("multinomial", shape)
+    p = jnp.broadcast_to(p, full)
+    left = jnp.broadcast_to(n, full[:-1])
+    mass = jnp.ones(full[:-1], kind)
+    scalar = scalar_key("multinomial", key)
+    counts = []
+    for i in range(full[-1]):
+        share = jnp.clip(p[..., i] / jnp.where(mass > 0, mass, 1), 0, 1)
+        drawn = left if i == full[-1] - 1 else binomial(fold_in(scalar, i), left, share, dtype=kind)
+        counts.append(drawn)
+        left, mass = left - drawn, mass - p[..., i]
+    return jnp.stack(counts, axis=-1)

@@ -12,6 +12,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
+from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.batching import batch
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, dtype_of, fail, is_integer, shape_of
@@ -31,18 +32,19 @@ class PerFunction:
 
     def __init__(self, wrap: Callable[..., Callable[..., Any]]) -> None:
         self._wrap = wrap
-        self._made: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._made = WeakIdentityTable()
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            made = self._made.get(fun)
-            if made is None:
-                # The wrapper must not keep the function alive, or it would never be forgotten.
-                made = self._wrap(weakref.ref(fun))
-                self._made[fun] = made
+        made = self._made.get(fun)
+        if made is not None:
             return made
+        try:
+            # The wrapper must not keep the function alive, or it would never be forgotten.
+            made = self._wrap(weakref.ref(fun))
         except TypeError:  # cannot be weakly held, such as a builtin
             return self._wrap(lambda: fun)
+        self._made.set(fun, made)
+        return made
 
 
 def _checked_step(fun: Callable[[Any, Any], Any], i: Any, x: Any) -> Any:

@@ -28,6 +28,7 @@ from pyjax.core.tree_util import (
     tree_structure,
     tree_unflatten,
 )
+from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.partial_eval import (
     convert_constvars_jaxpr,
     jaxpr_cache,
@@ -58,15 +59,19 @@ class TracedFunction:
         return self.closed.out_avals
 
 
-_traced: weakref.WeakKeyDictionary[Any, dict[Any, TracedFunction]] = weakref.WeakKeyDictionary()
+_traced = WeakIdentityTable()
 
 
 def _remembered(fun: Callable[..., Any]) -> dict[Any, TracedFunction]:
     """What is remembered of a function; nothing for objects that cannot be weakly held."""
-    try:
-        return _traced.setdefault(fun, {})
-    except TypeError:
-        return {}
+    table = _traced.get(fun)
+    if table is None:
+        table = {}
+        try:
+            _traced.set(fun, table)
+        except TypeError:
+            pass  # such as a builtin: traced anew each time
+    return table
 
 
 def _debug_info(name: str, fun: Callable[..., Any], in_tree: Any) -> DebugInfo:
@@ -90,7 +95,7 @@ def trace_function(
     arguments).
     """
     table = _remembered(fun)
-    key = (name, in_tree, tuple(in_avals), trace_context(), axis_env.key())
+    key = (name, in_tree.exact_key(), tuple(in_avals), trace_context(), axis_env.key())
     found = table.get(key)
     if found is not None:
         return found

@@ -14,7 +14,7 @@ from pyjax import grad, jit, lax, vmap
 from pyjax.core import errors
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.dtypes import float0
-from pyjax.core.trace_state import trace_state
+from pyjax.core.trace_state import entered
 
 
 def test_interning():
@@ -143,5 +143,5 @@ def test_tracing_flag_is_restored():
         jit(lambda x: 1 / 0)(1.0)
     with pytest.raises(ZeroDivisionError):
         grad(lambda x: 1 / 0)(1.0)
-    assert trace_state.tracing == 0
+    assert not entered
     assert float(lax.sin(0.0)) == 0.0

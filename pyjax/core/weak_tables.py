@@ -1,0 +1,44 @@
+"""Tables that hold their keys weakly and compare them by identity. Layer: core."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+
+class WeakIdentityTable:
+    """Remembers something about objects as long as they live, typically functions.
+
+    Unlike `weakref.WeakKeyDictionary` it never compares objects with their own `==`: two callable
+    objects that call themselves equal may still compute different things (`Scale(0.0)` and
+    `Scale(-0.0)`). The address of an object that is gone may belong to another one now; an entry
+    counts only for the object that it was made for.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Any) -> Any:
+        """What is remembered of an object; None if nothing is."""
+        entry = self._entries.get(id(key))
+        return entry[1] if entry is not None and entry[0]() is key else None
+
+    def set(self, key: Any, value: Any) -> None:
+        """Remember `value`, which must not refer to `key`, or neither is ever forgotten.
+
+        Raises:
+          TypeError: the object cannot be held weakly.
+        """
+        entries, number = self._entries, id(key)
+
+        def forget(reference: weakref.ref[Any]) -> None:
+            entry = entries.get(number)
+            if entry is not None and entry[0] is reference:
+                del entries[number]
+
+        entries[number] = (weakref.ref(key, forget), value)
