@@ -33,6 +33,7 @@ from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.devices import default_device
 from pyjax.interpreters import hlo, partial_eval
+from pyjax.interpreters.lift_constants import lift_constants
 from pyjax.program import Program
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
@@ -75,9 +76,15 @@ on_user_passes_change(set_compile_environment)
 _INLINE_CONSTANT_ELEMENTS = 16
 
 
+def _is_large(constant: Any) -> bool:
+    return np.size(constant) > _INLINE_CONSTANT_ELEMENTS
+
+
 def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
-    """Turn large constants into trailing arguments: (jaxpr, their values)."""
-    large = [i for i, c in enumerate(closed.consts) if np.size(c) > _INLINE_CONSTANT_ELEMENTS]
+    """Turn large constants, of nested programs too, into trailing arguments: (jaxpr, their
+    values)."""
+    closed = lift_constants(closed, _is_large)
+    large = [i for i, c in enumerate(closed.consts) if _is_large(c)]
     if not large:
         return closed, []
     jaxpr = closed.jaxpr

@@ -19,6 +19,7 @@ from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
     convert_constvars_jaxpr,
@@ -337,3 +338,4 @@ remat_p = define_primitive(
     impl=_impl,
 )
 remat_p.multiple_results = True
+lift_rules[remat_p] = lift_leading("jaxpr")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import check_arrays, wraps
+from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
@@ -17,6 +17,7 @@ from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.staging import StagingTrace
@@ -115,7 +116,7 @@ class custom_jvp:
 
         def flat_fun(*flat: Any) -> list[Any]:
             full = list(args)
-            for i, x in zip(dynamic_positions, tree_unflatten(in_tree, flat)):
+            for i, x in zip(dynamic_positions, tree_unflatten(in_tree, as_arrays(flat))):
                 full[i] = x
             outs, tree = tree_flatten(fun(*full))
             out_trees.append(tree)
@@ -123,8 +124,8 @@ class custom_jvp:
 
         def flat_jvp(*flat: Any) -> list[Any]:
             n = len(flat) // 2
-            primals = tree_unflatten(in_tree, flat[:n])
-            tangents = tree_unflatten(in_tree, [_symbolic(t) for t in flat[n:]])
+            primals = tree_unflatten(in_tree, as_arrays(flat[:n]))
+            tangents = tree_unflatten(in_tree, as_arrays([_symbolic(t) for t in flat[n:]]))
             result = jvp_rule(*nondiff, primals, tangents)
             return _check_jvp_output(name, jvp_rule, result, out_trees)
 
@@ -352,5 +353,6 @@ custom_jvp_call_p = define_primitive(
 )
 custom_jvp_call_p.multiple_results = True
 eval_rules[custom_jvp_call_p] = _rebind
+lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = ["SymbolicZero", "custom_jvp", "custom_jvp_call_p", "resolve_kwargs"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.api.custom_jvp import SymbolicZero, resolve_kwargs
-from pyjax.api.flat import check_arrays, wraps
+from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
@@ -27,6 +27,7 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.staging import StagingTrace
@@ -187,18 +188,20 @@ class _Call:
         self._perturbed = perturbed
 
     def _full(self, flat: Sequence[Any]) -> list[Any]:
+        """All arguments of the user's function, with `flat` in the places of the dynamic ones."""
         full = list(self._args)
         for i, x in zip(self._positions, tree_unflatten(self._in_tree, flat)):
             full[i] = x
         return full
 
     def flat_fun(self, *flat: Any) -> list[Any]:
-        outs, tree = tree_flatten(self._rule.fun(*self._full(flat)))
+        outs, tree = tree_flatten(self._rule.fun(*self._full(as_arrays(flat))))
         self.out_trees.append(tree)
         return outs
 
     def flat_fwd(self, *flat: Any) -> list[Any]:
         """Residuals and outputs, as one list: outputs first."""
+        flat = tuple(as_arrays(flat))
         self._in_avals = [abstractify(x) for x in flat]
         assert self._rule.fwd is not None
         if self._rule.symbolic_zeros:
@@ -234,6 +237,7 @@ class _Call:
         """From residuals and cotangents to cotangents of all flat arguments."""
         assert self._residual_tree is not None and self._rule.bwd is not None
         n = self._residual_tree.num_leaves
+        flat = tuple(as_arrays(flat))
         residuals = tree_unflatten(self._residual_tree, flat[:n])
         cts = tree_unflatten(self.out_trees[0], flat[n:])
         result = self._rule.bwd(*self._nondiff, residuals, cts)
@@ -493,5 +497,6 @@ custom_vjp_call_p = define_primitive(
 )
 custom_vjp_call_p.multiple_results = True
 eval_rules[custom_vjp_call_p] = _rebind
+lift_rules[custom_vjp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_vjp", "custom_vjp_call_p"]

@@ -25,6 +25,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from pyjax.dispatch import as_array
 
 
 class FlatFunction:
@@ -123,6 +124,22 @@ def check_leaves(name: str, leaves: Sequence[Any], tree: Any, what: str = "Argum
                 why=f"{name} works on arrays, NumPy values, Python numbers and pytrees of them.",
                 fix="Close over it (functools.partial), or convert it to an array.",
             )
+
+
+def as_arrays(values: Sequence[Any]) -> list[Any]:
+    """Python and NumPy numbers and NumPy arrays as arrays; tracers, arrays and what stands for
+    zeros (float0, symbolic zeros) as they are.
+
+    A replayed program has its constants as plain numbers; users' rules see arrays.
+    """
+    return [as_array(x) if isinstance(x, _NUMBERS) and not _is_float0(x) else x for x in values]
+
+
+_NUMBERS = (int, float, complex, np.generic, np.ndarray)
+
+
+def _is_float0(x: Any) -> bool:
+    return getattr(x, "dtype", None) == dtypes.float0
 
 
 def normalize_argnums(argnums: Any, n: int, name: str) -> tuple[int, ...]:

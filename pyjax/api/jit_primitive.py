@@ -14,6 +14,7 @@ from pyjax.core.effects import Effects
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, Var, eval_jaxpr
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
     dce_jaxpr,
@@ -213,6 +214,7 @@ jit_p = define_primitive(
     effects=_effects,
 )
 jit_p.multiple_results = True
+lift_rules[jit_p] = lift_leading("jaxpr")
 
 
 def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:

@@ -9,6 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import extend_axis_env
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -167,14 +170,22 @@ class BatchTrace(Trace):
         def batched(*values: Any) -> list[Any]:
             in_dims = [0] * len(values)
             outs = batch(bwd, values, in_dims, 0, self.axis_size, self.axis_name, self.debug_info)
-            return [
-                reduce_sum(o, (0,)) if d is None else moveaxis(o, 0, d) for o, d in zip(outs, dims)
-            ]
+            return [_as_cotangent(o, d) for o, d in zip(outs, dims)]
 
         return batched
 
     def origin(self) -> str:
         return self.debug_info.describe()
+
+
+def _as_cotangent(x: Any, dim: Dim) -> Any:
+    """A cotangent batched at 0 for a primal batched at `dim`; for an unbatched one the sum."""
+    if abstractify(x).dtype == dtypes.float0:  # of integers: a shape, no numbers
+        shape = list(x.shape[1:])
+        if dim is not None:
+            shape.insert(dim, x.shape[0])
+        return np.zeros(shape, dtypes.float0)
+    return reduce_sum(x, (0,)) if dim is None else moveaxis(x, 0, dim)
 
 
 def named_axes(params: dict[str, Any]) -> tuple[Any, ...]:

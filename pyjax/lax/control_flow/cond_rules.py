@@ -21,6 +21,7 @@ from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.hlo import aval_to_shape
+from pyjax.interpreters.lift_constants import Lift, lift_rules, with_shared_constants
 from pyjax.interpreters.partial_eval import (
     dce_jaxpr,
     jaxpr_cache,
@@ -319,6 +320,18 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches, **p
     return [builder.get_tuple_element(result, i) for i in range(len(shape.tuple_shapes))]
 
 
+def _cond_lift(eqn: JaxprEqn, lift: Lift) -> JaxprEqn:
+    programs = [lift.program(branch) for branch in eqn.params["branches"]]
+    if not any(values for _, values in programs):
+        return eqn
+    branches, values = with_shared_constants(programs)
+    index, *operands = eqn.invars
+    return eqn.replace(
+        invars=[index, *lift.operands(values), *operands],
+        params={**eqn.params, "branches": tuple(branches)},
+    )
+
+
 cond_p = define_primitive(
     "cond",
     abstract_eval=_cond_aval,
@@ -330,3 +343,4 @@ cond_p = define_primitive(
     dce=_cond_dce,
     effects=_cond_effects,
 )
+lift_rules[cond_p] = _cond_lift

@@ -10,6 +10,7 @@ from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
+from pyjax.interpreters.lift_constants import lift_groups, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.arithmetic import sub
 from pyjax.lax.common import aval_of, fail
@@ -154,6 +155,7 @@ linear_solve_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
 )
+lift_rules[linear_solve_p] = lift_groups
 
 
 def check_like(

@@ -11,6 +11,7 @@ from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
+from pyjax.interpreters.lift_constants import lift_groups, lift_rules
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.lax.arithmetic import neg
 from pyjax.lax.common import aval_of
@@ -84,6 +85,7 @@ custom_root_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
 )
+lift_rules[custom_root_p] = lift_groups
 
 
 def custom_root(

@@ -9,6 +9,7 @@ from typing import Any
 from pyjax._config import options
 from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_rules
 from pyjax.lax.common import aval_of, fail
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
@@ -43,6 +44,7 @@ define_rules(
     dce=scan_dce,
     effects=scan_effects,
 )
+lift_rules[scan_p] = lift_leading("jaxpr", "num_consts")
 
 
 def _scan_length(xs: Sequence[Any], length: Any) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pyjax._config.registry import trace_context
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstractify, typecompat
@@ -29,6 +31,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.core.weak_tables import WeakIdentityTable
+from pyjax.dispatch import as_array
 from pyjax.interpreters.partial_eval import (
     convert_constvars_jaxpr,
     jaxpr_cache,
@@ -107,7 +110,8 @@ def trace_function(
         return leaves
 
     closed, _ = trace_to_jaxpr(flat, in_avals, debug=_debug_info(name, fun, in_tree))
-    consts = list(closed.consts)
+    # A NumPy array would be copied whenever the body runs outside of a compiled program.
+    consts = [as_array(c) if isinstance(c, np.ndarray) else c for c in closed.consts]
     result = TracedFunction(ClosedJaxpr(convert_constvars_jaxpr(closed)), consts, out_tree[0])
     if not any(isinstance(c, Tracer) for c in consts):
         # A tracer belongs to one call of an enclosing transformation; other constants stay.

@@ -20,6 +20,7 @@ from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.hlo import LoweringContext, lower_into
+from pyjax.interpreters.lift_constants import Lift, lift_rules
 from pyjax.interpreters.partial_eval import dce_jaxpr, jaxpr_cache, partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.common import BOOL_DTYPE, aval_of, fail
@@ -368,6 +369,29 @@ def reduce_all(builder: HloBuilder, x: Instruction, reducer: Any) -> Instruction
     )
 
 
+def _while_lift(eqn: JaxprEqn, lift: Lift) -> JaxprEqn:
+    params = eqn.params
+    cond, cond_values = lift.program(params["cond_jaxpr"])
+    body, body_values = lift.program(params["body_jaxpr"])
+    if not cond_values and not body_values:
+        return eqn
+    cond_nconsts = params["cond_nconsts"]
+    invars = [
+        *lift.operands(cond_values),
+        *eqn.invars[:cond_nconsts],
+        *lift.operands(body_values),
+        *eqn.invars[cond_nconsts:],
+    ]
+    changed = dict(
+        params,
+        cond_jaxpr=cond,
+        cond_nconsts=cond_nconsts + len(cond_values),
+        body_jaxpr=body,
+        body_nconsts=params["body_nconsts"] + len(body_values),
+    )
+    return eqn.replace(invars=invars, params=changed)
+
+
 while_p = define_primitive(
     "while",
     abstract_eval=_while_aval,
@@ -379,6 +403,7 @@ while_p = define_primitive(
     dce=_while_dce,
     effects=_while_effects,
 )
+lift_rules[while_p] = _while_lift
 
 # -- public function -------------------------------------------------------------------------------
 
