@@ -65,6 +65,16 @@ cpu_enable_gloo_collectives = option(
     no_effect=NOT_YET,
 )
 
+cpu_memory_limit = option(
+    "jax_cpu_memory_limit",
+    kind=Int(),
+    default=-1,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Most bytes that arrays and temporaries of programs on CPUs may take; -1: as many as "
+    "there are.",
+)
+
 cuda_visible_devices = option(
     "jax_cuda_visible_devices",
     kind=Str(),

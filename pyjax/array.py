@@ -5,6 +5,7 @@ pyjax.numpy.array_methods.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -40,12 +41,21 @@ class ArraySpec(BufferSpec):
     def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
         physical = physical_aval(aval)
         super().__init__(physical.shape, np.dtype(physical.dtype))
+        self.grow = functools.partial(_grow_for_user, self.grow)
         self.aval = aval
         self.device = device
         self.committed = committed
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
+
+
+def _grow_for_user(grow: Callable[[], Block]) -> Block:
+    try:
+        return grow()
+    except MemoryError as error:
+        what, _, rest = str(error).partition("\n")
+        raise MemoryError(four_parts(what, user_frame()) + "\n" + rest) from None
 
 
 _specs: dict[tuple[ShapedArray, Device, bool], ArraySpec] = {}

@@ -9,12 +9,20 @@ from typing import Any
 from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
 from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
 
 _lock = threading.RLock()
 _clients: dict[str, AbstractClient] | None = None
 
 _ALIASES = {"gpu": ("cuda", "rocm")}  # the generic name stands for whichever is there
+
+
+def _limit_memory(nbytes: int) -> None:
+    POOL.limit = None if nbytes < 0 else nbytes
+
+
+options.cpu_memory_limit.on_change(_limit_memory)
 
 
 def _make_client(platform: str) -> AbstractClient:

@@ -348,11 +348,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         return x if copy is not True else _copied(x)
     value = np.from_dlpack(x)
     aval = abstractify(value)
-    shared = value.flags.c_contiguous and value.dtype == aval.dtype
+    shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype
     if copy is False and not shared:
         raise ValueError(
-            "from_dlpack: a copy is needed, because the memory is not dense in row-major order or "
-            f"the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None"
+            "from_dlpack: a copy is needed, because the memory is not dense in rows, is not "
+            f"aligned, or the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None"
         )
     out = array_without_copy(value, aval) if shared and copy is not True else asarray(value)
     return out if device is None else device_put(out, device)

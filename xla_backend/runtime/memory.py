@@ -313,11 +313,13 @@ class MemoryPool:
         by = "the limit set for this process" if self.limit is not None else "the system"
         stats = self.stats()
         return (
-            f"cannot allocate {nbytes} bytes for an array: {by} allows {stats['bytes_limit']} "
-            f"bytes in all, {stats['bytes_in_use']} bytes of arrays are in use, and "
+            f"cannot allocate {nbytes} bytes for an array\n"
+            f"  {by} allows {stats['bytes_limit']} bytes in all; "
+            f"{stats['bytes_in_use']} bytes are in use, and "
             f"{stats['bytes_reserved'] - stats['bytes_in_use']} bytes are free in blocks of other "
-            "sizes. Delete arrays that are not needed any more, donate arguments to jitted "
-            "functions (donate_argnums), or raise the limit."
+            "sizes\n"
+            "  delete arrays that are not needed any more, donate arguments to jitted functions "
+            "(donate_argnums), or raise the limit (jax_cpu_memory_limit, ulimit -v)"
         )
 
     # -- giving back -----------------------------------------------------------------------------

@@ -1,0 +1,124 @@
+"""Arrays are immutable: what they export cannot be written to, by any way that needs no ctypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+
+EXPORTS: dict[str, Callable[[pyjax.Array], np.ndarray]] = {
+    "asarray": np.asarray,
+    "array without copy": lambda x: np.array(x, copy=None),
+    "device_get": pyjax.device_get,
+    "DLPack": np.from_dlpack,
+    "__array__": lambda x: x.__array__(),
+    "base array": lambda x: x._base_array,
+}
+
+WAYS: dict[str, Callable[[np.ndarray], Any]] = {
+    "assignment": lambda a: a.__setitem__(0, 5),
+    "in place": lambda a: a.__iadd__(1),
+    "out": lambda a: np.add(a, a, out=a),
+    "fill": lambda a: a.fill(3),
+    "copyto": lambda a: np.copyto(a, 0),
+    "sort": lambda a: a.sort(),
+    "writeable": lambda a: setattr(a.flags, "writeable", True),
+    "setflags": lambda a: a.setflags(write=True),
+    "of a view": lambda a: a[:].setflags(write=True),
+    "of other bits": lambda a: a.view(np.uint8).setflags(write=True),
+    "of a new shape": lambda a: a.reshape(-1, 1).setflags(write=True),
+    "as_strided": lambda a: np.lib.stride_tricks.as_strided(a).__setitem__(0, 5),
+    "frombuffer": lambda a: np.frombuffer(a, a.dtype).setflags(write=True),
+    "ndarray over it": lambda a: np.ndarray(a.shape, a.dtype, a).setflags(write=True),
+    "memoryview": lambda a: memoryview(a).__setitem__(0, 5),
+    "memoryview's object": lambda a: memoryview(a).obj.setflags(write=True),
+}
+
+
+def bases(array: Any) -> Iterator[Any]:
+    """The array and everything that its memory comes from."""
+    while array is not None:
+        yield array
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("export", EXPORTS)
+def test_exported_memory_cannot_be_written(export: str, way: str) -> None:
+    x = jnp.arange(8.0)
+    exported = EXPORTS[export](x)
+    assert exported.__array_interface__["data"][0] == x.unsafe_buffer_pointer()
+    for base in bases(exported):
+        if isinstance(base, np.ndarray):
+            with pytest.raises((ValueError, TypeError), match=r"read-?only|WRITEABLE"):
+                WAYS[way](base)
+        else:
+            for writable in (bytearray().join, np.frombuffer, memoryview):
+                try:
+                    view = np.asarray(writable(base))
+                except (TypeError, ValueError, BufferError):
+                    continue
+                assert not view.flags.writeable
+    np.testing.assert_array_equal(x, np.arange(8.0))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [np.bool_, np.int8, np.uint32, np.float16, np.complex64, ml_dtypes.bfloat16, ml_dtypes.int4],
+)
+def test_every_dtype(dtype: Any) -> None:
+    x = jnp.ones(6, dtype)
+    view = np.asarray(x)
+    assert view.dtype == dtype and view.tolist() == np.ones(6, dtype).tolist()
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        view.setflags(write=True)
+
+
+def test_key_data() -> None:
+    words = pyjax.random.key(7)._base_array
+    assert words.tolist() == [0, 7]
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        words.setflags(write=True)
+
+
+def test_dlpack_says_that_memory_is_read_only() -> None:
+    x = jnp.arange(8.0)
+
+    class Exporter:
+        def __init__(self, **given: Any) -> None:
+            self.given = given
+
+        def __dlpack__(self, **asked: Any) -> Any:
+            return x.__dlpack__(**{**asked, **self.given})
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return x.__dlpack_device__()
+
+    versioned = np.from_dlpack(Exporter(max_version=(1, 0)))
+    assert versioned.ctypes.data == x.unsafe_buffer_pointer() and not versioned.flags.writeable
+    # Older versions cannot say it: their consumers may write, to a copy.
+    for max_version in (None, (0, 8)):
+        old = np.from_dlpack(Exporter(max_version=max_version, copy=None))
+        assert old.ctypes.data != x.unsafe_buffer_pointer()
+        np.testing.assert_array_equal(old, np.arange(8.0))
+        with pytest.raises(BufferError, match=r"read-only.*since version 1\.0"):
+            x.__dlpack__(max_version=max_version, copy=False)
+    copied = np.from_dlpack(Exporter(max_version=(1, 0), copy=True))
+    assert copied.ctypes.data != x.unsafe_buffer_pointer()
+
+
+def test_imported_memory_is_shared_only_if_asked() -> None:
+    source = np.arange(8, dtype=np.float32)
+    for make in (jnp.asarray, jnp.array, pyjax.device_put, lambda a: jnp.asarray(a, copy=None)):
+        x = make(source)
+        assert x.unsafe_buffer_pointer() != source.ctypes.data
+    assert jnp.from_dlpack(source).unsafe_buffer_pointer() == source.ctypes.data
+    odd = np.frombuffer(bytearray(33), np.float32, 8, offset=1)
+    assert not odd.flags.aligned
+    assert jnp.from_dlpack(odd).unsafe_buffer_pointer() != odd.ctypes.data  # needs alignment
