@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.primitive import Primitive
-from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands
-from pyjax.lax.compare import eq, full_value, gt, le, lt, ne, select
+from pyjax.lax.common import FLOATING, Array, ArrayLike, fail, nary_operands
+from pyjax.lax.compare import eq, full_value, le, lt, ne, select
 from pyjax.lax.elementwise import cos, exp, is_finite, sin
 from pyjax.lax.nary import define_nary, define_unary
 from pyjax.lax.special_common import const, horner, lower_in_float64
@@ -37,10 +36,12 @@ def _is_integer(x: Array) -> Array:
     return eq(x, floor(x))
 
 
-def _distance_to_integer(x: Array) -> Array:
-    """|x| modulo 1, folded to [0, 1/2]: sin(pi x) up to sign needs no more."""
-    fraction = sub(x, floor(x))
-    return select(gt(fraction, const(x, 0.5)), sub(const(x, 1.0), fraction), fraction)
+def _past_integer(x: Array) -> Array:
+    """x less the nearest integer, exactly: sin(pi x) and cot(pi x) up to sign need no more.
+
+    (x - floor(x) would be 1 for a tiny negative x, and lose all its digits.)
+    """
+    return sub(x, floor(add(x, const(x, 0.5))))
 
 
 # -- lgamma ----------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def lgamma_float64(x: Array) -> Array:
     log_t = log(t)
     main = mul(sub(half, div(t, log_t)), log_t)
     value = add(add(main, const(x, 0.5 * math.log(2 * math.pi))), log(total))
-    sine = abs_(sin(mul(const(x, math.pi), _distance_to_integer(x))))
+    sine = abs_(sin(mul(const(x, math.pi), _past_integer(x))))
     reflected = sub(sub(const(x, math.log(math.pi)), log(sine)), value)
     result = select(reflects, reflected, value)
     zero = bitwise_or(eq(x, const(x, 1.0)), eq(x, const(x, 2.0)))
@@ -108,9 +109,7 @@ def digamma_float64(x: Array) -> Array:
     value = sub(sub(log(z), div(const(x, 0.5), z)), tail)
     value = select(small, sub(value, recurrence), value)
     # psi(1 - x) - psi(x) = pi cot(pi x), which has period 1.
-    fraction = sub(x, floor(x))
-    folded = select(gt(fraction, const(x, 0.5)), sub(fraction, const(x, 1.0)), fraction)
-    angle = mul(const(x, math.pi), folded)
+    angle = mul(const(x, math.pi), _past_integer(x))
     cotangent = div(cos(angle), sin(angle))
     result = select(reflects, sub(value, mul(const(x, math.pi), cotangent)), value)
     pole = bitwise_and(le(x, const(x, 0.0)), _is_integer(x))
@@ -167,15 +166,23 @@ def zeta_float64(x: Array, q: Array) -> Array:
     return select(bitwise_or(ne(x, x), ne(q, q)), full_value(q, np.nan), total)
 
 
-_NO_ZETA_DERIVATIVE = Unsupported(
-    "zeta has no derivative rule; its derivative in q is -x * zeta(x + 1, q), which you can "
-    "write directly"
-)
+def _no_exponent_derivative(*args: Any) -> Any:
+    fail(
+        NotImplementedError,
+        "zeta(x, q) has no derivative with respect to x.",
+        why="only the derivative with respect to q, -x * zeta(x + 1, q), is known in closed form.",
+        fix="stop the gradient of x: zeta(lax.stop_gradient(x), q).",
+    )
+
+
 zeta_p: Primitive = define_nary(
     "zeta",
     None,
     (FLOATING, FLOATING),
-    _NO_ZETA_DERIVATIVE,
+    (
+        _no_exponent_derivative,
+        lambda g, ans, x, q: neg(mul(g, mul(x, zeta(add(x, const(x, 1.0)), q)))),
+    ),
     lowering=lower_in_float64(zeta_float64),
 )
 

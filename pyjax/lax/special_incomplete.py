@@ -297,9 +297,20 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
     value = max(value, full_value(value, 0.0))
     value = select(edge, x, value)
     value = select(invalid, full_value(x, np.nan), value)
-    # One zero parameter puts all mass at an end: at 0 if it is a, at 1 if it is b.
-    mass_at_0 = bitwise_and(eq(a, zero), gt(b, zero))
-    mass_at_1 = bitwise_and(eq(b, zero), gt(a, zero))
+    # One zero parameter puts all mass at an end: at 0 if it is a, at 1 if it is b; an infinite
+    # one at the other end.
+    infinite_a, infinite_b = eq(a, const(a, np.inf)), eq(b, const(b, np.inf))
+    both = bitwise_and(infinite_a, infinite_b)
+    mass_at_0 = bitwise_and(
+        bitwise_or(eq(a, zero), infinite_b), bitwise_and(gt(b, zero), ge(a, zero))
+    )
+    mass_at_1 = bitwise_and(
+        bitwise_or(eq(b, zero), infinite_a), bitwise_and(gt(a, zero), ge(b, zero))
+    )
+    value = select(both, full_value(x, np.nan), value)
+    mass_at_0, mass_at_1 = (
+        bitwise_and(m, eq(both, full_value(both, False))) for m in (mass_at_0, mass_at_1)
+    )
     legal = bitwise_and(ge(x, zero), le(x, one))
     above_0 = select(gt(x, zero), full_value(x, 1.0), full_value(x, 0.0))
     at_1 = select(eq(x, one), full_value(x, 1.0), full_value(x, 0.0))

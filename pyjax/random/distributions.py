@@ -10,6 +10,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
@@ -55,8 +56,8 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
 def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard logistic: logit of a uniform value."""
     scalar, target, kind, _ = _prepared("logistic", key, as_shape("logistic", shape), dtype)
-    u = uniform(scalar, target, kind, minval=dtypes.finfo(kind).eps, maxval=1.0)
-    return lax.log(u / (1 - u))
+    u = _positive_uniform(scalar, target, kind)
+    return lax.log(u) - lax.log1p(-u)
 
 
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -210,27 +211,46 @@ def _gamma_one(key: Array, alpha: Array, log_space: bool) -> Array:
     return d * v * lax.exp(log_boost)
 
 
+@partial(custom_jvp, nondiff_argnums=(2,))
+def _gamma_samples(key: Array, alpha: Array, log_space: bool) -> Array:
+    count = math.prod(alpha.shape)
+    keys = split(key, max(count, 1))[:count]
+    # Shapes 0 and infinity have all their mass in one point, negative ones none.
+    plain = (alpha > 0) & (alpha < np.inf)
+    safe = jnp.where(plain, alpha, 1).reshape(count)
+    drawn = vmap(lambda k, a: _gamma_one(k, a, log_space))(keys, safe).reshape(alpha.shape)
+    at_zero = -np.inf if log_space else 0
+    ends = jnp.where(alpha == 0, at_zero, jnp.where(alpha == np.inf, np.inf, np.nan))
+    return jnp.where(plain, drawn, ends.astype(drawn.dtype))
+
+
+@_gamma_samples.defjvp
+def _gamma_jvp(log_space: bool, primals: Any, tangents: Any) -> Any:
+    """The derivative of a sample with respect to alpha at a fixed quantile (implicit
+    reparametrisation, Figurnov et al. 2018)."""
+    (key, alpha), (_, g) = primals, tangents
+    samples = _gamma_samples(key, alpha, log_space)
+    if not log_space:
+        return samples, g * lax.random_gamma_grad(alpha, samples)
+    # Far down, where the variate itself underflows, its distribution is x**a / Γ(a + 1).
+    low = samples < -30
+    value = lax.exp(jnp.where(low, 0, samples))
+    slope = lax.random_gamma_grad(alpha, value) / value
+    return samples, g * jnp.where(low, (lax.digamma(alpha + 1) - samples) / alpha, slope)
+
+
 @partial(jit, static_argnames=("shape", "log_space"))
 def _gamma(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Array:
-    count = math.prod(shape)
-    keys = split(key, max(count, 1))[:count]
-    flat = jnp.broadcast_to(alpha, shape).reshape(count)
-    samples = vmap(lambda k, a: _gamma_one(k, a, log_space))(keys, lax.stop_gradient(flat))
-    # The derivative of a sample with respect to alpha at a fixed quantile (implicit
-    # reparametrisation,
-    # Figurnov et al. 2018).
-    value = lax.exp(samples) if log_space else samples
-    slope = lax.random_gamma_grad(lax.stop_gradient(flat), lax.stop_gradient(value))
-    if log_space:
-        slope = slope / value
-    zero = flat - lax.stop_gradient(flat)
-    return (samples + slope * zero).reshape(shape)
+    return _gamma_samples(key, jnp.broadcast_to(alpha, shape), log_space)
 
 
 def gamma(
     key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Gamma with shape parameter `a` and scale 1; differentiable in `a`."""
+    """Gamma with shape parameter `a` and scale 1; differentiable in `a`.
+
+    Special cases: 0 and inf for a = 0 and a = inf; nan for negative or nan a.
+    """
     scalar, target, _, (a,) = _prepared("gamma", key, shape, dtype, a)
     return _gamma(scalar, a, target, False)
 
@@ -279,7 +299,8 @@ def dirichlet(
     batch = alpha.shape[:-1] if shape is None else as_shape("dirichlet", shape)
     full = batch + alpha.shape[-1:]
     logs = loggamma(scalar_key("dirichlet", key), jnp.broadcast_to(alpha, full), full, kind)
-    weights = lax.exp(logs - lax.stop_gradient(jnp.max(logs, axis=-1, keepdims=True)))
+    top = jnp.max(logs, axis=-1, keepdims=True, initial=-np.inf)
+    weights = lax.exp(logs - lax.stop_gradient(top))
     return weights / jnp.sum(weights, axis=-1, keepdims=True)
 
 
@@ -323,7 +344,8 @@ def generalized_normal(
     kind = float_dtype("generalized_normal", dtype)
     first, second = split(scalar_key("generalized_normal", key))
     target = as_shape("generalized_normal", shape)
-    magnitude = gamma(first, 1 / p, target, kind) ** np.array(1 / p, kind)
+    power = 1 / jnp.asarray(p, kind)
+    magnitude = gamma(first, power, target, kind) ** power
     return magnitude * rademacher(second, target, kind)
 
 
@@ -342,7 +364,8 @@ def ball(
     target = as_shape("ball", shape)
     g = generalized_normal(first, p, (*target, d), kind)
     e = exponential(second, target, kind)
-    length = (jnp.sum(jnp.abs(g) ** p, axis=-1) + e) ** np.array(1 / p, kind)
+    p = jnp.asarray(p, kind)
+    length = (jnp.sum(jnp.abs(g) ** p, axis=-1) + e) ** (1 / p)
     return g / length[..., None]
 
 

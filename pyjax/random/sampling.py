@@ -232,12 +232,9 @@ def bernoulli(
 @partial(jit, static_argnames=("shape", "mode"))
 def _bernoulli(key: Array, p: Array, shape: Shape, mode: str) -> Array:
     if mode == "high":
-        # P(u1 < p) with 46 bits: the second value decides within the first one's granule.
-        bound = dtypes.finfo(lax.dtype(p)).eps
-        first, second = split(key)
-        coarse = uniform(first, shape, lax.dtype(p))
-        fine = uniform(second, shape, lax.dtype(p), maxval=bound)
-        return coarse + fine < p
+        # 46 bits: the second value decides within the first one's granule.
+        coarse, fine = uniform(key, (2, *shape), lax.dtype(p))
+        return fine * np.array(dtypes.finfo(p.dtype).eps, p.dtype) < p - coarse
     return uniform(key, shape, lax.dtype(p)) < p
 
 
@@ -283,10 +280,10 @@ def _gumbel_mode() -> str:
 def _gumbel(key: Array, shape: Shape, dtype: np.dtype, mode: str) -> Array:
     tiny = dtypes.finfo(dtype).tiny
     if mode == "high":
-        first, second = split(key)
-        high = uniform(first, shape, dtype, minval=tiny, maxval=1)
-        low = uniform(second, shape, dtype, maxval=dtypes.finfo(dtype).eps)
-        return -jnp.log(-jnp.log1p(-jnp.minimum(high + low - tiny, 1 - tiny)))
+        # The second value fills in the digits that the first has not, where they count.
+        coarse, fine = uniform(key, (2, *shape), dtype)
+        small = coarse + np.array(dtypes.finfo(dtype).eps, dtype) * fine + tiny
+        return -jnp.log(-jnp.log1p(-jnp.where(coarse >= 0.5, coarse, small)))
     return -jnp.log(-jnp.log(uniform(key, shape, dtype, minval=tiny, maxval=1.0)))
 
 

@@ -48,21 +48,40 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     return _xlog1py(*jnp.broadcast_arrays(*promote_args_inexact("xlog1py", x, y)))
 
 
-def entr(x: ArrayLike) -> Array:
-    """-x · log(x); 0 at 0, -inf for negative x."""
-    (x,) = promote_args_inexact("entr", x)
+@custom_jvp
+def _entr(x: Array) -> Array:
     return jnp.where(x < 0, -np.inf, -xlogy(x, x))
 
 
-def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """p · log(p/q); 0 where p is 0 and q ≥ 0, inf outside the domain."""
-    p, q = jnp.broadcast_arrays(*promote_args_inexact("rel_entr", p, q))
+# The derivative of the product would be 0 · inf at 0.
+_entr.defjvps(lambda g, ans, x: -g * (lax.log(x) + 1))
+
+
+def entr(x: ArrayLike) -> Array:
+    """-x · log(x); 0 at 0, -inf for negative x."""
+    return _entr(*promote_args_inexact("entr", x))
+
+
+@custom_jvp
+def _rel_entr(p: Array, q: Array) -> Array:
     both = (p > 0) & (q > 0)
     safe_p, safe_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
     # One logarithm of the ratio: a difference of two would cancel for p near q.
     value = jnp.where(both, safe_p * lax.log(safe_p / safe_q), np.inf)
     value = jnp.where((p == 0) & (q >= 0), 0, value)
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, value)
+
+
+# Outside of the domain, and on its border, the value counts as constant.
+_rel_entr.defjvps(
+    lambda g, ans, p, q: g * jnp.where((p > 0) & (q > 0), lax.log(p / q) + 1, 0),
+    lambda g, ans, p, q: g * jnp.where((p > 0) & (q > 0), -p / q, 0),
+)
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """p · log(p/q); 0 where p is 0 and q ≥ 0, inf outside the domain."""
+    return _rel_entr(*jnp.broadcast_arrays(*promote_args_inexact("rel_entr", p, q)))
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:

@@ -90,13 +90,18 @@ def ndtr(x: ArrayLike) -> Array:
     return _ndtr(_floating("ndtr", x))
 
 
-def _log_ndtr_tail(x: Array, series_order: int) -> Array:
-    """The asymptotic series for x far below 0."""
+def _tail_series(x: Array, order: int) -> Array:
+    """ndtr(x) over its leading term for x far below 0: 1 - 1/x² + 3/x⁴ - …"""
     series, term = jnp.ones_like(x), jnp.ones_like(x)
-    for n in range(1, series_order + 1):
+    for n in range(1, order + 1):
         term = term * (-(2 * n - 1)) / (x * x)
         series = series + term
-    return -x * x / 2 - lax.log(-x) - _HALF_LOG_2PI + lax.log(series)
+    return series
+
+
+def _log_ndtr_tail(x: Array, series_order: int) -> Array:
+    """The asymptotic series for x far below 0."""
+    return -x * x / 2 - lax.log(-x) - _HALF_LOG_2PI + lax.log(_tail_series(x, series_order))
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
@@ -129,7 +134,11 @@ def _log_ndtr(x: Array, series_order: int) -> Array:
     def _jvp(primals: Any, tangents: Any) -> Any:
         (x,), (g,) = primals, tangents
         ans = compute(x)
-        return ans, g * lax.exp(-x * x / 2 - ans - _HALF_LOG_2PI)
+        # The ratio of density and distribution. In the tail their exponents cancel, so that the
+        # difference of the logarithms would lose all digits; -x over the series is exact there.
+        middle = lax.exp(-x * x / 2 - ans - _HALF_LOG_2PI)
+        tail = jnp.minimum(x, low)
+        return ans, g * jnp.where(x > low, middle, -tail / _tail_series(tail, max(series_order, 3)))
 
     return compute(x)
 
@@ -157,7 +166,10 @@ def _ndtri(p: Array) -> Array:
     return jnp.where((p < 0) | (p > 1) | jnp.isnan(p), np.nan, x)
 
 
-_ndtri.defjvps(lambda g, ans, p: g * lax.exp(ans * ans / 2 + _HALF_LOG_2PI))
+# At 0 and 1, where ndtri is infinite, the derivative is 0 by convention (JAX's), not infinite.
+_ndtri.defjvps(
+    lambda g, ans, p: g * jnp.where(jnp.isinf(ans), 0, lax.exp(ans * ans / 2 + _HALF_LOG_2PI))
+)
 
 
 def ndtri(p: ArrayLike) -> Array:
@@ -177,10 +189,18 @@ def i0e(x: ArrayLike) -> Array:
     return lax.bessel_i0e(*promote_args_inexact("i0e", x))
 
 
+@custom_jvp
+def _i0(x: Array) -> Array:
+    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+
+
+# Of the product, the derivative would be the difference of two infinities for large x.
+_i0.defjvps(lambda g, ans, x: g * i1(x))
+
+
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0."""
-    (x,) = promote_args_inexact("i0", x)
-    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
+    return _i0(*promote_args_inexact("i0", x))
 
 
 def i1e(x: ArrayLike) -> Array:

@@ -92,6 +92,11 @@ def _is_pole(x: Expression) -> Expression:
     return x.compare("LE", 0.0) & x.compare("EQ", x.floor())
 
 
+def _past_integer(x: Expression) -> Expression:
+    """x less the nearest integer, exactly also for tiny negative x."""
+    return x - (x + 0.5).floor()
+
+
 def lgamma(x: Expression) -> Expression:
     """log |gamma(x)| by Lanczos' series, reflected below 1/2."""
     reflects = x.compare("LT", 0.5)
@@ -103,9 +108,7 @@ def lgamma(x: Expression) -> Expression:
     log_t = t.log()
     # (z + 1/2) log t - t in an order that does not overflow early.
     value = (z + 0.5 - t / log_t) * log_t + 0.5 * math.log(2 * math.pi) + total.log()
-    fraction = x - x.floor()
-    fraction = fraction.compare("GT", 0.5).select(1.0 - fraction, fraction)
-    sine = (fraction * math.pi).sin().abs()
+    sine = (_past_integer(x) * math.pi).sin().abs()
     result = reflects.select((math.log(math.pi) - sine.log()) - value, value)
     zero = x.compare("EQ", 1.0) | x.compare("EQ", 2.0)
     result = zero.select(x.full(0.0), result)
@@ -135,9 +138,7 @@ def digamma(x: Expression) -> Expression:
     value = z.log() - z.full(0.5) / z - tail
     value = small.select(value - recurrence, value)
     # digamma(1 - x) - digamma(x) = pi cot(pi x), which has period 1.
-    fraction = x - x.floor()
-    folded = fraction.compare("GT", 0.5).select(fraction - 1.0, fraction)
-    angle = folded * math.pi
+    angle = _past_integer(x) * math.pi
     result = reflects.select(value - angle.cos() / angle.sin() * math.pi, value)
     result = _is_pole(x).select(x.full(np.nan), result)
     return x.compare("EQ", np.inf).select(x, result)

@@ -306,6 +306,53 @@ def test_gamma_is_differentiable_in_its_parameter() -> None:
     assert abs(float(pyjax.grad(mean)(2.5)) - 1) < 0.05
 
 
+@pytest.mark.parametrize("draw", [random.gamma, random.loggamma])
+def test_gamma_at_the_ends_of_its_parameter(draw) -> None:
+    at_zero = -np.inf if draw is random.loggamma else 0
+    shapes = jnp.array([0.0, -0.0, np.inf, -1.0, -np.inf, np.nan, 2.5])
+    samples = draw(KEY, shapes)
+    np.testing.assert_array_equal(
+        samples[:6], np.float32([at_zero, at_zero, np.inf, np.nan, np.nan, np.nan])
+    )
+    # Beside them a proper parameter draws what it draws beside others.
+    np.testing.assert_array_equal(samples[6], draw(KEY, jnp.full(7, 2.5))[6])
+
+
+def test_loggamma_of_tiny_parameters() -> None:
+    for a in (1e-3, 1e-30):
+        # log x = log(u) / a, nearly, and so is its derivative.
+        sample, slope = pyjax.value_and_grad(lambda a: random.loggamma(KEY, a))(a)
+        assert np.isfinite(sample) and sample < -1
+        np.testing.assert_allclose(slope, -sample / a, rtol=0.02)
+    np.testing.assert_array_equal(jnp.sort(random.dirichlet(KEY, jnp.full(2, 1e-30))), [0, 1])
+    assert random.beta(KEY, 0.0, 1.0) == 0 and random.beta(KEY, 1.0, 0.0) == 1
+
+
+# Samples of JAX 0.10.2 for key(42), of functions that once used the key in another way.
+OTHER_USES = {
+    "logistic": (
+        lambda k: random.logistic(k, (3,)),
+        [-0.0451694130897522, 0.7528398036956787, 0.47375231981277466],
+    ),
+    "gumbel high": (
+        lambda k: random.gumbel(k, (3,), mode="high"),
+        [0.39925798773765564, -0.12997561693191528, 0.043095413595438004],
+    ),
+    "bernoulli high": (
+        lambda k: random.bernoulli(k, 0.3, (12,), mode="high"),
+        [False, False, False, False, False, False, True, False, False, False, False, False],
+    ),
+    "ball of power 0": (lambda k: random.ball(k, 2, 0.0, (1,)), [[np.nan, np.nan]]),
+    "dirichlet of nothing": (lambda k: random.dirichlet(k, jnp.zeros(0), (2,)), [[], []]),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_USES)
+def test_other_uses_of_the_key(name: str) -> None:
+    draw, expected = OTHER_USES[name]
+    np.testing.assert_allclose(draw(KEY), expected, rtol=3e-6)
+
+
 @pytest.mark.parametrize(
     "call, error, message",
     [

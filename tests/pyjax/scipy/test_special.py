@@ -129,6 +129,52 @@ def test_edges(name, points, values):
     np.testing.assert_array_equal(result, np.array(values, np.float32))
 
 
+inf, nan = np.inf, np.nan
+TINY = -(np.float32(10) ** -np.arange(8, 38, 4, dtype=np.float32))
+
+
+def test_gamma_family_at_tiny_negative_arguments():
+    # x - floor(x) is 1 there: all digits of x were lost.
+    np.testing.assert_allclose(special.gammaln(TINY), -np.log(-TINY), rtol=1e-6)
+    np.testing.assert_allclose(special.digamma(TINY), -1 / TINY, rtol=1e-6)
+    np.testing.assert_allclose(special.gamma(TINY), 1 / TINY, rtol=1e-5)
+    np.testing.assert_allclose(pyjax.grad(pyjax.lax.lgamma)(-1e-20), 1e20, rtol=1e-6)
+
+
+EDGE_GRADIENTS = [
+    # Infinite slopes count as 0 at the ends, as in JAX.
+    ("ndtri", 0, ([0.0, 1.0, -0.5, nan],), [0, 0, nan, nan]),
+    ("entr", 0, ([0.0, -0.0, 1.0, inf, nan],), [inf, inf, -1, -inf, nan]),
+    ("i0", 0, ([1e10, -1e10, 100.0, 0.0],), [inf, -inf, inf, 0]),
+    ("log_ndtr", 0, ([-1e10, -1e3, -inf, inf],), [1e10, 1e3, inf, 0]),
+    ("rel_entr", 0, ([1.0, inf, 0.0, 1.0], [inf, 1.0, 1.0, 1e-20]), [-inf, inf, 0, 47.0517]),
+    ("rel_entr", 1, ([1.0, inf, 0.0, 1.0], [inf, 1.0, 1.0, 1e-20]), [0, -inf, 0, -1e20]),
+    ("kl_div", 1, ([1.0, inf, 1.0], [inf, 1.0, 1e-20]), [1, -inf, -1e20]),
+    ("zeta", 1, ([3.0, 2.0], [2.0, 1.0]), [-3 * reference.zeta(4, 2), -2 * reference.zeta(3, 1)]),
+]
+
+
+@pytest.mark.parametrize(
+    "name, wrt, points, slopes", EDGE_GRADIENTS, ids=[f"{e[0]}-{e[1]}" for e in EDGE_GRADIENTS]
+)
+def test_gradients_at_edges(name, wrt, points, slopes):
+    points = [jnp.array(p, jnp.float32) for p in points]
+    slope = pyjax.vmap(pyjax.grad(getattr(special, name), wrt))(*points)
+    np.testing.assert_allclose(slope, np.float32(slopes), rtol=2e-6)
+
+
+def test_zeta_has_no_derivative_in_its_exponent():
+    with pytest.raises(NotImplementedError, match=r"no derivative.*to x[\s\S]*stop_gradient"):
+        pyjax.grad(special.zeta)(3.0, 2.0)
+
+
+def test_betainc_of_infinite_parameters():
+    a, b = jnp.array([inf, 1.0, inf, 0.0, inf]), jnp.array([1.0, inf, inf, inf, nan])
+    for x, expected in ((0.0, [0, 0, nan, 0, nan]), (0.5, [0, 1, nan, 1, nan])):
+        np.testing.assert_array_equal(special.betainc(a, b, x), np.float32(expected))
+    np.testing.assert_array_equal(special.betainc(a, b, 1.0), np.float32([1, 1, nan, 1, nan]))
+
+
 def test_gradients_at_zero_factors():
     grads = pyjax.grad(special.xlogy, (0, 1))(0.0, 2.0)
     np.testing.assert_allclose(grads, (np.log(2), 0), rtol=1e-6)
