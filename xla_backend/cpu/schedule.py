@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.loops.index import FloorDiv, Index, Mod, Var
+from xla_backend.loops.interchange import interchange
 from xla_backend.loops.ir import (
     Buffer,
     Compute,
@@ -69,7 +70,8 @@ _CACHE_BYTES = 1 << 20
 _CACHE_BYTES_PER_CYCLE = 32.0
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _TILE_BITS = 512
-_MAX_TILED_WORK = 12
+_MAX_TILE = 32
+_MAX_TILED_LOADS = 4
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
 
 
@@ -184,6 +186,7 @@ def _vectorizable(s: Loop) -> bool:
 def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
     """Set the marks of all loops of `kernel`."""
     result = Schedule({}, 0.0)
+    interchange(kernel)
     for stage in kernel.stages:
         if not isinstance(stage, Loop):
             continue
@@ -193,7 +196,7 @@ def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
         cycles = max(cost.loop(stage, None, set()), _memory_cycles(stage))
         result.cycles += cycles
         _mark_vectors(stage, cost.choice, lanes)
-        _mark_tiles(stage, bits)
+        _mark_tiles(stage)
         plan = _parallel_plan(stage, cycles)
         if plan is not None:
             plan.loop.parallel = True
@@ -282,7 +285,13 @@ def transposed_loads(outer: Loop, inner: Loop) -> list[Load]:
     return found
 
 
-def _mark_tiles(loop: Loop, bits: int) -> None:
+def _element_bits(loop: Loop) -> int:
+    """Width of the widest element that the body reads or writes."""
+    accesses = [s for s in loop.body if isinstance(s, Load | Store)]
+    return max([8 * s.buffer.element_type.byte_size for s in accesses], default=_TILE_BITS)
+
+
+def _mark_tiles(loop: Loop) -> None:
     """Read transposed arrays in square tiles instead of gathering them."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
     if len(inner) == 1 and inner[0].may_vectorize and not inner[0].carries:
@@ -290,15 +299,14 @@ def _mark_tiles(loop: Loop, bits: int) -> None:
         plain = not loop.carries and loop.independent and loop.vector == 1
         simple = all(isinstance(s, _TILED_STATEMENTS) for s in nested.body)
         quiet = not any(isinstance(s, Store) for s in loop.body)
-        tile = _TILE_BITS // bits
+        tile = min(_MAX_TILE, _TILE_BITS // _element_bits(nested))
         large = loop.var.extent >= tile and nested.var.extent >= tile
-        work = sum(weight(s.opcode) for s in nested.body if isinstance(s, Compute))
-        if plain and simple and quiet and large and work <= _MAX_TILED_WORK:
-            if 1 <= len(transposed_loads(loop, nested)) <= 2:
+        if plain and simple and quiet and large:
+            if 1 <= len(transposed_loads(loop, nested)) <= _MAX_TILED_LOADS:
                 loop.tile = nested.vector = tile
         return
     for s in inner:
-        _mark_tiles(s, bits)
+        _mark_tiles(s)
 
 
 def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:

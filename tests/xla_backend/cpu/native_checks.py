@@ -3,7 +3,13 @@ loop interpreter)."""
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import parse_argv_options
+from filecheck.parser import Parser, pattern_for_opts
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.compiler import compile_module
@@ -104,6 +110,14 @@ def check_interpreter(module: HloModule, arguments: list[np.ndarray], scale: flo
     got = run_kernel(kernel, values, shapes)
     for g, w, s in zip(got, want, shapes):
         assert_close(g, w, s.element_type, scale)
+
+
+def check_text(text: str, checks: str) -> None:
+    """Match CHECK lines of `checks` in order against text."""
+    options = parse_argv_options(["filecheck", "-"])
+    parser = Parser(options, io.StringIO(checks), *pattern_for_opts(options))
+    matcher = Matcher(options, FInput("loops", text), parser)
+    assert matcher.run() == 0, text
 
 
 def _operand_value(node, arguments):  # type: ignore[no-untyped-def]

@@ -1,14 +1,8 @@
 """The loop IR: what fusions become, as text; and its interpreter against the evaluator."""
 
-import io
-
 import numpy as np
 import pytest
-from filecheck.finput import FInput
-from filecheck.matcher import Matcher
-from filecheck.options import parse_argv_options
-from filecheck.parser import Parser, pattern_for_opts
-from native_checks import arguments_of, check_interpreter, module_of
+from native_checks import arguments_of, check_interpreter, check_text, module_of
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
@@ -19,14 +13,6 @@ from xla_backend.loops.ir import Store
 from xla_backend.loops.printer import kernel_to_text
 
 ADD = "add {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y)\n}\n"
-
-
-def check_text(text: str, checks: str) -> None:
-    """Match CHECK lines of `checks` in order against text."""
-    options = parse_argv_options(["filecheck", "-"])
-    parser = Parser(options, io.StringIO(checks), *pattern_for_opts(options))
-    matcher = Matcher(options, FInput("loops", text), parser)
-    assert matcher.run() == 0, text
 
 
 def loops_of(body: str, called: str = "") -> str:
