@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
+from pyjax.devices import default_device
 from pyjax.devices import devices as all_devices
 from pyjax.lax.shape import squeeze
 from pyjax.mesh import AbstractMesh, Mesh, context_mesh
 from pyjax.partition_spec import PartitionSpec
+from pyjax.placement import device_put
 from pyjax.sharding import NamedSharding
 from xla_backend.runtime.client import Device
 
@@ -95,7 +98,7 @@ def shard_map(
         if in_specs is not Infer:
             _check_specs("in_specs", where, in_specs, args)
         names = [n for n in where.axis_names if not axis_names or n in axis_names]
-        result = _bind_axes(function, names)(*args)
+        result = _on_device_of(where, _bind_axes(function, names), args)
         _check_specs("out_specs", where, out_specs, result)
         return result
 
@@ -113,6 +116,17 @@ def _check_specs(which: str, mesh: Any, specs: Any, values: Any) -> None:
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"shard_map: {which} must hold PartitionSpecs, got {spec!r}")
         NamedSharding(mesh, spec).check_compatible_aval(getattr(x, "shape", ()))
+
+
+def _on_device_of(mesh: Any, f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """`f(*args)` on the device of a mesh that has one."""
+    if isinstance(mesh, AbstractMesh):
+        return f(*args)
+    (device,) = mesh.devices.flat
+    if device is default_device():
+        return f(*args)
+    with options.default_device(device):
+        return f(*device_put(args, device))
 
 
 def _bind_axes(f: Callable[..., Any], names: Sequence[Any]) -> Callable[..., Any]:
@@ -144,7 +158,8 @@ def pmap(
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
       static_broadcasted_argnums: positions of arguments that are compile-time constants.
-      devices, backend: where to run; default all devices of the default platform.
+      devices, backend: where to run; default all devices of the default platform. An array has
+        one device: the program runs on the first of `devices`, and its results lie there.
     Raises:
       ValueError: the mapped axis is larger than the number of devices.
     """
@@ -168,7 +183,8 @@ def pmap(
         return vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)(*dynamic, **kwargs)
 
     functools.update_wrapper(mapped, fun)
-    return jit(mapped, static_argnums=static, donate_argnums=donated, backend=backend)
+    first = None if devices is None else devices[0]
+    return jit(mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend)
 
 
 def _check_devices(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.call_signature import CallSignature
+from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
 from pyjax.array import Array
@@ -29,7 +30,7 @@ from pyjax.devices import get_backend
 from pyjax.dispatch import SCALAR_KINDS, as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
 from pyjax.placement import device_put
-from pyjax.sharding import common_device
+from pyjax.sharding import common_device, resolve_device
 from xla_backend.runtime.client import Device
 
 logger = logging.getLogger(__name__)
@@ -261,7 +262,7 @@ class Jit:
         for const in traced.closed.consts:
             if isinstance(const, Tracer):
                 raise escaped_tracer_error(const)
-        device, committed = placement(arrays)
+        device, committed = placement(arrays) if self._device is None else (self._device, True)
         program = compile_jaxpr(
             traced.closed,
             self._name,
@@ -322,6 +323,7 @@ class Jit:
             traced.donated,
             self._name,
             self._compiler_options,
+            self._device if self._device is not None else _committed_device(leaves),
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -346,6 +348,31 @@ class Jit:
 
     def __repr__(self) -> str:
         return f"<jit of {source_info.function_location(self._fun)}>"
+
+
+def _committed_device(leaves: Sequence[Any]) -> Device | None:
+    """The device that committed arrays, or descriptions of arrays with a sharding, lie on; None if
+    there are none.
+
+    Raises:
+      ValueError: there are several.
+    """
+    found = {x.device for x in leaves if type(x) is Array and x.committed}
+    for struct in leaves:
+        if isinstance(struct, ShapeDtypeStruct):
+            device = resolve_device(struct.sharding)
+            if device is not None:
+                found.add(device)
+    if len(found) > 1:
+        raise ValueError(
+            four_parts(
+                f"arguments are committed to different devices: {sorted(map(str, found))}",
+                source_info.user_frame(),
+                "a program runs on one device",
+                "move one of them with pyjax.device_put(x, device)",
+            )
+        )
+    return found.pop() if found else None
 
 
 def jit(

@@ -9,7 +9,9 @@ import xla_backend
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.source_info import user_frame
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -25,9 +27,11 @@ from pyjax.dispatch import (
     lower,
     make_program,
 )
+from pyjax.placement import device_put
 from pyjax.program import Program
 from pyjax.sharding import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
+from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 
 CompilerOptions = dict[str, Any]
@@ -116,11 +120,13 @@ class Traced(_Stage):
         donated: tuple[bool, ...],
         fun_name: str,
         compiler_options: CompilerOptions,
+        device: Device | None,
     ) -> None:
         super().__init__(closed.in_avals, closed.out_avals, in_tree, out_tree, donated)
         self.jaxpr = closed
         self.fun_name = fun_name
         self._compiler_options = compiler_options
+        self._device = device  # of `jit(device=...)` or committed arguments; None: the default
 
     @property
     def out_avals(self) -> Any:
@@ -138,13 +144,22 @@ class Traced(_Stage):
         hoisted, constants = hoist_constants(self.jaxpr)
         donated = self._donated if any(self._donated) else ()
         module = lower(hoisted, self.fun_name, donated)
-        return Lowered(self, module, constants)
+        committed = self._device is not None
+        device = self._device if self._device is not None else default_device()
+        return Lowered(self, module, constants, device, committed)
 
 
 class Lowered(_Stage):
     """A function lowered to HLO, before optimisation."""
 
-    def __init__(self, traced: Traced, module: HloModule, constants: Sequence[Array]) -> None:
+    def __init__(
+        self,
+        traced: Traced,
+        module: HloModule,
+        constants: Sequence[Array],
+        device: Device,
+        committed: bool,
+    ) -> None:
         super().__init__(
             traced._flat_in_avals,
             traced._flat_out_avals,
@@ -155,6 +170,8 @@ class Lowered(_Stage):
         self._traced = traced
         self._module = module
         self._constants = constants
+        self._device = device
+        self._committed = committed  # whether results are committed to the device
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program before optimisation.
@@ -170,7 +187,7 @@ class Lowered(_Stage):
             return xla_backend.module_to_stablehlo(
                 self._module, result_info=self._result_names(), debug_info=debug_info
             )
-        client = default_device().client
+        client = self._device.client
         return client.module_text(self._module, style="short", metadata=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -192,23 +209,25 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of one run."""
-        return default_device().client.module_cost(self._module)
+        return self._device.client.module_cost(self._module)
 
     def compile(
         self, compiler_options: CompilerOptions | None = None, *, device_assignment: Any = None
     ) -> Compiled:
-        """Compile to machine code. `compiler_options`: XLA flags by name, for this program only.
+        """Compile to machine code, for the device of the function or of committed arguments, else
+        the default device at lowering. `compiler_options`: XLA flags by name, for this program
+        only.
 
         Raises:
           FlagError (a ValueError): no such option, or a bad value.
         """
         del device_assignment
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
-        device = default_device()
+        device = self._device
         executable = compile_lowered(self._module.clone(), device, merged)
         debug = self._traced.jaxpr.jaxpr.debug_info
         program = make_program(
-            executable, self._constants, self._flat_out_avals, device, False, debug=debug
+            executable, self._constants, self._flat_out_avals, device, self._committed, debug=debug
         )
         return Compiled(self, executable, program)
 
@@ -235,7 +254,7 @@ class Compiled(_Stage):
                 "the compiled function was called with another argument structure: it was compiled "
                 f"for {self.in_tree}, and got {in_tree}"
             )
-        arrays = [as_array(x) for x in leaves]
+        arrays = [self._placed(as_array(x), i) for i, x in enumerate(leaves)]
         for i, (array, aval) in enumerate(zip(arrays, self._flat_in_avals)):
             if (array.shape, array.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
@@ -244,6 +263,25 @@ class Compiled(_Stage):
                     "Lower and compile again for the new types, or call the jitted function."
                 )
         return tree_unflatten(self.out_tree, self._program(arrays))
+
+    def _placed(self, array: Array, position: int) -> Array:
+        """An argument on the device of the program."""
+        device = self._lowered._device
+        if array.device is device:
+            return array
+        if array.committed:
+            raise ValueError(
+                four_parts(
+                    f"argument leaf {position}, {array.aval.str_short()}, is committed to "
+                    f"{array.device}, but the program was compiled for {device}",
+                    user_frame(),
+                    "a compiled program runs on one device, and committed arrays stay where they "
+                    "are",
+                    "move the argument with pyjax.device_put(x, device), or lower and compile for "
+                    "arguments that lie there",
+                )
+            )
+        return device_put(array, device)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
@@ -261,7 +299,7 @@ class Compiled(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of the optimised program."""
-        return default_device().client.module_cost(self._executable.module)
+        return self._lowered._device.client.module_cost(self._executable.module)
 
     def memory_analysis(self) -> MemoryStats:
         """Bytes of code, arguments, outputs and temporaries."""
@@ -279,12 +317,12 @@ class Compiled(_Stage):
 
     @property
     def input_shardings(self) -> Any:
-        sharding = SingleDeviceSharding(default_device())
+        sharding = SingleDeviceSharding(self._lowered._device)
         return tree_unflatten(self.in_tree, [sharding] * self.in_tree.num_leaves)
 
     @property
     def output_shardings(self) -> Any:
-        sharding = SingleDeviceSharding(default_device())
+        sharding = SingleDeviceSharding(self._lowered._device)
         return tree_unflatten(self.out_tree, [sharding] * self.out_tree.num_leaves)
 
     input_formats = input_shardings

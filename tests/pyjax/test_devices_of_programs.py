@@ -1,0 +1,192 @@
+"""Programs run, and results lie, on the device that was asked for.
+
+The checks need several devices, which a process must ask for at its start: run as a script, this
+file runs them all and prints what failed; the tests run that script once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import grad, jit, pmap
+
+
+def assert_on(result: Any, device: Any, committed: bool = True) -> None:
+    leaves = pyjax.tree.leaves(result)
+    assert leaves
+    for leaf in leaves:
+        assert (leaf.device, leaf.committed) == (device, committed)
+        assert leaf.devices() == {device}
+        assert leaf.sharding.device is device
+
+
+def raises(kind: type[Exception], text: str, call: Any) -> None:
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def check_jit_with_a_device(d: list[Any]) -> None:
+    x, x2 = jnp.arange(3.0), pyjax.device_put(jnp.arange(3.0), d[2])
+    f = jit(lambda x: x + 1, device=d[1])
+    for argument in (x, x2, np.arange(3.0, dtype=np.float32), [1.0, 2.0, 3.0]):
+        result = jit(lambda x: pyjax.tree.map(lambda v: v + 1, x), device=d[1])(argument)
+        assert_on(result, d[1])
+    assert f(x).tolist() == [1, 2, 3]
+    assert_on(f(x) * 2, d[1])
+
+
+def check_jit_with_a_device_and_no_arguments(d: list[Any]) -> None:
+    assert_on(jit(lambda: jnp.ones(3), device=d[1])(), d[1])
+    assert_on(jit(lambda n: jnp.ones(n), device=d[2], static_argnums=0)(3), d[2])
+
+
+def check_jit_with_shardings(d: list[Any]) -> None:
+    sharding = pyjax.sharding.SingleDeviceSharding(d[3])
+    mesh = pyjax.make_mesh((1,), ("i",), devices=[d[2]])
+    named = pyjax.NamedSharding(mesh, pyjax.P("i"))
+    assert_on(jit(lambda x: x + 1, in_shardings=sharding)(jnp.ones(2)), d[3])
+    assert_on(jit(lambda x: x + 1, out_shardings=sharding)(jnp.ones(2)), d[3])
+    assert_on(jit(lambda x: x + 1, in_shardings=named, out_shardings=named)(jnp.ones(2)), d[2])
+    raises(
+        ValueError, "several devices", lambda: jit(abs, in_shardings=sharding, out_shardings=named)
+    )
+
+
+def check_ahead_of_time_with_a_device(d: list[Any]) -> None:
+    x = jnp.arange(3.0)
+    for options in ({"device": d[1]}, {"in_shardings": pyjax.sharding.SingleDeviceSharding(d[1])}):
+        lowered = jit(lambda x: (x + 1, x * 2), **options).lower(x)
+        compiled = lowered.compile()
+        assert_on(compiled(x), d[1])
+        assert_on(compiled(np.arange(3, dtype=np.float32)), d[1])
+        assert_on(compiled(pyjax.device_put(x, d[1])), d[1])
+        assert compiled(x)[0].tolist() == [1, 2, 3]
+        assert compiled.input_shardings[0][0].device is d[1]
+        assert compiled.output_shardings[1].device is d[1]
+        text = "committed to .*compiled for"
+        raises(ValueError, text, lambda: compiled(pyjax.device_put(x, d[2])))  # noqa: B023
+
+
+def check_ahead_of_time_for_committed_arguments(d: list[Any]) -> None:
+    x = jnp.arange(3.0)
+    for argument in (
+        pyjax.device_put(x, d[2]),
+        pyjax.ShapeDtypeStruct(
+            (3,), jnp.float32, sharding=pyjax.sharding.SingleDeviceSharding(d[2])
+        ),
+    ):
+        compiled = jit(lambda x: x + 1).lower(argument).compile()
+        assert_on(compiled(x), d[2])
+        raises(ValueError, "compiled for", lambda: compiled(pyjax.device_put(x, d[3])))  # noqa: B023
+    two = pyjax.device_put(x, d[1]), pyjax.device_put(x, d[2])
+    raises(ValueError, "different devices", lambda: jit(lambda a, b: a + b).lower(*two))
+
+
+def check_ahead_of_time_on_the_default_device(d: list[Any]) -> None:
+    with pyjax.default_device(d[3]):
+        lowered = jit(lambda x: x + 1).lower(np.ones(3))
+    assert_on(lowered.compile()(np.ones(3)), d[3], committed=False)
+    assert_on(jit(lambda x: x + 1).lower(np.ones(3)).compile()(np.ones(3)), d[0], committed=False)
+
+
+def check_default_devices_of_threads(d: list[Any]) -> None:
+    f = jit(lambda x: x + 1)
+    failures: list[Any] = []
+
+    def work(device: Any) -> None:
+        try:
+            with pyjax.default_device(device):
+                for _ in range(100):
+                    x = jnp.ones(4)
+                    assert_on((x, f(x), x + x, jnp.sin(x), x[1], grad(jnp.sum)(x)), device, False)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(device,)) for device in d]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert_on(f(jnp.ones(4)), d[0], False)
+
+
+def check_pmap(d: list[Any]) -> None:
+    x = np.arange(3.0, dtype=np.float32)
+    one = pmap(lambda v: v + 1, devices=[d[2]])
+    assert_on(one(x[None]), d[2])
+    assert_on(one.lower(x[None]).compile()(x[None]), d[2])
+    two = pmap(lambda v: pyjax.lax.psum(v, "i"), axis_name="i", devices=[d[1], d[3]])
+    result = two(np.stack([x, x]))
+    assert_on(result, d[1])
+    assert result.tolist() == [[0, 2, 4], [0, 2, 4]]
+
+
+def check_shard_map(d: list[Any]) -> None:
+    mesh = pyjax.make_mesh((1,), ("i",), devices=[d[2]])
+    f = pyjax.shard_map(
+        lambda x: (pyjax.lax.psum(x, "i"), jnp.ones(2)),
+        mesh=mesh,
+        in_specs=pyjax.P("i"),
+        out_specs=pyjax.P(),
+    )
+    total, ones = f(jnp.arange(3.0))
+    assert_on(total, d[2])
+    assert_on(ones, d[2], committed=False)
+
+
+def check_donation_to_another_device(d: list[Any]) -> None:
+    f = jit(lambda x: x + 1, device=d[1], donate_argnums=0)
+    x = jnp.zeros(3)
+    assert_on(f(x), d[1])
+    assert x.tolist() == [0, 0, 0]  # the copy on the other device was donated
+    there = f(x)
+    assert f(there).tolist() == [2, 2, 2]
+    assert there.is_deleted()
+
+
+CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
+
+
+def main() -> None:
+    failures = {}
+    for name, check in CHECKS.items():
+        try:
+            check(pyjax.devices())
+        except BaseException:
+            failures[name] = traceback.format_exc()
+    print(json.dumps(failures))
+
+
+@pytest.fixture(scope="module")
+def failures() -> dict[str, str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    result = subprocess.run(
+        [sys.executable, __file__],
+        env={**clean, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_devices(name, failures):
+    assert name not in failures, failures[name]
+
+
+if __name__ == "__main__":
+    main()
