@@ -98,7 +98,6 @@ def emit_product(
     lhs_contracting, rhs_contracting = contraction_order(dot)
     weight = finish.weight if finish is not None else 0
     work = sizes.batch * m * n * (sizes.k + weight)
-    driver.cycles += _CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE
     split = batch_split(lhs, rhs, (lhs_groups.batch, rhs_groups.batch))
     assert split is not None
     left = _matrix(driver, lhs, lhs_groups._replace(contracting=lhs_contracting), split)
@@ -125,6 +124,8 @@ def emit_product(
         "void",
         [("i64", str(x)) if isinstance(x, int) else ("ptr", x) for x in arguments],
     )
+    driver.can_be_stopped = True
+    driver.spend(_CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE)
 
 
 def _matrix(driver: Driver, operand: Instruction, groups: OperandDimensions, split: int) -> Matrix:

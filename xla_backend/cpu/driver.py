@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from xla_backend.cpu.kernel_functions import CompiledKernel, KernelFunctions, arguments_of
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.cost_analysis import CostAnalysis
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
@@ -43,8 +44,18 @@ _SAME_BYTES = frozenset(
     {Opcode.BITCAST, Opcode.RESHAPE, Opcode.COPY, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
 )
 
+# Cycles of work between two looks at signals, about half a millisecond.
+_POLL_CYCLES = 2_000_000
+# A kernel of more cycles is stopped between its blocks.
+_LONG_KERNEL = 20 * _POLL_CYCLES
+# Library kernels do about this many operations in a cycle, or bytes of traffic.
+_WORK_PER_CYCLE = 8
+
 # Rules that add their own estimate to `cycles`; all others may take any time.
 _COSTED = frozenset({Opcode.DOT, Opcode.FUSION, Opcode.CONDITIONAL, Opcode.CALL})
+
+# Operations whose library kernels look at signals.
+_STOPPABLE = frozenset({Opcode.CONVOLUTION, Opcode.SORT, Opcode.REDUCE_WINDOW})
 
 # The blocks of a parallel loop one after another, for programs that keep to one thread.
 _SERIAL_FOR = """define internal void @pyjax.serial_for(ptr %f, ptr %context, i64 %blocks) {
@@ -97,6 +108,10 @@ class Driver:
         self.scratch_bytes = 0
         self.uses_rng_state = False
         self._stack_scratch: list[str] = []  # small pieces, which kernels use one after another
+        # Estimated cycles since the last look at signals, as straight as the code goes.
+        self._unpolled = 0.0
+        self.can_be_stopped = False  # something in it looks at signals
+        self._budget = ""  # cell with the cycles that loops may run until they look
         self.cycles = 0.0  # estimate of one execution; infinite where loops and libraries hide it
         self.bound_constants: dict[str, int] = {}  # symbol -> constant number
         self.host_calls: list[HostCall] = []  # what the code calls by number
@@ -170,15 +185,62 @@ class Driver:
         w.ret("i32", status)
         w.label(fine)
 
+    # -- signals -----------------------------------------------------------------------------------
+
+    def spend(self, cycles: float) -> None:
+        """Account for code that was just written, and look at signals if there was much of it."""
+        self.cycles += cycles
+        self._unpolled += cycles
+        if self._unpolled >= _POLL_CYCLES:
+            self.poll()
+
+    def poll(self) -> None:
+        """Run pending signal handlers; the program ends if one raises."""
+        self.can_be_stopped = True
+        self.check_status(self.w.call("pyjax_poll", "i32"))
+        self._unpolled = 0.0
+
+    def _give_budget(self) -> None:
+        """Loops of a function count down one cell together: a load, a store and a branch that is
+        foreseen, once per round."""
+        self._budget = ""
+        if any(i.opcode is Opcode.WHILE for c in self.module.computations for i in c):
+            self._budget = self.w.alloca("i64", 1, 8)
+            self.w.store("i64", str(_POLL_CYCLES), self._budget)
+
+    def round_ends(self) -> None:
+        """The end of a loop's round, whose straight code cost `_unpolled`."""
+        self.can_be_stopped = True
+        w = self.w
+        cost = max(8, min(int(self._unpolled), _POLL_CYCLES))
+        left = w.isub(w.load("i64", self._budget), cost)
+        w.store("i64", left, self._budget)
+        look, go = w.new_label("look"), w.new_label("go")
+        w.cond_br(w.cmp("slt", "i64", left, "0"), look, go, likely=False)
+        w.label(look)
+        w.store("i64", str(_POLL_CYCLES), self._budget)
+        with w.scope():
+            self.check_status(w.call("pyjax_poll", "i32"))
+        w.br(go)
+        w.label(go)
+
     # -- instructions ------------------------------------------------------------------------------
 
     def run_entry(self) -> None:
         entry = self.module.entry
         assert entry is not None and entry.root is not None
         parameters = sum(len(p.shape.flatten()) for p in entry.parameters)
+        start = self.w.place()
+        self._give_budget()
         self.load_pointers(parameters, len(entry.root.shape.flatten()))
         self.run_computation(entry)
-        self.w.ret("i32", "0")
+        if not self.can_be_stopped:
+            self.w.ret("i32", "0")
+            return
+        self.writer.declare("pyjax_poll_begin", "void", [])
+        start.append("  call void @pyjax_poll_begin()")
+        # Library kernels that were stopped say nothing themselves.
+        self.w.ret("i32", self.w.call("pyjax_poll_end", "i32"))
 
     def run_computation(self, computation: Computation) -> None:
         nodes = [n for n in computation if n.opcode not in _NOTHING_TO_DO]
@@ -190,13 +252,14 @@ class Driver:
 
     def _run_part(self, nodes: Sequence[Instruction]) -> None:
         """A function of its own for some instructions; its status is the entry's."""
-        caller = self.w, self._loaded, self._stack_scratch
+        caller = self.w, self._loaded, self._stack_scratch, self._budget
         name = f"part.{self.kernels.unique('part')}"
         self.w = self.writer.function(name, _ARGUMENTS, result="i32", internal=True)
         self._loaded, self._stack_scratch = {}, []
+        self._give_budget()
         self._run_all(nodes)
         self.w.ret("i32", "0")
-        self.w, self._loaded, self._stack_scratch = caller
+        self.w, self._loaded, self._stack_scratch, self._budget = caller
         self.check_status(self.w.call(name, "i32", [(ty, f"%{arg}") for ty, arg in _ARGUMENTS]))
 
     def _run_all(self, nodes: Sequence[Instruction]) -> None:
@@ -218,6 +281,9 @@ class Driver:
             if opcode not in _COSTED:
                 self.cycles = float("inf")
             rule(self, node)
+            if opcode in _STOPPABLE:
+                self.can_be_stopped = True
+                self.spend(cycles_of(node))
         elif can_lower(node):
             self.run_kernel(node)
         else:
@@ -241,13 +307,13 @@ class Driver:
         if all(s.num_elements == 0 for s in node.shape.flatten()):
             return
         compiled = self.kernels.get(node)
-        self.cycles += compiled.cycles
         pointers = self._kernel_pointers(node, compiled)
         for output, operand in compiled.kernel.in_place.items():
             source, target = self.place(node.operands[operand]), self.place(node, output)
             if source != target:
                 self.copy_bytes(self.pointer(target), self.pointer(source), target.size)
         self.call_kernel(compiled, pointers)
+        self.spend(compiled.cycles)
 
     def _kernel_pointers(self, node: Instruction, compiled: CompiledKernel) -> dict[Buffer, str]:
         pointers: dict[Buffer, str] = {}
@@ -289,7 +355,16 @@ class Driver:
                 context = w.alloca("ptr", len(buffers), 8)
                 for i, (_, pointer) in enumerate(arguments):
                     w.store("ptr", pointer, w.gep("ptr", context, i))
-            self.parallel_for(stage.name, context, stage.blocks)
+            if compiled.cycles < _LONG_KERNEL:
+                self.parallel_for(stage.name, context, stage.blocks)
+            else:
+                arguments = [
+                    ("ptr", f"@{stage.name}"),
+                    ("ptr", context),
+                    ("i64", str(stage.blocks)),
+                ]
+                w.call("pyjax_parallel_for_polled", "void", arguments)
+                self.poll()  # before a later stage looks at what was not computed
 
     def parallel_for(self, function: str, context: str, blocks: int) -> None:
         arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
@@ -304,6 +379,7 @@ class Driver:
 def _while(driver: Driver, node: Instruction) -> None:
     condition, body = (node.called[0], node.called[1])
     w = driver.w
+    before, driver._unpolled = driver._unpolled, 0.0
 
     def holds(_: list[str]) -> str:
         driver.run_computation(condition)
@@ -313,9 +389,11 @@ def _while(driver: Driver, node: Instruction) -> None:
 
     def round_(_: list[str]) -> list[str]:
         driver.run_computation(body)
+        driver.round_ends()
         return []
 
     w.while_([], holds, round_)
+    driver._unpolled += before
 
 
 @runs(Opcode.CONDITIONAL)
@@ -341,12 +419,16 @@ def _conditional(driver: Driver, node: Instruction) -> None:
 def _branch(
     driver: Driver, condition: str, then: Computation, otherwise: Callable[[], None]
 ) -> None:
+    before = driver._unpolled
+
     def first() -> list[str]:
         driver.run_computation(then)
         return []
 
     def second() -> list[str]:
+        after_first, driver._unpolled = driver._unpolled, before
         otherwise()
+        driver._unpolled = max(driver._unpolled, after_first)
         return []
 
     driver.w.if_else(condition, [], first, second)
@@ -355,6 +437,12 @@ def _branch(
 @runs(Opcode.CALL)
 def _call(driver: Driver, node: Instruction) -> None:
     driver.run_computation(node.called[0])
+
+
+def cycles_of(node: Instruction) -> float:
+    """Rough cycles of a library kernel."""
+    cost = CostAnalysis().instruction(node)
+    return (cost.flops + cost.transcendentals + cost.bytes_accessed) / _WORK_PER_CYCLE
 
 
 def aligned(size: int) -> int:

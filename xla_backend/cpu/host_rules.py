@@ -10,6 +10,7 @@ import scipy.fft
 
 from xla_backend.cpu import lapack_calls
 from xla_backend.cpu.driver import Driver, runs
+from xla_backend.cpu.library_threads import library_threads
 from xla_backend.hlo.attributes import ALLOCATE_BUFFER
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
@@ -91,11 +92,14 @@ def _run_cholesky(operands: list[np.ndarray], results: list[np.ndarray], attribu
     triangle = np.tril if lower else np.triu
     if a.size == 0:
         return
-    for index in np.ndindex(a.shape[:-2]):
-        matrix = a[index]
-        (potrf,) = lapack_calls.scipy.linalg.lapack.get_lapack_funcs(("potrf",), (matrix,))
-        factor, info = potrf(matrix, lower=int(lower), clean=1)
-        result[index] = triangle(np.full(matrix.shape, np.nan, matrix.dtype)) if info else factor
+    (potrf,) = lapack_calls.scipy.linalg.lapack.get_lapack_funcs(("potrf",), (a,))
+    with library_threads(a.shape[-1]):
+        for index in np.ndindex(a.shape[:-2]):
+            matrix = a[index]
+            factor, info = potrf(matrix, lower=int(lower), clean=1)
+            result[index] = (
+                triangle(np.full(matrix.shape, np.nan, matrix.dtype)) if info else factor
+            )
 
 
 @runs(Opcode.TRIANGULAR_SOLVE)
@@ -110,15 +114,16 @@ def _run_triangular_solve(
     if b.size == 0:
         return
     transpose = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[attributes.transpose_a]
-    for index in np.ndindex(b.shape[:-2]):
-        result[index] = lapack_calls.trsm(
-            a[index],
-            b[index],
-            left=attributes.left_side,
-            lower=attributes.lower,
-            transpose=transpose,
-            unit=attributes.unit_diagonal,
-        )
+    with library_threads(max(b.shape[-2:])):
+        for index in np.ndindex(b.shape[:-2]):
+            result[index] = lapack_calls.trsm(
+                a[index],
+                b[index],
+                left=attributes.left_side,
+                lower=attributes.lower,
+                transpose=transpose,
+                unit=attributes.unit_diagonal,
+            )
 
 
 @runs(

@@ -34,6 +34,7 @@ import numpy as np
 import scipy.linalg.blas
 import scipy.linalg.lapack
 
+from xla_backend.cpu.library_threads import library_threads
 from xla_backend.runtime.custom_calls import find_custom_call, register_custom_call
 
 Arrays = Sequence[np.ndarray]
@@ -262,8 +263,9 @@ def _batched(routine: Callable) -> Callable[[list[np.ndarray], list[np.ndarray],
             for result in results:
                 result[...] = 0
             return
-        for index in np.ndindex(batch):
-            routine(options, [o[index] for o in operands], [_part(r, index) for r in results])
+        with library_threads(max(operands[0].shape[-2:])):
+            for index in np.ndindex(batch):
+                routine(options, [o[index] for o in operands], [_part(r, index) for r in results])
 
     return run
 

@@ -14,7 +14,6 @@ from xla_backend.cpu import (
 from xla_backend.cpu.driver import Driver
 from xla_backend.cpu.kernels.library import kernel_library
 from xla_backend.llvm.jit import Address
-from xla_backend.runtime.custom_calls import trampoline_address
 
 # Imported for the rules they register.
 _RULE_MODULES = (
@@ -36,8 +35,6 @@ def symbols(driver: Driver) -> dict[str, int]:
         array = driver.assignment.constants[number]
         addresses[symbol] = Address(array.ctypes.data, array)
     for name in driver.writer.declarations:
-        if name.startswith("pyjax_") and name != "pyjax_host_call":
+        if name.startswith("pyjax_"):
             addresses[name] = kernels[name]
-    if driver.host_calls:
-        addresses["pyjax_host_call"] = trampoline_address()
     return addresses

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xla_backend.cpu.conv_rules import direct_kind, emit_convolution
 from xla_backend.cpu.dot_rules import Finish, emit_product, runs_as_product
-from xla_backend.cpu.driver import FUSION_RULES, Driver
+from xla_backend.cpu.driver import FUSION_RULES, Driver, cycles_of
 from xla_backend.cpu.epilogues import epilogue_of
 from xla_backend.cpu.kernels.conv_direct import direct_symbol
 from xla_backend.hlo.attributes import FusionKind
@@ -51,6 +51,8 @@ def _run(driver: Driver, node: Instruction) -> None:
         driver.cycles = float("inf")
         function = direct_symbol(product.shape.element_type.value, kind)
         emit_convolution(driver, product, operands, target, function, (f"@{epilogue.symbol}", data))
+        driver.can_be_stopped = True
+        driver.spend(cycles_of(product))
         return
     finish = Finish(f"@{epilogue.symbol}", data, 0, epilogue.weight)
     emit_product(driver, product, operands, target, finish=finish)

@@ -581,6 +581,12 @@ class FunctionWriter:
             f"{mask_ty} {mask or const(mask_ty, 1)})"
         )
 
+    def place(self) -> list[str]:
+        """A place in the code for lines that are known later: add them to this list."""
+        lines: list[str] = []
+        self._lines.append(lines)
+        return lines
+
     def alloca(self, ty: str, count: int = 1, align: int | None = None) -> str:
         """Stack memory in the entry block (so that it is taken once, not per loop round)."""
         self._count += 1

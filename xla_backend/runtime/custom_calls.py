@@ -4,7 +4,7 @@ calls.
 A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own
 memory: it reads
 `operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the
-program.
+program. (The native side is `cpu.kernels.python_calls`.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ CALLBACK_FAILED = 1
 _targets: dict[str, HostFunction] = dict(CHECK_CALLS)
 _calls: dict[int, tuple[HostFunction, list[Shape], list[Shape], Any]] = {}
 _numbers = itertools.count(1)
-_pending = threading.local()
+# What native code kept for a thread, by its number: a host function's exception, or a signal
+# handler's.
+pending_exceptions: dict[int, BaseException] = {}
 _registration = threading.Lock()
 
 
@@ -76,10 +78,8 @@ class HostCall:
 
 
 def take_pending_exception() -> BaseException | None:
-    """The exception of the last failed callback on this thread, once."""
-    error = getattr(_pending, "error", None)
-    _pending.error = None
-    return error
+    """What ended the last program of this thread, once."""
+    return pending_exceptions.pop(threading.get_ident(), None)
 
 
 def _view(address: int, shape: Shape) -> np.ndarray:
@@ -90,30 +90,16 @@ def _view(address: int, shape: Shape) -> np.ndarray:
     return np.ctypeslib.as_array(raw).view(dtype).reshape(shape.dimensions)
 
 
-def _host_call(number: int, buffers: int) -> int:
-    try:
-        function, operand_shapes, result_shapes, attributes = _calls[number]
-        count = len(operand_shapes) + len(result_shapes)
-        addresses: Any = (ctypes.c_void_p * count).from_address(buffers) if count else []
-        arrays = [
-            _view(address or 0, shape)
-            for address, shape in zip(addresses, [*operand_shapes, *result_shapes])
-        ]
-        operands = arrays[: len(operand_shapes)]
-        for array in operands:
-            array.flags.writeable = False
-        function(operands, arrays[len(operand_shapes) :], attributes)
-        return 0
-    except BaseException as error:
-        _pending.error = error
-        return CALLBACK_FAILED
-
-
-_trampoline = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)(_host_call)
-
-
-def trampoline_address() -> int:
-    """Address of `i32 (i64 call, ptr buffers)`."""
-    address = ctypes.cast(_trampoline, ctypes.c_void_p).value
-    assert address is not None
-    return address
+def host_call(number: int, buffers: int) -> None:
+    """Run a host call whose operands and results lie at the addresses that `buffers` points to."""
+    function, operand_shapes, result_shapes, attributes = _calls[number]
+    count = len(operand_shapes) + len(result_shapes)
+    addresses: Any = (ctypes.c_void_p * count).from_address(buffers) if count else []
+    arrays = [
+        _view(address or 0, shape)
+        for address, shape in zip(addresses, [*operand_shapes, *result_shapes])
+    ]
+    operands = arrays[: len(operand_shapes)]
+    for array in operands:
+        array.flags.writeable = False
+    function(operands, arrays[len(operand_shapes) :], attributes)

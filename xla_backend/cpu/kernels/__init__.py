@@ -9,9 +9,14 @@ thread_pool
   void pyjax_parallel_for(void (*fn)(ptr ctx, i64 block), ptr ctx, i64 blocks)
         runs fn for blocks 0..blocks-1 on the pool, the caller included; nested or concurrent calls
         run serially on the calling thread. Aim at >= 10 us of work per block.
+  void pyjax_parallel_for_polled(...)       the same, but signals stop it between blocks
   i32  pyjax_num_threads(void)
   void pyjax_set_num_threads(i32 n)         n >= 1; threads start on the first parallel call
   Python: thread_pool.set_num_threads(n), thread_pool.num_threads()
+
+python_calls
+  i32  pyjax_host_call(i64 call, ptr buffers)  runs a host call; nonzero: it raised
+  i32  pyjax_poll(void)                     runs pending signal handlers; nonzero: the program ends
 
 gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any, so transposes are
          free); C has unit column stride and row stride ldc. flags bit 0: add to C instead of

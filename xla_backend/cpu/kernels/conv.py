@@ -323,7 +323,7 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
         w.store("ptr" if i < 4 else "i64", value, w.gep("i64", context, i), 8)
     blocks = w.imul(w.imul(d["n"], d["groups"]), w.imul(row_tiles, column_tiles))
     args = [("ptr", f"@{prefix}.tile"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for", "void", args)
+    w.call("pyjax_parallel_for_polled", "void", args)
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
 
 

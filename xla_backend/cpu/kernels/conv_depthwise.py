@@ -32,7 +32,7 @@ def emit_depthwise(
         w.store("ptr", f"%{name}", w.gep("i64", context, i), 8)
     rows = w.imul(d["n"], w.imul(d["out0"], d["out1"]))
     args = [("ptr", f"@{task_name}"), ("ptr", context), ("i64", rows)]
-    w.call("pyjax_parallel_for", "void", args)
+    w.call("pyjax_parallel_for_polled", "void", args)
     w.ret()
 
 

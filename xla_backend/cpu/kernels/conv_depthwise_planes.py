@@ -27,7 +27,7 @@ def emit_depthwise_planes(
         w.store("ptr", f"%{name}", w.gep("i64", context, i), 8)
     planes = w.imul(d["n"], d["groups"])
     args = [("ptr", f"@{task_name}"), ("ptr", context), ("i64", planes)]
-    w.call("pyjax_parallel_for", "void", args)
+    w.call("pyjax_parallel_for_polled", "void", args)
     w.ret()
 
 

@@ -194,7 +194,7 @@ def _emit_driver(
 
 def _run(w: FunctionWriter, task: str, context: str, blocks: str) -> None:
     args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for", "void", args)
+    w.call("pyjax_parallel_for_polled", "void", args)
 
 
 def _emit_task(

@@ -57,7 +57,7 @@ def emit_window_products(
     for i, value in enumerate(("%x", "%w", "%out", "%dims", images, blocks, lines)):
         w.store("ptr" if i < 4 else "i64", value, w.gep("i64", context, i), 8)
     args = [("ptr", f"@{prefix}.windows.task"), ("ptr", context)]
-    w.call("pyjax_parallel_for", "void", [*args, ("i64", w.imul(blocks, d["groups"]))])
+    w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["groups"]))])
     w.ret()
 
 

@@ -206,7 +206,7 @@ def _emit_operation(module: ModuleWriter, op: str, t: P) -> None:
 
     def parallel() -> list[str]:
         args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-        w.call("pyjax_parallel_for", "void", args)
+        w.call("pyjax_parallel_for_polled", "void", args)
         return []
 
     def in_order() -> list[str]:

@@ -439,7 +439,7 @@ class _Driver:
 
     def _run(self, w: FunctionWriter, ctx: _Context, task: str, blocks: str) -> None:
         w.call(
-            "pyjax_parallel_for",
+            "pyjax_parallel_for_polled",
             "void",
             [("ptr", f"@{self.prefix}.{task}"), ("ptr", ctx.ptr), ("i64", blocks)],
         )

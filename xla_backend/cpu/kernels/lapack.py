@@ -1,7 +1,6 @@
 """LAPACK and BLAS routines as function pointers, from SciPy's Cython interfaces.
 
-SciPy is loaded on first use. Its OpenBLAS is told to use one thread: its own threads fight with the
-pool, and are slow by orders of magnitude on a loaded machine.
+SciPy is loaded on first use. Calls belong inside `cpu.library_threads.library_threads`.
 
 API
   pointer(name) -> int        address of "dpotrf", "sgesdd", ...; Fortran calling convention: every
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 _PREFIX = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -50,25 +48,7 @@ def _tables() -> tuple[dict[str, Any], dict[str, Any]]:
     import scipy.linalg.cython_blas as blas
     import scipy.linalg.cython_lapack as lapack
 
-    _use_one_thread(lapack)
     return lapack.__pyx_capi__, blas.__pyx_capi__
-
-
-def _use_one_thread(lapack: ModuleType) -> None:
-    """Finds openblas_set_num_threads in the library that SciPy's module links, and calls it with
-    1.
-    """
-    handle = ctypes.CDLL(lapack.__file__)
-    for name in ("scipy_openblas_set_num_threads", "openblas_set_num_threads"):
-        try:
-            function = handle[name]
-        except AttributeError:
-            continue
-        function.argtypes = [ctypes.c_int]
-        function.restype = None
-        function(1)
-        return
-    # Another BLAS (Accelerate, MKL, reference): it has no OpenBLAS threads to stop.
 
 
 @cache

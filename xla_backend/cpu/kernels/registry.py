@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from xla_backend.cpu.kernels.python_calls import bridge_library
 from xla_backend.cpu.kernels.thread_pool import pool_library, serial_library
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.jit import Address, Library, compile_object, object_symbols
@@ -37,7 +38,7 @@ class KernelLibrary(Mapping[str, Address]):
 
     def __init__(self, serial: bool = False) -> None:
         pool = serial_library() if serial else pool_library()
-        self._addresses: dict[str, Address] = pool.addresses()
+        self._addresses: dict[str, Address] = {**bridge_library().addresses(), **pool.addresses()}
 
     def __getitem__(self, symbol: str) -> Address:
         address = self._addresses.get(symbol)

@@ -116,6 +116,12 @@ def emit_parallel_radix(module: ModuleWriter, ty: str, indexed: bool) -> None:
     put("length", length)
     n32 = w.cast("trunc", "i64", "%n", "i32")
     with w.loop("0", str(int(ty[1:]) // 8), guard=False) as digit:
+        # Between digits the keys are a permutation, sorted or not.
+        stop, go = w.new_label("stop"), w.new_label("go")
+        w.cond_br(w.cmp("ne", "i32", w.call("pyjax_poll", "i32"), "0"), stop, go, likely=False)
+        w.label(stop)
+        w.ret()
+        w.label(go)
         put("shift", w.imul(digit.index, 8))
         for i, field in enumerate(("source", "source_index")[: 2 if indexed else 1]):
             put(field, w.load("ptr", w.gep("ptr", "%keys", i)))

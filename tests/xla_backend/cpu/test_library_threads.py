@@ -1,0 +1,138 @@
+"""LAPACK's threads: one while programs call it, the process's own number otherwise."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.cpu import lapack_calls, library_threads
+from xla_backend.cpu.compiler import compile_module
+from xla_backend.cpu.library_threads import idle_processors
+from xla_backend.hlo.parser import parse_module
+
+BLAS = library_threads._blas()
+pytestmark = pytest.mark.skipif(BLAS.set is None, reason="SciPy's BLAS is not OpenBLAS")
+
+TRSM = """HloModule m
+ENTRY %main {
+  %a = f32[3,40,40] parameter(0)
+  %b = f32[3,40,8] parameter(1)
+  ROOT %x = f32[3,40,8] triangular-solve(%a, %b), left_side=true, lower=true,
+    transpose_a=NO_TRANSPOSE
+}"""
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    before = BLAS.get()
+    BLAS.set(3)
+    yield
+    BLAS.set(before)
+
+
+def test_one_thread_inside_and_the_old_number_after():
+    with library_threads.library_threads(64):
+        assert BLAS.get() == 1
+        with library_threads.library_threads(64):
+            assert BLAS.get() == 1
+        assert BLAS.get() == 1
+    assert BLAS.get() == 3
+
+
+def test_a_program_calls_lapack_with_one_thread(monkeypatch):
+    seen = []
+
+    def trsm(a, b, **how):
+        seen.append(BLAS.get())
+        return original(a, b, **how)
+
+    original = lapack_calls.trsm
+    monkeypatch.setattr(lapack_calls, "trsm", trsm)
+    a = np.tile(np.eye(40, dtype=np.float32), (3, 1, 1))
+    b = np.ones((3, 40, 8), np.float32)
+    (x,) = compile_module(parse_module(TRSM), CompileOptions()).execute([a, b])
+    np.testing.assert_array_equal(x, b)
+    assert seen == [1, 1, 1]
+    assert BLAS.get() == 3
+
+
+def test_an_error_puts_the_number_back():
+    with pytest.raises(ZeroDivisionError), library_threads.library_threads(64):
+        raise ZeroDivisionError
+    assert BLAS.get() == 3
+
+
+def test_a_number_set_meanwhile_stays():
+    with library_threads.library_threads(64):
+        BLAS.set(2)
+    assert BLAS.get() == 2
+
+
+def test_the_last_of_several_threads_puts_the_number_back():
+    inside, go = threading.Event(), threading.Event()
+
+    def other():
+        with library_threads.library_threads(64):
+            inside.set()
+            go.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    with library_threads.library_threads(64):
+        pass
+    assert BLAS.get() == 1
+    go.set()
+    thread.join()
+    assert BLAS.get() == 3
+
+
+@pytest.mark.parametrize("idle, threads", [(0, 1), (1, 2), (7, 2)])
+def test_large_work_uses_idle_processors(monkeypatch, idle, threads):
+    monkeypatch.setattr(library_threads, "idle_processors", lambda: idle)
+    monkeypatch.setattr(library_threads, "num_threads", lambda: 2)
+    with library_threads.library_threads(4000):
+        assert BLAS.get() == threads
+    with library_threads.library_threads(100):
+        assert BLAS.get() == 1
+    assert BLAS.get() == 3
+
+
+def test_idle_processors_are_counted():
+    assert 0 <= idle_processors() <= os.cpu_count()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_meanwhile_has_the_process_s_number():
+    with library_threads.library_threads(64):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(BLAS.get())
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+
+
+SPIN = """
+import time
+import pyjax.numpy as np
+x = np.arange(300.0 * 300).reshape(300, 300) % 17
+symmetric = x + x.T
+np.linalg.eigh(symmetric)
+time.sleep(0.3)  # threads that other code has used go to sleep
+everybody, mine = time.process_time(), time.thread_time()
+for _ in range(5):
+    np.linalg.eigh(symmetric)[0].block_until_ready()
+everybody, mine = time.process_time() - everybody, time.thread_time() - mine
+assert everybody < 1.3 * mine, f"{everybody:.3f} s of all threads, {mine:.3f} s of the caller's"
+"""
+
+
+def test_no_other_thread_spins_during_an_eigendecomposition():
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "4"}
+    done = subprocess.run(
+        [sys.executable, "-c", SPIN], capture_output=True, timeout=120, env=environment
+    )
+    assert done.returncode == 0, done.stderr.decode()
