@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyjax.api.flat import (
     partial_args,
     wraps,
 )
+from pyjax.array import Array
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import debug_info
@@ -131,6 +133,8 @@ def value_and_grad(
             _dense(next(found)) if nz else ad.zero_tangent_array(abstractify(x))
             for nz, x in zip(linear.nonzero_in, leaves)
         ]
+        if type(one) is Array:  # remembered: what the caller gets, it may donate or delete
+            gradients = [copy.copy(one) if g is one else g for g in gradients]
         g = tree_unflatten(in_tree, gradients)
         g = g[0] if single else g
         if not has_aux:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.api.flat import as_arrays
 from pyjax.core.effects import Effects
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, Var, eval_jaxpr
+from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
@@ -22,7 +24,7 @@ from pyjax.interpreters.partial_eval import (
     partial_eval_jaxpr,
 )
 from pyjax.interpreters.rules import FullJvp, define_primitive
-from pyjax.interpreters.staging import staging_rules
+from pyjax.interpreters.staging import is_staging, staging_rules
 from pyjax.interpreters.tangents import Zero
 from xla_backend.hlo.instruction import Instruction
 
@@ -99,7 +101,8 @@ class _Split:
         if self.known.jaxpr.outvars or self.known.effects:
             outs = jit_p.bind(*args, **_params(self.known, name))
         places = {"in": args, "out": outs}
-        return [x if kind == "literal" else places[kind][x] for kind, x in self.sources]
+        results = [x if kind == "literal" else places[kind][x] for kind, x in self.sources]
+        return results if is_staging(state.trace) else as_arrays(results)
 
 
 @jaxpr_cache

@@ -687,6 +687,29 @@ def test_static_arguments_that_cannot_be_compared():
     assert "define __eq__" in str(e.value)
 
 
+# -- what a cache holds is not handed out ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("argnums", [0, (0, 1)])
+def test_a_gradient_of_one_belongs_to_the_caller(argnums):
+    f = grad(lambda x, y: x + y, argnums)
+    consume = jit(lambda x: x + 1, donate_argnums=0)
+    first, second = tree_util.tree_leaves([f(1.0, 2.0), f(1.0, 2.0)])[-2:]
+    assert float(consume(first)) == 2.0
+    assert first.is_deleted() and not second.is_deleted()
+    second.delete()
+    assert [float(g) for g in tree_util.tree_leaves(f(1.0, 2.0))] == [1.0] * np.size(argnums)
+
+
+def test_constant_results_of_inner_jits_are_arrays():
+    f = jit(lambda x: (3.0, (x, 2)))
+    out, vjp = pyjax.vjp(f, 1.0)
+    value, _ = pyjax.value_and_grad(jit(lambda x: 3.0))(1.0)
+    for x in (value, *tree_util.tree_leaves(out)):
+        assert type(x) is pyjax.Array and x.weak_type
+    assert float(vjp((1.0, (2.0, np.zeros((), pyjax.dtypes.float0))))[0]) == 2.0
+
+
 # -- objects at reused addresses, and functions that are alike ------------------------------------
 
 
