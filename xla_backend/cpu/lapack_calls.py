@@ -34,10 +34,12 @@ import numpy as np
 import scipy.linalg.blas
 import scipy.linalg.lapack
 
+from xla_backend.cpu.lapack_arguments import check_arguments, check_options
 from xla_backend.cpu.library_threads import library_threads
 from xla_backend.runtime.custom_calls import find_custom_call, register_custom_call
 
 Arrays = Sequence[np.ndarray]
+_FLAGS = {"true": 1, "false": 0}
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(true|false|-?\d+)")
 _COMPLEX_NAMES = {"syevd": "heevd", "orgqr": "ungqr", "ormqr": "unmqr", "sytrd": "hetrd"}
 
@@ -46,10 +48,9 @@ def attributes_of(attributes: Any) -> dict[str, int]:
     """The numbers in a backend_config dictionary."""
     result = {}
     for key, value in _ATTRIBUTE.findall(attributes.backend_config or ""):
-        result[key] = (
-            {"true": 1, "false": 0}.get(value) if value in ("true", "false") else int(value)
-        )
-    return result  # type: ignore[return-value]
+        # Digits beyond those of any option are not worth reading: the check refuses the rest.
+        result[key] = int(value[:20]) if value not in _FLAGS else _FLAGS[value]
+    return result
 
 
 def _letter(options: dict[str, int], key: str, default: str) -> str:
@@ -251,14 +252,16 @@ _ROUTINES: dict[str, Callable[[dict[str, int], Arrays, Arrays], None]] = {
 }
 
 
-def _batched(routine: Callable) -> Callable[[list[np.ndarray], list[np.ndarray], Any], None]:
+def _batched(
+    name: str, routine: Callable
+) -> Callable[[list[np.ndarray], list[np.ndarray], Any], None]:
     """Run a routine on every matrix of a batch. The first operand tells the batch: all but its last
     dimensions."""
 
     def run(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
         options = attributes_of(attributes)
-        core = 1 if routine is _gtsv else 2
-        batch = operands[0].shape[: operands[0].ndim - core]
+        check_options(name, options)
+        batch = check_arguments(name, options, operands, results)
         if 0 in operands[0].shape:
             for result in results:
                 result[...] = 0
@@ -278,7 +281,7 @@ def _part(result: np.ndarray, index: tuple[int, ...]) -> np.ndarray:
 
 def _register() -> None:
     for name, routine in _ROUTINES.items():
-        function = _batched(routine)
+        function = _batched(name, routine)
         names = [f"lapack.{name}"]
         for letter in "sdcz":
             typed = _COMPLEX_NAMES.get(name, name) if letter in "cz" else name

@@ -32,6 +32,8 @@ _ELEMENT = re.compile(
 )
 _BLOB = re.compile(r'"0x([0-9A-Fa-f]*)"')
 _INDEX = np.dtype(np.int64)
+# A few characters of text must not stand for more memory than this.
+_MAX_CONSTANT_BYTES = 1 << 30
 
 
 def element_dtype(element: Type) -> np.dtype | None:
@@ -209,6 +211,12 @@ def dense_array(reader: Reader, body: Any, tensor: TensorType, start: int) -> np
         reader.fail(f"constants of type {tensor} are not supported", start)
     dimensions = tuple(d or 0 for d in tensor.dimensions or ())
     count = math.prod(dimensions)
+    if count * dtype.itemsize > _MAX_CONSTANT_BYTES and not isinstance(body, list):
+        reader.fail(
+            f"a constant of type {tensor} has {count * dtype.itemsize} bytes, more than "
+            f"{_MAX_CONSTANT_BYTES}: broadcast a scalar instead",
+            start,
+        )
     if isinstance(body, bytes):
         return _from_blob(reader, body, dtype, dimensions, start)
     flat: list[Any] = []
@@ -216,8 +224,6 @@ def dense_array(reader: Reader, body: Any, tensor: TensorType, start: int) -> np
     convert = _converter(reader, tensor.element, dtype, start)
     values = np.array([convert(item) for item in flat], dtype=dtype)
     if not isinstance(body, list):
-        if count > 1 << 33:
-            reader.fail(f"a constant of type {tensor} is too large", start)
         return np.full(dimensions, values[0], dtype)
     if values.size != count or (shape != dimensions and count):
         reader.fail(f"elements of shape {list(shape)} do not fit {tensor}", start)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
+from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes, ComparisonDirection
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.errors import HloError, ShapeInferenceError, UnimplementedError
@@ -21,7 +21,14 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_inference import infer_shape, needs_given_shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.stablehlo.attribute_text import attribute_text
-from xla_backend.stablehlo.attributes import DenseAttribute, IntegerAttribute, Location
+from xla_backend.stablehlo.attributes import (
+    ArrayAttribute,
+    DenseAttribute,
+    DialectAttribute,
+    EnumAttribute,
+    IntegerAttribute,
+    Location,
+)
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.struct_attributes import struct_fields
@@ -412,14 +419,55 @@ def result_accuracy_text(value: Any) -> str:
 # -- reading attributes ----------------------------------------------------------------------------
 
 
-def dimension_fields(op: Operation, name: str) -> dict[str, Any]:
-    """Fields of a structure of dimension numbers: integers and lists of integers."""
-    fields = struct_fields(op.attributes[name])
-    for field, value in fields.items():
-        values = value if isinstance(value, tuple) else (value,)
-        if not all(type(v) is int for v in values):
-            raise invalid(op, f"'{field}' of {name} is made of integers")
-    return fields
+class Fields:
+    """Fields of a structure such as `#stablehlo.gather<offset_dims = [1], ...>`, checked when they
+    are read."""
+
+    def __init__(self, op: Operation, name: str, values: dict[str, Any]) -> None:
+        self.op = op
+        self.name = name
+        self.values = values
+
+    def dims(self, field: str) -> Dims:
+        """A list of integers; one that is left out is empty."""
+        value = self.values.get(field, ())
+        if not isinstance(value, tuple) or not all(type(v) is int for v in value):
+            raise self._wrong(field, "a list of integers")
+        return value
+
+    def number(self, field: str, default: int | None = 0) -> int:
+        """An integer; one that is left out is `default` (None: it must be there)."""
+        value = self.values.get(field, default)
+        if type(value) is not int:
+            raise self._wrong(field, "an integer")
+        return value
+
+    def word(self, field: str) -> str:
+        """A word that must be there."""
+        value = self.values.get(field)
+        if not isinstance(value, str):
+            raise self._wrong(field, "a word")
+        return value
+
+    def _wrong(self, field: str, expected: str) -> ConversionError:
+        if field not in self.values:
+            return invalid(self.op, f"'{field}' of {self.name} is missing, expected {expected}")
+        return invalid(
+            self.op, f"'{field}' of {self.name} is {self.values[field]!r}, expected {expected}"
+        )
+
+
+def structure(op: Operation, name: str) -> DialectAttribute:
+    """An attribute that is a structure: `#stablehlo.name<...>`."""
+    value = op.attributes.get(name)
+    if not isinstance(value, DialectAttribute):
+        raise invalid(op, f"the attribute '{name}' is missing or no structure")
+    return value
+
+
+def fields_of(op: Operation, name: str) -> Fields:
+    """Fields of the structure that an attribute is."""
+    return Fields(op, name, struct_fields(structure(op, name)))
 
 
 def ints(op: Operation, name: str, default: Dims | None = None) -> Dims:
@@ -429,9 +477,11 @@ def ints(op: Operation, name: str, default: Dims | None = None) -> Dims:
         if default is None:
             raise invalid(op, f"the attribute '{name}' is missing")
         return default
-    if isinstance(value, DenseAttribute):
+    if isinstance(value, DenseAttribute) and value.array.dtype.kind in "iub":
         return tuple(int(v) for v in value.array.reshape(-1))
-    return tuple(int(v) for v in value.values)
+    if isinstance(value, ArrayAttribute) and all(isinstance(v, int) for v in value.values):
+        return tuple(int(v) for v in value.values)
+    raise invalid(op, f"the attribute '{name}' is no list of integers")
 
 
 def integer(op: Operation, name: str, default: int | None = None) -> int:
@@ -443,6 +493,14 @@ def integer(op: Operation, name: str, default: int | None = None) -> int:
     return default
 
 
+def dimension_of(op: Operation, operand: Instruction, name: str) -> int:
+    """An integer attribute that numbers a dimension of an operand."""
+    dimension = integer(op, name)
+    if not 0 <= dimension < operand.shape.rank:
+        raise invalid(op, f"{operand.shape} has no dimension {dimension}")
+    return dimension
+
+
 def flag(op: Operation, name: str) -> bool:
     """`true`, or a unit attribute that is present."""
     value = op.attributes.get(name, False)
@@ -452,4 +510,19 @@ def flag(op: Operation, name: str) -> bool:
 def word(op: Operation, name: str, default: str = "") -> str:
     """The value of an enumeration."""
     value = op.attributes.get(name)
-    return default if value is None else value.value
+    if value is None:
+        return default
+    if not isinstance(value, EnumAttribute):
+        raise invalid(
+            op, f"the attribute '{name}' is no enumeration such as #stablehlo<{name} ...>"
+        )
+    return value.value
+
+
+def direction_of(op: Operation) -> ComparisonDirection:
+    """The comparison that `comparison_direction` names."""
+    name = word(op, "comparison_direction")
+    if name not in ComparisonDirection.__members__:
+        known = ", ".join(ComparisonDirection.__members__)
+        raise invalid(op, f"comparison_direction is '{name}', expected one of {known}")
+    return ComparisonDirection[name]

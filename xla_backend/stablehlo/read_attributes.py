@@ -36,6 +36,7 @@ _ALIAS = re.compile(r"#([A-Za-z_][\w$]*)[ \t]*=(?!=)")
 _TYPE_ALIAS = re.compile(r"!([A-Za-z_][\w$]*)[ \t]*=(?!=)")
 _HASH_NAME = re.compile(r"#([A-Za-z_][\w$.]*)")
 _SYMBOL = re.compile(r'@(?:([A-Za-z_][\w$.\-]*)|"((?:[^"\\\n]|\\.)*)")')
+_ARRAY_INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|\d{1,20})", re.ASCII)
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+)")
 _ENUM_BODY = re.compile(r"<\s*([a-z_]+)\s+([A-Za-z_][\w]*)\s*>")
 _I64 = ScalarType("i64")
@@ -251,11 +252,13 @@ class AttributeReader(TypeReader):
         text = self.read(_NUMBER, "an element")[0]
         if element.is_float:
             dtype = element_dtype(element)
-            assert dtype is not None
+            if dtype is None:
+                self.fail(f"arrays of {element} are not supported", start)
             return float_element(self, text, dtype, start)
-        if "." in text:
+        if not _ARRAY_INTEGER.fullmatch(text):
             self.fail(f"expected an integer of type {element}", start)
-        return bool(int(text)) if element.name == "i1" else int(text, 0)
+        value = int(text, 0) if "x" in text else int(text)
+        return bool(value) if element.name == "i1" else value
 
     # -- attributes of dialects ------------------------------------------------------------------
 

@@ -29,6 +29,9 @@ _FLOAT = re.compile(r"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?)")
 _BOUND = re.compile(r"\?|\d+")
 _ENCODING = re.compile(r"#([A-Za-z_][\w$.]*)")
 
+# Integers that quantized values are stored as.
+_STORAGE = re.compile(r"(?:[su]?i)(2|4|8|16|32|64)")
+
 
 class TypeReader(Reader):
     """Reads types; knows the module's type aliases (`!name = type`)."""
@@ -178,7 +181,10 @@ class TypeReader(Reader):
         start = self.position
         self.position = self.read(_QUANTIZED, "!quant.uniform<").end()
         storage = self._scalar()
-        bits = int(re.sub(r"\D", "", storage.name))
+        digits = _STORAGE.fullmatch(storage.name)
+        if digits is None:
+            self.fail(f"quantized values are stored as integers (i8), not {storage.name}", start)
+        bits = int(digits[1])
         unsigned = storage.name.startswith("u")
         low = 0 if unsigned else -(1 << (bits - 1))
         high = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1

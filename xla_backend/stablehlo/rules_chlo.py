@@ -8,7 +8,6 @@ import numpy as np
 
 from xla_backend.hlo.attributes import (
     CompareAttributes,
-    ComparisonDirection,
     DotAttributes,
     TopKAttributes,
 )
@@ -23,7 +22,8 @@ from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
     Scope,
-    dimension_fields,
+    direction_of,
+    fields_of,
     integer,
     ints,
     invalid,
@@ -158,7 +158,7 @@ def _broadcasting_formula(function: Formula, compute: PrimitiveType | None) -> R
 
 def _broadcast_compare(scope: Scope, op: Operation) -> Instruction:
     attributes = CompareAttributes(
-        ComparisonDirection(word(op, "comparison_direction")),
+        direction_of(op),
         word(op, "compare_type") == "TOTALORDER",
     )
     return scope.add(op, Opcode.COMPARE, broadcast_operands(scope, op), attributes)
@@ -192,11 +192,14 @@ def _ragged_dot(scope: Scope, op: Operation) -> Instruction:
     groups and contracting dimensions (or, when the contracting dimension is ragged, one per
     group)."""
     lhs, rhs, sizes = scope.operands(op)
-    fields = dimension_fields(op, "ragged_dot_dimension_numbers")
+    fields = fields_of(op, "ragged_dot_dimension_numbers")
     names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
-    lb, rb, lc, rc = (fields.get(f"{n}_dimensions", ()) for n in names)
-    (ragged,) = fields["lhs_ragged_dimensions"]
-    group = fields.get("rhs_group_dimensions", ())
+    lb, rb, lc, rc = (fields.dims(f"{n}_dimensions") for n in names)
+    dimensions = fields.dims("lhs_ragged_dimensions")
+    if len(dimensions) != 1 or not 0 <= dimensions[0] < lhs.shape.rank:
+        raise invalid(op, f"lhs_ragged_dimensions = {list(dimensions)} is no dimension of the lhs")
+    (ragged,) = dimensions
+    group = fields.dims("rhs_group_dimensions")
     builder, precision = scope.builder, precisions(op)
     if ragged in lb:
         return scope.add(op, Opcode.DOT, [lhs, rhs], DotAttributes(lc, rc, lb, rb, precision))

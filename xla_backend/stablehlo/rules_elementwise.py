@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xla_backend.hlo.attributes import (
     CompareAttributes,
-    ComparisonDirection,
     ReducePrecisionAttributes,
 )
 from xla_backend.hlo.instruction import Instruction
@@ -14,6 +13,7 @@ from xla_backend.stablehlo.ir import Operation
 from xla_backend.stablehlo.lowering import (
     Rule,
     Scope,
+    direction_of,
     element_type,
     integer,
     invalid,
@@ -78,7 +78,7 @@ def elementwise(opcode: Opcode) -> Rule:
 
 
 def _compare(scope: Scope, op: Operation) -> Instruction:
-    direction = ComparisonDirection(word(op, "comparison_direction"))
+    direction = direction_of(op)
     total_order = word(op, "compare_type") == "TOTALORDER"
     return scope.add(
         op, Opcode.COMPARE, scope.operands(op), CompareAttributes(direction, total_order)

@@ -26,6 +26,7 @@ from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
     Scope,
+    dimension_of,
     element_type,
     integer,
     ints,
@@ -111,6 +112,8 @@ def _reshape(scope: Scope, op: Operation) -> Instruction:
 def _checked_reshape(
     scope: Scope, op: Operation, operand: Instruction, sizes: Sequence[int]
 ) -> Instruction:
+    if any(size < 0 for size in sizes):
+        raise invalid(op, f"the sizes {list(sizes)} must not be negative")
     shape = operand.shape.with_dimensions(sizes)
     if shape.num_elements != operand.shape.num_elements:
         raise invalid(op, f"{operand.shape} and {shape} have different numbers of elements")
@@ -159,17 +162,18 @@ def _dynamic_update_slice(scope: Scope, op: Operation) -> Instruction:
 
 def _get_dimension_size(scope: Scope, op: Operation) -> Instruction:
     (operand,) = scope.operands(op)
-    dimension = integer(op, "dimension")
-    if not 0 <= dimension < operand.shape.rank:
-        raise invalid(op, f"{operand.shape} has no dimension {dimension}")
+    dimension = dimension_of(op, operand, "dimension")
     return scope.builder.constant(np.int32(operand.shape.dimensions[dimension]))
 
 
 def _set_dimension_size(scope: Scope, op: Operation) -> Instruction:
     """A size known now is a slice."""
     operand = scope.value(op.operands[0])
-    count = int(scope.constant_of(op, op.operands[1], "the size"))
-    dimension = integer(op, "dimension")
+    sizes = constant_dims(scope, op, op.operands[1], "the size")
+    if len(sizes) != 1:
+        raise invalid(op, f"the size is {list(sizes)}, expected one number")
+    (count,) = sizes
+    dimension = dimension_of(op, operand, "dimension")
     dims = operand.shape.dimensions
     if not 0 <= count <= dims[dimension]:
         raise invalid(op, f"size {count} is not between 0 and {dims[dimension]}")
@@ -181,7 +185,9 @@ def _set_dimension_size(scope: Scope, op: Operation) -> Instruction:
 def _torch_index_select(scope: Scope, op: Operation) -> Instruction:
     """result[batch, before, index, after] = operand[batch, before, index[batch, ...], after]."""
     operand, index = scope.operands(op)
-    dim, batch = integer(op, "dim"), integer(op, "batch_dims")
+    dim, batch = dimension_of(op, operand, "dim"), integer(op, "batch_dims")
+    if not 0 <= batch <= min(dim, index.shape.rank):
+        raise invalid(op, f"batch_dims = {batch} does not fit dim = {dim} and {index.shape}")
     dims, extra = operand.shape.dimensions, index.shape.rank - batch
     rank = len(dims) - 1 + extra
     sizes = tuple(1 if i < batch or i == dim else d for i, d in enumerate(dims))
@@ -201,7 +207,10 @@ def _torch_index_select(scope: Scope, op: Operation) -> Instruction:
 
 
 def constant_dims(scope: Scope, op: Operation, value: Value, what: str) -> Dims:
-    return tuple(int(v) for v in scope.constant_of(op, value, what).reshape(-1))
+    values = scope.constant_of(op, value, what)
+    if values.dtype.kind not in "iub":
+        raise invalid(op, f"{what} must be integers, not {values.dtype}")
+    return tuple(int(v) for v in values.reshape(-1))
 
 
 def _dynamic_broadcast_in_dim(scope: Scope, op: Operation) -> Instruction:

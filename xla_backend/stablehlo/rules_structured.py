@@ -25,52 +25,59 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.stablehlo.attributes import DialectAttribute
+from xla_backend.stablehlo.attributes import EnumAttribute, FloatAttribute
 from xla_backend.stablehlo.ir import Operation
 from xla_backend.stablehlo.lowering import (
     Dims,
     Rule,
     Scope,
-    dimension_fields,
+    fields_of,
     flag,
     integer,
     ints,
     invalid,
+    structure,
     unsupported,
     word,
 )
 from xla_backend.stablehlo.rules_shape import constant_dims
-from xla_backend.stablehlo.struct_attributes import convolution_labels, struct_fields
+from xla_backend.stablehlo.struct_attributes import convolution_labels
 
 # -- contractions ----------------------------------------------------------------------------------
 
 
 def precisions(op: Operation) -> tuple[Precision, ...]:
     """precision_config; () when all are DEFAULT."""
-    values = tuple(Precision[p.value] for p in op.attributes.get("precision_config", ()))
-    return () if all(p is Precision.DEFAULT for p in values) else values
+    values: list[Precision] = []
+    for value in op.attributes.get("precision_config", ()):
+        name = value.value if isinstance(value, EnumAttribute) else str(value)
+        if name not in Precision.__members__:
+            known = ", ".join(Precision.__members__)
+            raise invalid(op, f"there is no precision {name} (there are {known})")
+        values.append(Precision[name])
+    return () if all(p is Precision.DEFAULT for p in values) else tuple(values)
 
 
-def algorithm_name(attribute: DialectAttribute) -> str:
+def _algorithm(op: Operation) -> str | None:
     """`dot_bf16_bf16_f32_x3` of a `#stablehlo.dot_algorithm<...>`."""
-    fields = struct_fields(attribute)
-    name = "dot_" + "_".join(
-        str(fields[f"{part}_type"]) for part in ("lhs_precision", "rhs_precision", "accumulation")
-    )
-    count = fields["num_primitive_operations"]
+    if "algorithm" not in op.attributes:
+        return None
+    fields = fields_of(op, "algorithm")
+    parts = ("lhs_precision", "rhs_precision", "accumulation")
+    name = "dot_" + "_".join(fields.word(f"{part}_type") for part in parts)
+    count = fields.number("num_primitive_operations", None)
     return name if count == 1 else f"{name}_x{count}"
 
 
 def _dot_general(scope: Scope, op: Operation) -> Instruction:
-    fields = dimension_fields(op, "dot_dimension_numbers")
-    algorithm = op.attributes.get("algorithm")
+    fields = fields_of(op, "dot_dimension_numbers")
     attributes = DotAttributes(
-        fields.get("lhs_contracting_dimensions", ()),
-        fields.get("rhs_contracting_dimensions", ()),
-        fields.get("lhs_batching_dimensions", ()),
-        fields.get("rhs_batching_dimensions", ()),
+        fields.dims("lhs_contracting_dimensions"),
+        fields.dims("rhs_contracting_dimensions"),
+        fields.dims("lhs_batching_dimensions"),
+        fields.dims("rhs_batching_dimensions"),
         precisions(op),
-        algorithm_name(algorithm) if algorithm is not None else None,
+        _algorithm(op),
     )
     return scope.add(op, Opcode.DOT, scope.operands(op), attributes)
 
@@ -82,24 +89,21 @@ def _dot(scope: Scope, op: Operation) -> Instruction:
     return scope.add(op, Opcode.DOT, operands, attributes)
 
 
-def _label_positions(labels: Sequence[str]) -> Dims:
-    spatial = sorted((label for label in labels if label.isdigit()), key=int)
-    return tuple(labels.index(label) for label in spatial)
+def _positions(op: Operation, labels: Sequence[str], letters: str) -> tuple[int, int, Dims]:
+    """Where the two letters stand among the labels, and the spatial dimensions in order."""
+    spatial = [label for label in labels if label.isdigit()]
+    wanted = sorted([*letters, *map(str, range(len(spatial)))])
+    if sorted(labels) != wanted:
+        raise invalid(op, f"the labels [{', '.join(labels)}] should be {', '.join(wanted)}")
+    places = tuple(labels.index(str(i)) for i in range(len(spatial)))
+    return labels.index(letters[0]), labels.index(letters[1]), places
 
 
-def convolution_dimensions(attribute: DialectAttribute) -> ConvolutionDimensionNumbers:
+def _convolution_dimensions(op: Operation) -> ConvolutionDimensionNumbers:
     """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]` as positions."""
-    lhs, rhs, out = convolution_labels(attribute)
+    lhs, rhs, out = convolution_labels(structure(op, "dimension_numbers"))
     return ConvolutionDimensionNumbers(
-        lhs.index("b"),
-        lhs.index("f"),
-        _label_positions(lhs),
-        rhs.index("i"),
-        rhs.index("o"),
-        _label_positions(rhs),
-        out.index("b"),
-        out.index("f"),
-        _label_positions(out),
+        *_positions(op, lhs, "bf"), *_positions(op, rhs, "io"), *_positions(op, out, "bf")
     )
 
 
@@ -132,7 +136,9 @@ def _window(op: Operation, sizes: Dims, padding: Dims | None = None) -> tuple[Wi
 def _convolution(scope: Scope, op: Operation) -> Instruction:
     lhs, rhs = (scope.value(v) for v in op.operands[:2])
     amounts = op.operands[2:]
-    numbers = convolution_dimensions(op.attributes["dimension_numbers"])
+    numbers = _convolution_dimensions(op)
+    if rhs.shape.rank != len(numbers.kernel_spatial) + 2:
+        raise invalid(op, f"the kernel {rhs.shape} has other dimensions than its labels")
     sizes = tuple(rhs.shape.dimensions[d] for d in numbers.kernel_spatial)
     padding = constant_dims(scope, op, amounts[0], "the padding") if amounts else None
     attributes = ConvolutionAttributes(
@@ -199,15 +205,15 @@ def _sort(scope: Scope, op: Operation) -> list[Instruction]:
 
 
 def _gather_with(scope: Scope, op: Operation, sizes: Dims) -> Instruction:
-    fields = dimension_fields(op, "dimension_numbers")
+    fields = fields_of(op, "dimension_numbers")
     attributes = GatherAttributes(
-        fields.get("offset_dims", ()),
-        fields.get("collapsed_slice_dims", ()),
-        fields.get("start_index_map", ()),
-        fields.get("index_vector_dim", 0),
+        fields.dims("offset_dims"),
+        fields.dims("collapsed_slice_dims"),
+        fields.dims("start_index_map"),
+        fields.number("index_vector_dim"),
         sizes,
-        fields.get("operand_batching_dims", ()),
-        fields.get("start_indices_batching_dims", ()),
+        fields.dims("operand_batching_dims"),
+        fields.dims("start_indices_batching_dims"),
         flag(op, "indices_are_sorted"),
     )
     return scope.add(op, Opcode.GATHER, [scope.value(v) for v in op.operands[:2]], attributes)
@@ -223,14 +229,14 @@ def _dynamic_gather(scope: Scope, op: Operation) -> Instruction:
 
 
 def _scatter(scope: Scope, op: Operation) -> list[Instruction]:
-    fields = dimension_fields(op, "scatter_dimension_numbers")
+    fields = fields_of(op, "scatter_dimension_numbers")
     attributes = ScatterAttributes(
-        fields.get("update_window_dims", ()),
-        fields.get("inserted_window_dims", ()),
-        fields.get("scatter_dims_to_operand_dims", ()),
-        fields.get("index_vector_dim", 0),
-        fields.get("input_batching_dims", ()),
-        fields.get("scatter_indices_batching_dims", ()),
+        fields.dims("update_window_dims"),
+        fields.dims("inserted_window_dims"),
+        fields.dims("scatter_dims_to_operand_dims"),
+        fields.number("index_vector_dim"),
+        fields.dims("input_batching_dims"),
+        fields.dims("scatter_indices_batching_dims"),
         flag(op, "indices_are_sorted"),
         flag(op, "unique_indices"),
     )
@@ -264,8 +270,8 @@ def _triangular_solve(scope: Scope, op: Operation) -> Instruction:
 def _batch_norm(opcode: Opcode) -> Rule:
     def rule(scope: Scope, op: Operation) -> list[Instruction]:
         epsilon = op.attributes.get("epsilon")
-        if epsilon is None:
-            raise invalid(op, "the attribute 'epsilon' is missing")
+        if not isinstance(epsilon, FloatAttribute):
+            raise invalid(op, "the attribute 'epsilon' is missing or no float")
         attributes = BatchNormAttributes(float(epsilon.value), integer(op, "feature_index"))
         return scope.members(scope.builder.add(opcode, scope.operands(op), attributes))
 

@@ -284,7 +284,7 @@ def test_dimension_numbers_are_integers() -> None:
     text = """func.func @main(%x: tensor<2x3xf32>) -> tensor<2x2xf32> {
       %0 = "stablehlo.dot_general"(%x, %x) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [a], rhs_contracting_dimensions = [1]>}> : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x2xf32>
       return %0 : tensor<2x2xf32> }"""
-    with pytest.raises(ConversionError, match="made of integers"):
+    with pytest.raises(ConversionError, match="expected a list of integers"):
         parse_stablehlo(text)
 
 

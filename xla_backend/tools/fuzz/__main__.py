@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from time import monotonic
@@ -16,7 +17,8 @@ from xla_backend.tools.fuzz.data import PROFILES, profile_of
 from xla_backend.tools.fuzz.mutants import report
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.regressions import case_text, shrink
-from xla_backend.tools.fuzz.workers import check_all, check_once
+from xla_backend.tools.fuzz.text_checks import damage_check, samples_in
+from xla_backend.tools.fuzz.workers import Check, check_all, check_once
 
 
 def check_seed(seed: int) -> Failure | None:
@@ -44,6 +46,14 @@ def _parser() -> argparse.ArgumentParser:
         help="plant known bugs in the compiler, one at a time, and see that each is found",
     )
     parser.add_argument(
+        "--texts",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        help="damage texts and protobufs of random programs, or of those in a folder, and see that "
+        "the parsers refuse them",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
     )
     return parser
@@ -53,22 +63,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.mutants:
         return 0 if report(options.count, options.jobs, options.seed) else 1
+    if options.texts is not None:
+        samples = samples_in(options.texts) if options.texts != Path() else []
+        return 1 if _campaign(options, partial(damage_check, samples)) else 0
     # Objects of random programs are no use to anybody else.
     with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
         os.environ["PYJAX_CACHE_DIR"] = folder
-        failures = _campaign(options)
+        failures = _campaign(options, check_seed)
         for seed, failure in _distinct(failures):
             if not options.no_shrink:
                 _shrink_apart(seed, failure, options)
     return 1 if failures else 0
 
 
-def _campaign(options: argparse.Namespace) -> list[tuple[int, Failure]]:
+def _campaign(options: argparse.Namespace, check: Check) -> list[tuple[int, Failure]]:
     """Check all seeds; print each failure and the count of those that pass."""
     seeds = _seeds(options)
     failures = []
     started, done = monotonic(), 0
-    for seed, failure in check_all(check_seed, seeds, options.jobs, options.timeout):
+    for seed, failure in check_all(check, seeds, options.jobs, options.timeout):
         done += 1
         if failure is not None:
             failures.append((seed, failure))
