@@ -1,9 +1,9 @@
 """Random numbers from explicit keys: the same key gives the same numbers, with JAX's bits."""
 
+from pyjax.random.discrete import binomial, multinomial, poisson
 from pyjax.random.distributions import (
     ball,
     beta,
-    binomial,
     cauchy,
     chisquare,
     dirichlet,
@@ -17,11 +17,9 @@ from pyjax.random.distributions import (
     logistic,
     lognormal,
     maxwell,
-    multinomial,
     multivariate_normal,
     orthogonal,
     pareto,
-    poisson,
     rayleigh,
     t,
     triangular,
