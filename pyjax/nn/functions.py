@@ -163,9 +163,9 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
 
 @jit
 def hard_tanh(x: ArrayLike) -> Array:
-    """x clipped to [-1, 1]."""
-    (x,) = promote_args_inexact("hard_tanh", x)
-    return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
+    """x clipped to [-1, 1]; integers stay integers."""
+    check_arraylike("hard_tanh", x)
+    return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
 @jit
@@ -226,17 +226,23 @@ def tanh(x: ArrayLike, /) -> Array:
     return jnp.tanh(x)
 
 
-@jit
-def log1mexp(x: ArrayLike) -> Array:
-    """log(1 - exp(-x)) for x > 0, accurate near 0 and for large x (Mächler 2012); nan for x < 0."""
-    (x,) = promote_args_inexact("log1mexp", x)
-    threshold = float(np.log(2))
-    small = x < threshold
+@custom_jvp
+def _log1mexp(x: Array) -> Array:
+    small = x < float(np.log(2))
     return jnp.where(
         small,
         jnp.log(-jnp.expm1(-jnp.where(small, x, 1.0))),
         jnp.log1p(-jnp.exp(-jnp.where(small, 1.0, x))),
     )
+
+
+_log1mexp.defjvps(lambda g, ans, x: g / jnp.expm1(x))
+
+
+@jit
+def log1mexp(x: ArrayLike) -> Array:
+    """log(1 - exp(-x)) for x > 0, accurate near 0 and for large x (Mächler 2012); nan for x < 0."""
+    return _log1mexp(*promote_args_inexact("log1mexp", x))
 
 
 def _axis_tuple(axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -275,9 +281,11 @@ def logsumexp(
         (a_arr,) = promote_args_inexact("logsumexp", a)
         b_arr = None
     axes = _axis_tuple(axis, jnp.ndim(a_arr))
+    if where is not None:
+        # Silenced before exp: what an excluded inf or nan gives has no derivative.
+        a_arr = jnp.where(where, a_arr, -jnp.inf)
     real = a_arr.real if jnp.iscomplexobj(a_arr) else a_arr
-    masked = real if where is None else jnp.where(where, real, -jnp.inf)
-    top = jnp.max(masked, axis=axes, keepdims=True, initial=-jnp.inf)
+    top = jnp.max(real, axis=axes, keepdims=True, initial=-jnp.inf)
     top = lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
     terms = jnp.exp(a_arr - top.astype(a_arr.dtype))
     if b_arr is not None:
@@ -359,10 +367,10 @@ def standardize(
     """(x - mean) / sqrt(variance + epsilon) along `axis`; mean and variance are computed unless
     given.
 
-    `algorithm`: "fast" takes E[x²] - E[x]² as the variance (one pass), "exact" E[(x - E[x])²].
+    `algorithm`: "fast" takes E[x²] - E[x]² as the variance (one pass), "stable" E[(x - E[x])²].
     """
-    if algorithm not in ("fast", "exact"):
-        raise ValueError(f"algorithm must be 'fast' or 'exact', got {algorithm!r}")
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"algorithm must be 'fast' or 'stable', got {algorithm!r}")
     (x,) = promote_args_inexact("standardize", x)
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
@@ -396,9 +404,9 @@ def one_hot(
     count = int(num_classes.__index__()) if hasattr(num_classes, "__index__") else int(num_classes)
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     x = jnp.asarray(x)
-    position = axis % (x.ndim + 1) if isinstance(axis, int) else axis
-    if not isinstance(position, int):
+    if not isinstance(axis, int):
         raise TypeError(f"one_hot takes one axis, got {axis!r}")
+    (position,) = _axis_tuple(axis, x.ndim + 1)
     left = lax.expand_dims(x, (position,))
     shape = [1] * (x.ndim + 1)
     shape[position] = count
@@ -478,6 +486,11 @@ def _attention_mask(
     """All restrictions as one boolean array broadcastable to [..., N, T, S], or None."""
     rows, columns = jnp.arange(length)[:, None], jnp.arange(keys)[None, :]
     parts = [] if mask is None else [jnp.asarray(mask)]
+    if parts and parts[0].dtype != bool:
+        raise ValueError(
+            f"the mask of dot_product_attention must be bool, got {parts[0].dtype}; "
+            "compare it (mask != 0), or add it to the scores as `bias`"
+        )
     if is_causal:
         parts.append(rows >= columns)
     if window is not None:
