@@ -14,6 +14,7 @@ import enum
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,7 +56,7 @@ class ContextKey:
     Interned: equal values are one object, which compares and hashes by identity.
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("__weakref__", "values")
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
@@ -75,7 +76,10 @@ class _ThreadState(threading.local):
 _thread = _ThreadState()
 _options: dict[str, Option] = {}
 _keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
-_context_keys: dict[tuple[Any, ...], ContextKey] = {}
+# A key lives as long as a cache holds it, or a thread is in its context.
+_context_keys: weakref.WeakValueDictionary[tuple[Any, ...], ContextKey] = (
+    weakref.WeakValueDictionary()
+)
 _global_key = ContextKey(())
 _environment: Hashable = ()  # what programs depend on besides options
 _generation = 0
@@ -284,10 +288,11 @@ def all_options() -> dict[str, Option]:
 
 
 def _intern(values: tuple[Any, ...]) -> ContextKey:
-    found = _context_keys.get(values)
-    if found is None:
-        found = _context_keys.setdefault(values, ContextKey(values))
-    return found
+    with _lock:
+        found = _context_keys.get(values)
+        if found is None:
+            found = _context_keys[values] = ContextKey(values)
+        return found
 
 
 def trace_context() -> ContextKey:

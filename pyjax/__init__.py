@@ -47,6 +47,7 @@ from pyjax.devices import local_devices as local_devices
 from pyjax.devices import process_count as process_count
 from pyjax.devices import process_index as process_index
 from pyjax.devices import process_indices as process_indices
+from pyjax.dispatch import clear_caches as clear_caches
 from pyjax.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.global_arrays import (
     make_array_from_process_local_data as make_array_from_process_local_data,

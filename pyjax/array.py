@@ -19,6 +19,7 @@ from pyjax.core.source_info import user_frame
 from pyjax.core.trace import Tracer
 from pyjax.devices import default_device
 from pyjax.sharding import Shard, SingleDeviceSharding
+from xla_backend.bounded_cache import InternTable
 from xla_backend.runtime.buffer import (
     Buffer,
     BufferSpec,
@@ -36,7 +37,7 @@ class ArraySpec(BufferSpec):
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = ("aval", "committed", "device")
+    __slots__ = ("__weakref__", "aval", "committed", "device")
 
     def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
         physical = physical_aval(aval)
@@ -58,15 +59,17 @@ def _grow_for_user(grow: Callable[[], Block]) -> Block:
         raise MemoryError(four_parts(what, user_frame()) + "\n" + rest) from None
 
 
-_specs: dict[tuple[ShapedArray, Device, bool], ArraySpec] = {}
+# A spec lives as long as an array or a program of its kind.
+_specs: InternTable[tuple[ShapedArray, Device, bool], ArraySpec] = InternTable()
 
 
 def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> ArraySpec:
     """The one spec object of this kind of array."""
     key = (aval, device, committed)
-    spec = _specs.get(key)
+    ref = _specs.refs.get(key)
+    spec = None if ref is None else ref()
     if spec is None:
-        spec = _specs.setdefault(key, ArraySpec(aval, device, committed))
+        spec = _specs.intern(key, ArraySpec(aval, device, committed))
     return spec
 
 

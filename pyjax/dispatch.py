@@ -35,6 +35,8 @@ from pyjax.devices import default_device
 from pyjax.interpreters import hlo, partial_eval
 from pyjax.interpreters.lift_constants import lift_constants
 from pyjax.program import Program
+from xla_backend import bounded_cache
+from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
@@ -202,7 +204,9 @@ def as_array(value: Any) -> Array:
 
 
 SCALAR_KINDS = frozenset({bool, int, float, np.int32, np.float32, np.bool_})
-_scalar_writers: dict[Any, tuple[ArraySpec, Callable[[int], Any]]] = {}
+_scalar_writers: BoundedCache[Any, tuple[ArraySpec, Callable[[int], Any]]] = BoundedCache(
+    Budget("scalars", entries=1024)
+)
 _INT32_LIMIT = 1 << 31
 
 
@@ -211,10 +215,9 @@ def scalar_array(kind: type, value: Any) -> Array:
     as long.
     """
     key = (kind, trace_context())
-    found = _scalar_writers.get(key)
+    found = _scalar_writers.hot.get(key)
     if found is None:
-        spec = array_spec(abstractify(kind(0)), default_device(), False)
-        found = _scalar_writers[key] = (spec, _CTYPES[spec.numpy_dtype].from_address)
+        found = _scalar_writers.make(key, lambda: _scalar_writer(kind))
     spec, at_address = found
     if kind is int and not -_INT32_LIMIT <= value < _INT32_LIMIT:
         return array_from_host(value, abstractify(value))  # checks what the dtype can hold
@@ -222,6 +225,11 @@ def scalar_array(kind: type, value: Any) -> Array:
     allocate(array, spec)
     at_address(array.ptr).value = value
     return array
+
+
+def _scalar_writer(kind: type) -> tuple[ArraySpec, Callable[[int], Any]]:
+    spec = array_spec(abstractify(kind(0)), default_device(), False)
+    return spec, _CTYPES[spec.numpy_dtype].from_address
 
 
 _CTYPES: dict[np.dtype, Any] = {
@@ -255,8 +263,9 @@ def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
     return default_device(), False
 
 
-_programs: dict[Any, Program] = {}
-_PROGRAMS_LIMIT = 8192
+# Of all jitted functions and eager primitives together.
+PROGRAMS = Budget("programs", entries=8192, nbytes=256 << 20)
+_programs: BoundedCache[Any, Program] = BoundedCache(PROGRAMS, lambda p: p.executable.held_bytes)
 
 
 def apply_primitive(
@@ -270,13 +279,9 @@ def apply_primitive(
     if primitive.exact_params:
         values = exact_key(values)
     key = (primitive, values, tuple([a.spec for a in arrays]), trace_context())
-    program = _programs.get(key)
+    program = _programs.hot.get(key)
     if program is None:
-        program = _compile_primitive(primitive, arrays, params)
-        if len(_programs) >= _PROGRAMS_LIMIT:  # drop the older half: keys may hold one-off jaxprs
-            for old in list(itertools.islice(_programs, _PROGRAMS_LIMIT // 2)):
-                _programs.pop(old, None)
-        _programs[key] = program
+        program = _programs.make(key, lambda: _compile_primitive(primitive, arrays, params))
     return program.call(arrays)
 
 
@@ -290,9 +295,13 @@ def _compile_primitive(
 
 
 def clear_caches() -> None:
-    """Forget all compiled programs of eager primitives."""
-    _programs.clear()
-    shape_generic.clear()
+    """Forget everything that is remembered to save time: traces and programs of all functions and
+    operations, and what was worked out for them. Programs that run, or that somebody still holds
+    (`jit(f).lower(x).compile()`), stay; object code on disk does, too.
+
+    >>> clear_caches()
+    """
+    bounded_cache.clear_all()
 
 
 core_trace.set_eval_handler(apply_primitive)

@@ -21,6 +21,7 @@ from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
+from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.compile_options import CompileOptions
 from xla_backend.runtime.client import AbstractClient
 from xla_backend.runtime.executable import LoadedExecutable
@@ -31,7 +32,9 @@ _LARGEST = 1 << 16  # more elements are worth a program with threads
 _EQUATIONS = 24  # longer programs come from users' jits, which are compiled for their shapes
 
 Maker = Callable[[int], LoadedExecutable | None]
-_makers: dict[Any, Maker | None] = {}
+_makers: BoundedCache[Any, Maker | None] = BoundedCache(
+    Budget("programs of any length", entries=512)
+)
 
 
 def find(
@@ -45,15 +48,8 @@ def find(
     if key is None:
         return None
     key = (key, client, options)
-    if key not in _makers:
-        _makers[key] = _compile(closed, name, client, options)
-    maker = _makers[key]
+    maker = _makers.make(key, lambda: _compile(closed, name, client, options))
     return None if maker is None else maker(_size(shape))
-
-
-def clear() -> None:
-    """Forget all shape-generic programs."""
-    _makers.clear()
 
 
 def _size(shape: tuple[int, ...]) -> int:

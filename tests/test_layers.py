@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Longest prefix wins. A module may import modules of its own layer and of lower ones.
 LAYERS = {
     "pyjax._config": 0,
+    "xla_backend.bounded_cache": 0,
     "xla_backend.compile_options": 0,
     "xla_backend.dump_options": 0,
     "xla_backend.emitted_kernel": 0,

@@ -27,10 +27,13 @@ from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, 
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path
 from pyjax.devices import get_backend
-from pyjax.dispatch import SCALAR_KINDS, as_array, compile_jaxpr, placement
+from pyjax.dispatch import PROGRAMS, SCALAR_KINDS, as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
+from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from pyjax.placement import device_put
+from pyjax.program import Program
 from pyjax.sharding import common_device, resolve_device
+from xla_backend.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 
 logger = logging.getLogger(__name__)
@@ -49,6 +52,7 @@ class TracedCall(NamedTuple):
 class Compiled(NamedTuple):
     """How to call a program (`Program.call`) and rebuild the function's result."""
 
+    program: Program
     call: Callable[[Sequence[Array]], list[Array]]
     out_tree: PyTreeDef
     single: bool  # the result is one bare array
@@ -74,9 +78,15 @@ class Jit:
         self._device = device
         self._inline = inline
         self._compiler_options = dict(compiler_options or {})
-        self._direct: dict[Any, Compiled] = {}  # calls with arrays as positional arguments only
-        self._compiled: dict[Any, Compiled] = {}
-        self._traced: dict[Any, TracedCall] = {}
+        self._compiled: BoundedCache[Any, Compiled] = BoundedCache(
+            PROGRAMS, lambda compiled: compiled.program.executable.held_bytes
+        )
+        # Programs that are at hand. Calls with arrays as positional arguments only find them under
+        # a shorter key.
+        self._at_hand = self._compiled.hot
+        self._traced: BoundedCache[Any, TracedCall] = BoundedCache(
+            TRACES, lambda traced: trace_bytes(traced.closed)
+        )
         # The direct path knows neither static arguments nor a fixed device.
         self._has_direct_path = not signature.has_static and device is None
 
@@ -94,13 +104,18 @@ class Jit:
     ) -> tuple[Compiled | None, Sequence[Array]]:
         """The program for a call and its arrays, if it is there already: the path of most calls."""
         context = trace_context()
-        if self._direct and not kwargs:
+        at_hand = self._at_hand
+        if at_hand and not kwargs:
             try:
-                return self._direct.get((context, *[a.spec for a in args])), args
+                found = at_hand.get((context, *[a.spec for a in args]))
+                if found is not None:
+                    return found, args
             except AttributeError:
                 args = tuple([as_array(a) if type(a) in SCALAR_KINDS else a for a in args])
             try:
-                return self._direct.get((context, *[a.spec for a in args])), args
+                found = at_hand.get((context, *[a.spec for a in args]))
+                if found is not None:
+                    return found, args
             except AttributeError:
                 pass  # containers or NumPy arrays: the general way
         leaves, in_tree = tree_flatten((args, kwargs))
@@ -109,7 +124,7 @@ class Jit:
         except AttributeError:  # numbers or NumPy arrays
             leaves = [as_array(x) if type(x) in SCALAR_KINDS else x for x in leaves]
             specs = tuple([getattr(x, "spec", None) for x in leaves])
-        return self._compiled.get((in_tree.exact_key(), (), specs, context)), leaves
+        return at_hand.get((in_tree.exact_key(), (), specs, context)), leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -131,13 +146,15 @@ class Jit:
             arrays = [device_put(a, self._device) for a in arrays]
         static_key = self._signature.static_key(static) if static else ()
         key = (in_tree.exact_key(), static_key, tuple([a.spec for a in arrays]), trace_context())
-        compiled = self._compiled.get(key)
+        compiled = self._compiled.find(key)
         if compiled is None:
-            compiled = self._compile(arrays, in_tree, static)
-            self._compiled[key] = compiled
+            # Only the compiler's work is waited for: the user's function may wait for a lock of the
+            # user's, which a thread that would wait here may hold.
+            traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
+            compiled = self._compiled.make(key, lambda: self._compile(traced, arrays))
             if not kwargs and self._has_direct_path and len(args) == len(leaves):
                 if all(type(a) is Array or type(a) in SCALAR_KINDS for a in args):
-                    self._direct[(trace_context(), *[a.spec for a in arrays])] = compiled
+                    self._compiled.alias(key, (trace_context(), *[a.spec for a in arrays]))
         return self._run(compiled, arrays, args, kwargs)
 
     def _run(
@@ -211,14 +228,14 @@ class Jit:
     ) -> TracedCall:
         static_key: Hashable = self._signature.static_key(static) if static else ()
         key = (in_tree.exact_key(), static_key, avals, (trace_context(), axis_env.key()))
-        traced = self._traced.get(key)
+        traced = self._traced.find(key)
         if traced is None:
             if options.explain_cache_misses.value:
                 self._explain_miss(avals, in_tree, static)
             traced = self._trace(avals, in_tree, static)
             # A jaxpr that closes over another trace's values is good for this trace only.
             if not any(isinstance(c, Tracer) for c in traced.closed.consts):
-                self._traced[key] = traced
+                traced = self._traced.put(key, traced)
         return traced
 
     def _trace(
@@ -255,10 +272,7 @@ class Jit:
         leaves = set(tree_flatten(chosen)[0])
         return tuple(i in leaves for i in range(in_tree.num_leaves))
 
-    def _compile(
-        self, arrays: Sequence[Array], in_tree: PyTreeDef, static: tuple[Any, ...]
-    ) -> Compiled:
-        traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
+    def _compile(self, traced: TracedCall, arrays: Sequence[Array]) -> Compiled:
         for const in traced.closed.consts:
             if isinstance(const, Tracer):
                 raise escaped_tracer_error(const)
@@ -271,7 +285,7 @@ class Jit:
             traced.donated,
             self._compiler_options,
         )
-        return Compiled(program.call, traced.out_tree, traced.out_tree.is_leaf())
+        return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
 
     def _explain_miss(
         self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
@@ -336,7 +350,6 @@ class Jit:
 
     def clear_cache(self) -> None:
         """Forget all traces and programs."""
-        self._direct.clear()
         self._compiled.clear()
         self._traced.clear()
 

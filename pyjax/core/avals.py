@@ -15,6 +15,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.errors import InvalidInputException
 from pyjax.core.extended_dtypes import is_extended
+from xla_backend.bounded_cache import InternTable
 
 
 class AbstractValue:
@@ -57,7 +58,7 @@ class ShapedArray(AbstractValue):
     identity.
     """
 
-    __slots__ = ("_tangent", "dtype", "ndim", "shape", "size", "weak_type")
+    __slots__ = ("__weakref__", "_tangent", "dtype", "ndim", "shape", "size", "weak_type")
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
@@ -70,9 +71,10 @@ class ShapedArray(AbstractValue):
     ) -> ShapedArray:
         key = (shape, dtype, weak_type)
         try:
-            return _interned[key]
+            aval = _known_avals[key]()
         except (KeyError, TypeError):
-            return _new_shaped_array(shape, dtype, weak_type)
+            aval = None
+        return _new_shaped_array(shape, dtype, weak_type) if aval is None else aval
 
     def __reduce__(self) -> Any:
         return (ShapedArray, (self.shape, self.dtype, self.weak_type))
@@ -124,7 +126,8 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
 
-_interned: dict[Any, ShapedArray] = {}
+_interned: InternTable[Any, ShapedArray] = InternTable()
+_known_avals = _interned.refs
 
 
 def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
@@ -133,7 +136,8 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         dtype = np.dtype(dtype)
     weak_type = bool(weak_type)
     key = (shape, dtype, weak_type)
-    aval = _interned.get(key)
+    ref = _known_avals.get(key)
+    aval = None if ref is None else ref()
     if aval is None:
         aval = object.__new__(ShapedArray)
         aval.shape = shape
@@ -142,7 +146,7 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         aval.ndim = len(shape)
         aval.size = math.prod(shape)
         aval._tangent = None
-        aval = _interned.setdefault(key, aval)
+        aval = _interned.intern(key, aval)
     return aval
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core.extended_dtypes import ExtendedDType, KeyDType, extended, is_extended, prng_key
+from xla_backend.bounded_cache import BoundedCache, Budget
 
 int2 = ml_dtypes.int2
 uint2 = ml_dtypes.uint2
@@ -168,7 +169,10 @@ def check_user_dtype_supported(dtype: Any, name: str | None = None) -> None:
 
 # -- what class a dtype belongs to ----------------------------------------------------------------
 
-_issubdtype_cache: dict[tuple[Any, Any], bool] = {}
+_issubdtype_cache: BoundedCache[tuple[Any, Any], bool] = BoundedCache(
+    Budget("dtype classes", entries=4096)
+)
+_known_classes = _issubdtype_cache.hot
 
 
 def issubdtype(a: Any, b: Any) -> bool:
@@ -178,10 +182,9 @@ def issubdtype(a: Any, b: Any) -> bool:
     True
     """
     try:
-        return _issubdtype_cache[a, b]
+        return _known_classes[a, b]
     except KeyError:
-        result = _issubdtype_cache[a, b] = _issubdtype(a, b)
-        return result
+        return _issubdtype_cache.put((a, b), _issubdtype(a, b))
     except TypeError:
         return _issubdtype(a, b)
 

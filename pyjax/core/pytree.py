@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from pyjax.core.exact_keys import exact_key, register_exact_key
+from xla_backend.bounded_cache import BoundedCache, Budget
 
 
 class _Leaf:
@@ -210,8 +211,9 @@ _registry: dict[type, NodeType | None] = {}
 _NoneType = type(None)
 # Types found to be leaves: neither registered nor named tuples.
 _leaf_types: set[type] = set()
+_MOST_LEAF_TYPES = 1024
 # Structures of containers whose children are all leaves: most arguments. (type, keys, size) -> def
-_flat_defs: dict[Any, PyTreeDef] = {}
+_flat_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(Budget("tree structures", entries=8192))
 _STRINGS = frozenset({str})
 
 
@@ -241,11 +243,10 @@ def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
         key = (cls, *data)
     else:
         key = (cls, *map(exact_key, data))
-    found = _flat_defs.get(key)
+    found = _flat_defs.hot.get(key)
     if found is None:
         found = PyTreeDef(cls, data, (LEAF,) * size)
-        if len(_flat_defs) < 10_000:
-            _flat_defs[key] = found
+        _flat_defs.put(key, found)
     return found
 
 
@@ -266,6 +267,8 @@ def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
         node = _registry.get(cls)
         if node is None:
             if not (isinstance(tree, tuple) and hasattr(cls, "_fields")):
+                if len(_leaf_types) >= _MOST_LEAF_TYPES:  # of a program that makes classes
+                    _leaf_types.clear()
                 _leaf_types.add(cls)
                 leaves.append(tree)
                 return LEAF

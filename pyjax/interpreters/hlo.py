@@ -21,6 +21,7 @@ from pyjax.core.source_info import Frame
 from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.staging import trace_to_jaxpr
+from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction, OpMetadata
@@ -36,15 +37,13 @@ LoweringRule = Callable[..., "list[Instruction] | Instruction"]
 # through their own batching rule, the trailing key axes being batch axes.
 data_movement_primitives: set[Primitive] = set()
 
-_shapes: dict[Any, Shape] = {}
+_shapes: BoundedCache[Any, Shape] = BoundedCache(Budget("HLO shapes", entries=4096))
 
 
 def aval_to_shape(aval: Any) -> Shape:
     """The HLO shape that stores an aval."""
-    shape = _shapes.get(aval)
-    if shape is None:
-        shape = _shapes[aval] = _aval_to_shape(aval)
-    return shape
+    shape = _shapes.hot.get(aval)
+    return _shapes.put(aval, _aval_to_shape(aval)) if shape is None else shape
 
 
 def _aval_to_shape(aval: Any) -> Shape:
@@ -99,7 +98,7 @@ class LoweringContext:
 
     @property
     def shapes_out(self) -> list[Shape]:
-        return [_shapes.get(a) or aval_to_shape(a) for a in self.avals_out]
+        return [_shapes.hot.get(a) or aval_to_shape(a) for a in self.avals_out]
 
     @property
     def platform(self) -> str:
@@ -236,7 +235,9 @@ def lower_eqn(
     return outs if isinstance(outs, list) else [outs]
 
 
-_metadata_cache: dict[Any, tuple[OpMetadata, Any]] = {}
+_metadata_cache: BoundedCache[Any, tuple[OpMetadata, Any]] = BoundedCache(
+    Budget("HLO metadata", entries=16_384)
+)
 
 
 def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
@@ -248,13 +249,11 @@ def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
     # A code object's hash is computed from its contents each time: its id is the key, and the
     # entry keeps it alive.
     key = (id(code), source.lasti, names, source.names, eqn.primitive)
-    entry = _metadata_cache.get(key)
+    entry = _metadata_cache.hot.get(key)
     if entry is None:
-        if len(_metadata_cache) > 50_000:
-            _metadata_cache.clear()
         op_name = "/".join((*names, *source.names, eqn.primitive.name))
         found = OpMetadata(eqn.primitive.name, op_name, source.file_name, source.line)
-        entry = _metadata_cache[key] = (found, code)
+        entry = _metadata_cache.put(key, (found, code))
     return entry[0]
 
 

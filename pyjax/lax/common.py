@@ -18,6 +18,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import four_parts
 from pyjax.core.source_info import user_frame
+from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -283,13 +284,18 @@ def canonical_dtype(dtype: Any) -> Any:
 # -- abstract evaluation ---------------------------------------------------------------------------
 
 
+# Of all elementwise primitives together.
+_RESULT_AVALS = Budget("result avals", entries=4096)
+
+
 def elementwise_aval(
     name: str, accepts: DtypeClass, result: Callable[[np.dtype], np.dtype] | None = None
 ) -> Callable[..., list[ShapedArray]]:
     """Unary: shape in, shape out; dtype checked, and mapped by `result` if given."""
 
     members = accepts.members
-    known: dict[ShapedArray, ShapedArray] = {}  # avals are interned: hashing one is cheap
+    cache: BoundedCache[ShapedArray, ShapedArray] = BoundedCache(_RESULT_AVALS)
+    known = cache.hot  # avals are interned: hashing one is cheap
 
     def rule(x: ShapedArray, **params: Any) -> list[ShapedArray]:
         out = known.get(x)
@@ -297,7 +303,7 @@ def elementwise_aval(
             if x.dtype not in members:
                 check_dtype(name, x, accepts)
             out = x if result is None else ShapedArray(x.shape, result(x.dtype), x.weak_type)
-            known[x] = out
+            cache.put(x, out)
         return [out]
 
     return rule
@@ -345,12 +351,13 @@ def nary_aval(
 ) -> Callable[..., list[ShapedArray]]:
     """N-ary elementwise: dtypes checked per position, and equal; shapes broadcast."""
 
-    known: dict[tuple[ShapedArray, ...], ShapedArray] = {}
+    cache: BoundedCache[tuple[ShapedArray, ...], ShapedArray] = BoundedCache(_RESULT_AVALS)
+    known = cache.hot
 
     def rule(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
         out = known.get(avals)
         if out is None:
-            out = known[avals] = infer(avals)
+            out = cache.put(avals, infer(avals))
         return [out]
 
     def infer(avals: tuple[ShapedArray, ...]) -> ShapedArray:

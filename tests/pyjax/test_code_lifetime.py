@@ -12,7 +12,6 @@ import gc, sys, threading
 import numpy as np
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import dispatch
 
 sys.setswitchinterval(1e-5)
 
@@ -51,7 +50,7 @@ _PROGRAMS = {
         f = pyjax.jit(lambda x: x * 3 + 1)
         x = jnp.arange(7.0)
         f(x)
-        dispatch.clear_caches()
+        pyjax.clear_caches()
         churn()
         np.testing.assert_array_equal(np.asarray(f(x)), np.arange(7.0) * 3 + 1)
     """,
@@ -64,7 +63,7 @@ _PROGRAMS = {
         def clear():
             for _ in range(200):
                 f.clear_cache()
-                dispatch.clear_caches()
+                pyjax.clear_caches()
                 gc.collect(0)
         together(call, call, call, clear)
     """,
@@ -82,7 +81,7 @@ _PROGRAMS = {
         def drop():
             started.wait()
             box.clear()
-            dispatch.clear_caches()
+            pyjax.clear_caches()
             churn()
         results = []
         together(call, drop)
@@ -93,9 +92,9 @@ _PROGRAMS = {
         call = pyjax.jit(lambda a: linalg.cholesky(a))
         a = jnp.eye(6) * 4
         call(a)
-        compiled = next(iter(call._compiled.values()))
+        ((_, compiled), *_) = call._compiled.items()
         del call
-        dispatch.clear_caches()
+        pyjax.clear_caches()
         churn()
         np.testing.assert_array_equal(np.asarray(compiled.call([a])[0]), np.eye(6) * 2)
     """,

@@ -27,6 +27,7 @@ import re
 import struct
 from functools import cache
 
+from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.types import PrimitiveType as P
 
 _REGISTER = {
@@ -147,7 +148,9 @@ def _scalar_const(elem: str, value: float | int | bool) -> str:
     return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
 
 
-_const_cache: dict[tuple[str, object, str], str] = {}
+_const_cache: BoundedCache[tuple[str, object, str], str] = BoundedCache(
+    Budget("LLVM constants", entries=8192)
+)
 
 
 def const(ty: str, value: float | int | bool) -> str:
@@ -157,12 +160,12 @@ def const(ty: str, value: float | int | bool) -> str:
     """
     # repr tells 0.0 from -0.0 and 1 from 1.0 from True, which compare equal as keys.
     key = (ty, value, repr(value))
-    text = _const_cache.get(key)
+    text = _const_cache.hot.get(key)
     if text is None:
         elem = element(ty)
         scalar = _scalar_const(elem, value)
         text = scalar if ty[0] != "<" else f"splat ({elem} {scalar})"
-        _const_cache[key] = text
+        _const_cache.put(key, text)
     return text
 
 

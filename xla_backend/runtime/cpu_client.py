@@ -38,6 +38,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.parameter_shapes = executable.parameter_shapes
         self.output_shapes = executable.output_shapes
         self.aliases = executable.aliases
+        self.held_bytes = executable.held_bytes
         self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
         self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
         # Releasing the interpreter lock costs more than a tiny program runs for.
@@ -99,7 +100,7 @@ class CpuLoadedExecutable(LoadedExecutable):
             "output_size": sum(outputs),
             "temp_size": self.executable.temp_size,
             "alias_size": sum(outputs[leaf] for leaf in self.executable.aliases),
-            "generated_code_size": len(self.executable.object_code),
+            "generated_code_size": self.executable.code_bytes,
         }
 
 
@@ -110,6 +111,8 @@ _ELEMENTWISE_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctyp
 
 class CpuElementwiseExecutable(LoadedExecutable):
     """An elementwise program at one length; all lengths share its native code."""
+
+    held_bytes = 1 << 13
 
     def __init__(self, dynamic: DynamicExecutable, n: int) -> None:
         self.dynamic = dynamic

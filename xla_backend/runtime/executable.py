@@ -19,12 +19,15 @@ class LoadedExecutable:
       parameter_shapes, output_shapes: flat leaves, in order.
       module: the optimised HLO.
       aliases: output leaf -> parameter leaf whose memory it takes over (donation).
+      held_bytes: code, constants, and what is kept to show the program's stages.
     """
 
     parameter_shapes: Sequence[Shape]
     output_shapes: Sequence[Shape]
     module: HloModule
     aliases: Mapping[int, int] = MappingProxyType({})
+    # About how much memory a cache that keeps this program holds.
+    held_bytes: int = 1 << 16
 
     def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
         """Run on host memory: addresses of the argument and output leaves.

@@ -28,6 +28,7 @@ class RecordingExecutable(LoadedExecutable):
         self.parameter_shapes = loaded.parameter_shapes
         self.output_shapes = loaded.output_shapes
         self.aliases = loaded.aliases
+        self.held_bytes = loaded.held_bytes
         assert loaded.module.entry is not None
         self._parameters, self._result = loaded.module.entry.program_shape
 

@@ -37,8 +37,10 @@ from pyjax.interpreters.partial_eval import (
     jaxpr_cache,
     trace_to_jaxpr,
 )
+from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from pyjax.lax.common import fail
 from pyjax.lax.convert import convert_element_type
+from xla_backend.bounded_cache import BoundedCache
 
 # -- tracing ---------------------------------------------------------------------------------------
 
@@ -65,11 +67,11 @@ class TracedFunction:
 _traced = WeakIdentityTable()
 
 
-def _remembered(fun: Callable[..., Any]) -> dict[Any, TracedFunction]:
+def _remembered(fun: Callable[..., Any]) -> BoundedCache[Any, TracedFunction]:
     """What is remembered of a function; nothing for objects that cannot be weakly held."""
     table = _traced.get(fun)
     if table is None:
-        table = {}
+        table = BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
         try:
             _traced.set(fun, table)
         except TypeError:
@@ -99,7 +101,7 @@ def trace_function(
     """
     table = _remembered(fun)
     key = (name, in_tree.exact_key(), tuple(in_avals), trace_context(), axis_env.key())
-    found = table.get(key)
+    found = table.find(key)
     if found is not None:
         return found
     out_tree: list[Any] = []
@@ -115,7 +117,7 @@ def trace_function(
     result = TracedFunction(ClosedJaxpr(convert_constvars_jaxpr(closed)), consts, out_tree[0])
     if not any(isinstance(c, Tracer) for c in consts):
         # A tracer belongs to one call of an enclosing transformation; other constants stay.
-        table[key] = result
+        result = table.put(key, result)
     return result
 
 

@@ -68,6 +68,6 @@ def _summary(executable: CpuExecutable, seconds: dict[str, float]) -> dict[str, 
         "arguments": f"{arguments:,} B",
         "results": f"{results:,} B",
         "temporaries": f"{executable.temp_size:,} B",
-        "code": f"{len(executable.object_code):,} B",
+        "code": f"{executable.code_bytes:,} B",
         **{phase: f"{s * 1e3:.1f} ms" for phase, s in seconds.items()},
     }
