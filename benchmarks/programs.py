@@ -176,3 +176,43 @@ def scalar_loop(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return lambda x: f.lax.fori_loop(0, 1000, lambda i, s: s * 0.999 + 0.5, x), (
         f.numpy.float32(1.0),
     )
+
+
+def updates_in_lanes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """vmap of a while_loop that updates one of 100,000 elements a step; lanes stop one by one."""
+    x = f.numpy.ones((4, 100_000), np.float32)
+    steps = f.numpy.asarray(np.array([97, 98, 99, 100], np.int32))
+
+    def run(x: Any, k: Any) -> Any:
+        step = lambda c: (c[0] + 1, c[1].at[c[0]].set(c[1][c[0]] * 2 + 1))
+        return f.lax.while_loop(lambda c: c[0] < k, step, (0, x))[1]
+
+    return f.top.vmap(run), (x, steps)
+
+
+def nested_updates_in_lanes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The same with a loop of up to three updates in each step."""
+    x = f.numpy.ones((4, 100_000), np.float32)
+    steps = f.numpy.asarray(np.array([30, 31, 32, 33], np.int32))
+
+    def run(x: Any, k: Any) -> Any:
+        def step(c: Any) -> Any:
+            i, x = c
+            inner = lambda j, x: x.at[i + j].add(1.0)
+            return i + 1, f.lax.fori_loop(0, f.numpy.minimum(i, 3), inner, x)
+
+        return f.lax.while_loop(lambda c: c[0] < k, step, (0, x))[1]
+
+    return f.top.vmap(run), (x, steps)
+
+
+def rolled_stencil(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Laplacian of a 2048×2048 grid with wrapped-around edges."""
+    rng = np.random.default_rng(0)
+    u = f.numpy.asarray(rng.normal(size=(2048, 2048)).astype(np.float32))
+
+    def laplacian(u: Any) -> Any:
+        near = [f.numpy.roll(u, by, axis) for axis in (0, 1) for by in (1, -1)]
+        return near[0] + near[1] + near[2] + near[3] - 4 * u
+
+    return laplacian, (u,)

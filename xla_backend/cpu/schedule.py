@@ -1,5 +1,6 @@
 """Marks the loops of a kernel for a CPU: which loop runs in vector lanes, how many, and which is
-split over threads.
+split over threads. Before that, loops are split where conditions change (`peeling`) and brought
+together where something is transposed (`interchange`).
 
 A rough cost (in cycles) compares the choices. Everything depends on shapes only, never on the
 number of threads, so results do not either.
@@ -28,6 +29,7 @@ from xla_backend.loops.ir import (
     Value,
     walk,
 )
+from xla_backend.loops.peeling import peel
 
 # Cycles per vector register of lanes, very roughly; everything else is 1.
 _WEIGHTS: dict[Opcode, float] = {
@@ -186,6 +188,7 @@ def _vectorizable(s: Loop) -> bool:
 def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
     """Set the marks of all loops of `kernel`."""
     result = Schedule({}, 0.0)
+    peel(kernel)
     interchange(kernel)
     for stage in kernel.stages:
         if not isinstance(stage, Loop):

@@ -3,8 +3,9 @@
 A `Kernel` is what one fusion (or lone instruction) becomes: buffers and a list of top-level
 statements, most of them loops. Buffers are flat, row-major arrays; loads and stores have one linear
 index. Statements operate on real scalar values: complex numbers are pairs of reals, stored
-interleaved. A schedule only sets the marks of loops (`parallel`, `vector`); it never changes what a
-kernel means, and the interpreter ignores the marks.
+interleaved. A schedule splits and reorders loops (`peeling`, `interchange`) and sets their marks
+(`parallel`, `vector`, `tile`); it never changes what a kernel means, and the interpreter ignores
+the marks.
 """
 
 from __future__ import annotations
