@@ -108,8 +108,12 @@ class PyTreeDef:
         result = self._exact
         if result is None:
             data = self._data
-            exact = (list, *map(exact_key, data)) if type(data) is list else exact_key(data)
-            result = self._exact = (self._type, exact, *[c.exact_key() for c in self._children])
+            if type(data) is list:
+                data = (list, *map(exact_key, data))
+            elif data is not None:
+                data = exact_key(data)
+            children = [c._exact or c.exact_key() for c in self._children]
+            result = self._exact = (self._type, data, *children)
         return result
 
     def __reduce__(self) -> Any:
