@@ -282,6 +282,26 @@ class Array(Buffer, metaclass=_ArrayMeta):
             )
         return _array_namespace[0]
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory, read-only, for `memoryview(x)` and whatever takes buffers.
+
+        Raises:
+          BufferError: memory to write to is asked for, or buffers have no such dtype.
+        """
+        view: Any = self._view()
+        if flags & _WRITABLE:
+            raise BufferError(
+                f"arrays are immutable, and memory of {self.aval.str_short()} was asked for to "
+                "write to it; write to a copy, np.array(x)"
+            )
+        try:
+            return memoryview(view)
+        except ValueError as error:
+            raise BufferError(
+                f"dtype {self.dtype} has no form in the buffer protocol: {error}; bitcast it to an "
+                "integer type of the same width first (x.view(...))"
+            ) from None
+
     def __dlpack__(
         self,
         *,
@@ -423,6 +443,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
         return self.__copy__()
 
 
+_WRITABLE = 1  # inspect.BufferFlags.WRITABLE, since Python 3.12
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _array_namespace: list[Any] = [None]  # pyjax.numpy, which lies above this layer, puts itself here
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pyjax.array import Array, array_spec, from_numpy
 from pyjax.core.avals import abstractify
 from pyjax.core.trace import Tracer
@@ -59,7 +57,7 @@ def _put(value: Any, target: Any) -> Any:
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
-    return tree_map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
+    return tree_map(lambda leaf: leaf._view() if type(leaf) is Array else leaf, x)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -53,6 +53,8 @@ class Program:
         self.constants = tuple(constants)
         self.out_specs = tuple(out_specs)
         self.donated = tuple(donated)
+        # Looked up ahead: it is done for each result of each call.
+        self._makers = tuple([(s, s.block, s.free.pop, s.grow) for s in self.out_specs])
         self._taken_over = frozenset(output for _, output in self.donated)
         self._debug = debug
         self._native = getattr(executable, "call", None) or executable.run
@@ -112,15 +114,15 @@ class Program:
         new = Array.__new__
         results: list[Array] = []
         memory: list[Block] = []
-        for spec in self.out_specs:
+        for spec, block, pop, grow in self._makers:
             out = new(Array)
             try:
-                out.ptr = block = spec.block(spec.free.pop())
+                out.ptr = result = block(pop())
             except IndexError:
-                out.ptr = block = spec.grow()
+                out.ptr = result = grow()
             out.spec = spec
             results.append(out)
-            memory.append(block)
+            memory.append(result)
         return results, memory
 
     def _blocks(self, arguments: Sequence[Array]) -> list[Block]:

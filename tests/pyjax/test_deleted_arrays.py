@@ -130,6 +130,8 @@ USES: dict[str, Callable[[pyjax.Array], Any]] = {
     "NumPy function": np.sin,
     "NumPy operator": lambda x: np.ones(100) + x,
     "DLPack": np.from_dlpack,
+    "memoryview": memoryview,
+    "bytes": bytes,
     "item": lambda x: x.item(3),
     "tolist": lambda x: x.tolist(),
     "tobytes": lambda x: x.tobytes(),

@@ -33,6 +33,7 @@ VIEWS = {
     "asarray of a part": lambda x: np.asarray(x)[:],
     "device_get": pyjax.device_get,
     "DLPack": np.from_dlpack,
+    "memoryview": memoryview,
     "memoryview of asarray": lambda x: memoryview(np.asarray(x)),
     "base array": lambda x: x._base_array,
     "from_dlpack of a view": lambda x: jnp.from_dlpack(np.asarray(x)),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import hashlib
+import io
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +23,7 @@ EXPORTS: dict[str, Callable[[pyjax.Array], np.ndarray]] = {
     "device_get": pyjax.device_get,
     "DLPack": np.from_dlpack,
     "__array__": lambda x: x.__array__(),
+    "memoryview": lambda x: np.asarray(memoryview(x)),
     "base array": lambda x: x._base_array,
 }
 
@@ -78,6 +84,68 @@ def test_every_dtype(dtype: Any) -> None:
     assert view.dtype == dtype and view.tolist() == np.ones(6, dtype).tolist()
     with pytest.raises(ValueError, match="WRITEABLE"):
         view.setflags(write=True)
+
+
+def test_memoryview() -> None:
+    x = jnp.arange(6, dtype=np.int16).reshape(2, 3)
+    view = memoryview(x)
+    assert view.readonly and view.shape == (2, 3) and view.format == "h" and view.nbytes == 12
+    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert bytes(x) == b"".join([x]) == bytearray(x) == x.tobytes()
+    assert hashlib.sha256(x).digest() == hashlib.sha256(x.tobytes()).digest()
+    assert memoryview(jnp.float32(3)).tolist() == 3.0
+    assert memoryview(jnp.zeros((0, 3))).shape == (0, 3)
+    assert isinstance(np.asarray(jnp.ones(2, ml_dtypes.bfloat16))[0], ml_dtypes.bfloat16)
+
+
+def ask_for_buffer(x: Any, flags: int) -> None:
+    ctypes.pythonapi.PyObject_GetBuffer(
+        ctypes.py_object(x), ctypes.create_string_buffer(200), ctypes.c_int(flags)
+    )
+
+
+def test_buffers_to_write_to_are_refused() -> None:
+    x = jnp.arange(8.0)
+    with pytest.raises(BufferError, match=r"immutable.*float32\[8\].*np.array\(x\)"):
+        ask_for_buffer(x, 1)
+    for write in (
+        lambda: io.BytesIO(b"0123").readinto(x),
+        lambda: struct.pack_into("f", x, 0, 5.0),
+        lambda: (ctypes.c_float * 8).from_buffer(x),
+        lambda: memoryview(x).__setitem__(0, 5.0),
+    ):
+        with pytest.raises((TypeError, BufferError)):
+            write()
+    np.testing.assert_array_equal(x, np.arange(8.0))
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: jnp.ones(3, ml_dtypes.bfloat16), BufferError, "dtype bfloat16 has no form"),
+        (lambda: pyjax.random.key(0), TypeError, "key_data"),
+    ],
+)
+def test_what_has_no_buffer(make: Any, error: Any, message: str) -> None:
+    x = make()
+    for _ in range(3):  # the exception is set anew each time
+        with pytest.raises(error, match=message):
+            memoryview(x)
+
+
+def test_a_refused_buffer_keeps_nothing_alive() -> None:
+    x = jnp.arange(8.0)
+    x.delete()
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, RuntimeError) for each in gc.get_objects())
+
+    before = kept()
+    for _ in range(20):
+        with pytest.raises(RuntimeError, match="deleted"):
+            memoryview(x)
+    assert kept() <= before
 
 
 def test_key_data() -> None:

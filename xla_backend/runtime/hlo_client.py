@@ -8,6 +8,8 @@ from __future__ import annotations
 from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.runtime.buffer import Buffer
+from xla_backend.runtime.buffer_protocol import give_buffer_protocol
 from xla_backend.runtime.client import AbstractClient
 
 
@@ -31,3 +33,7 @@ class HloClient(AbstractClient):
             "transcendentals": cost.transcendentals,
             "bytes accessed": cost.bytes_accessed,
         }
+
+
+# Before there is a client there are no arrays.
+give_buffer_protocol(Buffer)
