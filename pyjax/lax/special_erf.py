@@ -62,7 +62,7 @@ def _exp_of_minus_square(x: Array) -> Array:
     return mul(exp(neg(square(high))), exp(neg(rest)))
 
 
-def _erfc(x: Array) -> Array:
+def erfc_by_polynomial(x: Array) -> Array:
     """exp(-x**2) times a polynomial, after Shepherd and Laframboise, Math. Comp. 36 (1981): one
     branch for all x.
     """
@@ -82,7 +82,7 @@ erfc_p: Primitive = define_unary(
     None,
     FLOATING,
     lambda g, ans, x: mul(const(x, -_TWO_OVER_ROOT_PI), mul(g, exp(neg(square(x))))),
-    lowering=lower_fun(_at_least_single(_erfc)),
+    lowering=lower_fun(_at_least_single(erfc_by_polynomial)),
 )
 
 

@@ -7,6 +7,7 @@ see Numerical Recipes (3rd edition) 6.2 and 6.4 for the expansions and Lentz's m
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,16 @@ import numpy as np
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
-from pyjax.lax.arithmetic import add, div, log, max, mul, neg, reciprocal, sub
+from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, reciprocal, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
 from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands, shape_of
 from pyjax.lax.compare import eq, full_value, ge, gt, le, lt, ne, select
 from pyjax.lax.control_flow.while_loop import while_loop
-from pyjax.lax.elementwise import exp, log1p
+from pyjax.lax.elementwise import exp, log1p, sqrt
 from pyjax.lax.nary import define_nary
 from pyjax.lax.reduce import reduce_or
-from pyjax.lax.special_common import const, lower_in_float64
+from pyjax.lax.special_common import const, horner, lower_in_float64
+from pyjax.lax.special_erf import erfc_by_polynomial
 from pyjax.lax.special_gamma import digamma_float64, lgamma, lgamma_float64
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -132,11 +134,55 @@ def _log_density(a: Array, x: Array) -> Array:
     return sub(sub(mul(a, log(x)), x), lgamma_float64(a))
 
 
+# Temme's uniform expansion (1979), DLMF 8.12: coefficients of eta**n, per power of 1 / a.
+_TEMME = (
+    (-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835, -139 / 777600, 1 / 25515, -571 / 261273600),
+    (-1 / 540, -1 / 288, 1 / 378, -77 / 77760),
+    (25 / 6048, -139 / 51840),
+)
+# From this shape on it is exact to rounding; the steps of the expansions grow with sqrt(a).
+_LARGE_SHAPE = 1e5
+# mu - log1p(mu) = mu**2 / 2 - mu**3 / 3 + ..., up to mu**17.
+_HALF_SQUARE = tuple((-1) ** k / k for k in range(17, 1, -1))
+
+
+def _gamma_of_large_shape(a: Array, x: Array, upper: bool) -> Array:
+    """P or Q for finite a >= 1e5 and x > 0: the normal distribution and a correction."""
+    zero = const(a, 0.0)
+    mu = div(sub(x, a), a)
+    near = lt(abs_(mu), const(a, 0.1))
+    close = select(near, mu, full_value(a, 0.0))
+    half = select(
+        near,
+        mul(mul(close, close), horner(close, _HALF_SQUARE)),
+        sub(mu, log(div(x, a))),
+    )
+    size = sqrt(mul(half, const(a, 2.0)))
+    eta = select(lt(mu, zero), neg(size), size)
+    # Beyond 1 both terms are 0 or 1 whatever the series gives, if only it is finite.
+    inner = min(max(eta, full_value(a, -1.0)), full_value(a, 1.0))
+    series: Any = const(a, 0.0)
+    for coefficients in _TEMME[::-1]:
+        series = add(div(series, a), horner(inner, coefficients[::-1]))
+    density = div(exp(neg(mul(a, half))), sqrt(mul(a, const(a, 2 * math.pi))))
+    correction = mul(density, series)
+    z = mul(eta, sqrt(mul(a, const(a, 0.5))))
+    if upper:
+        return add(mul(erfc_by_polynomial(z), const(a, 0.5)), correction)
+    return sub(mul(erfc_by_polynomial(neg(z)), const(a, 0.5)), correction)
+
+
 def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
     # Shape 0 puts all mass at 0.
     point_mass = bitwise_and(eq(a, const(a, 0.0)), gt(x, const(x, 0.0)))
     invalid, at_zero, at_infinity, by_series, by_fraction = _regions(a, x)
     plain = bitwise_or(by_series, by_fraction)
+    large = bitwise_and(plain, ge(a, const(a, _LARGE_SHAPE)))
+    large = bitwise_and(large, lt(a, const(a, np.inf)))
+    small = eq(large, full_value(large, False))
+    by_large = _gamma_of_large_shape(_safe(large, a, 1e6), _safe(large, x, 1e6), upper)
+    by_series, by_fraction = bitwise_and(by_series, small), bitwise_and(by_fraction, small)
+    plain = bitwise_and(plain, small)
     a, x = _safe(plain, a, 1.0), _safe(plain, x, 1.0)
     density = exp(_log_density(a, x))
     one = full_value(a, 1.0)
@@ -149,6 +195,7 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
     else:
         value = select(by_series, p, sub(one, q))
         ends = (0.0, 1.0)
+    value = select(large, by_large, value)
     value = select(at_zero, full_value(a, ends[0]), value)
     value = select(at_infinity, full_value(a, ends[1]), value)
     value = select(invalid, full_value(a, np.nan), value)

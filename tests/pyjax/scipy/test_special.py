@@ -168,6 +168,19 @@ def test_zeta_has_no_derivative_in_its_exponent():
         pyjax.grad(special.zeta)(3.0, 2.0)
 
 
+@pytest.mark.parametrize("shape", [9e4, 1e5, 1e6, 1e10, 1e30])
+def test_incomplete_gamma_of_large_shapes(shape):
+    # The expansions take sqrt(shape) steps: from 1e7 on they were cut off.
+    x = shape + np.array([-1, 0, 0.5, 3, 10]) * np.sqrt(shape)
+    with pyjax.enable_x64(True):
+        lower, upper = special.gammainc(shape, x), special.gammaincc(shape, x)
+        ends = special.gammainc(shape, jnp.array([0.0, 1e-300, 1e300, np.inf]))
+    np.testing.assert_allclose(lower, reference.gammainc(shape, x), rtol=1e-9)
+    np.testing.assert_allclose(upper, reference.gammaincc(shape, x), rtol=1e-9)
+    np.testing.assert_array_equal(ends, [0, 0, 1, 1])
+    np.testing.assert_allclose(special.gammainc(shape, shape), 0.5, rtol=1e-2)
+
+
 def test_betainc_of_infinite_parameters():
     a, b = jnp.array([inf, 1.0, inf, 0.0, inf]), jnp.array([1.0, inf, inf, inf, nan])
     for x, expected in ((0.0, [0, 0, nan, 0, nan]), (0.5, [0, 1, nan, 1, nan])):
