@@ -8,6 +8,7 @@ import scipy.special as sp
 
 from pyjax import lax
 from pyjax.core.structural import add_any_p
+from pyjax.lax.arithmetic import integer_power
 from tests.op_table import (
     BF16,
     BOOL,
@@ -304,6 +305,14 @@ BINARY = [
         dtypes=REAL,
         domain=(uniform(-9, 9), uniform(2.1, 4)),
         grad_order=1,
+    ),
+    Op(
+        "integer_power",
+        integer_power,
+        lambda x, y: x**y,
+        shapes=_STRETCHED,
+        dtypes=(I32, U8),
+        domain=(integers(0, 9), integers(0, 99)),
     ),
     Op(
         "pow",

@@ -25,6 +25,7 @@ from pyjax.lax.common import (
     COMPLEX,
     FLOATING,
     INEXACT,
+    INTEGER,
     NUMBER,
     REAL_NUMBER,
     SIGNED,
@@ -266,6 +267,10 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
     return product
 
 
+# Both operands are arrays of integers: x^y modulo 2^bits; a negative y gives 0, but of 1 and -1.
+integer_power_p: Primitive = define_nary(
+    "integer_power", Opcode.POWER, (INTEGER, INTEGER), ZERO_TANGENT
+)
 integer_pow_p: Primitive = define_unary(
     "integer_pow", None, NUMBER, _integer_pow_jvp, lowering=_integer_pow_lowering
 )
@@ -444,6 +449,11 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 def integer_pow(x: ArrayLike, y: int) -> Array:
     """x to the static integer power y, by repeated squaring; x**-n is 1 / x**n."""
     return integer_pow_p.bind1(x, y=operator.index(y))
+
+
+def integer_power(x: ArrayLike, y: ArrayLike) -> Array:
+    """x ** y of integers of one dtype, wrapping; negative powers are 0 except of 1 and -1."""
+    return integer_power_p.bind1(*nary_operands("integer_power", x, y))
 
 
 def square(x: ArrayLike) -> Array:

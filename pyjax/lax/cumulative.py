@@ -18,6 +18,7 @@ from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, max, min, mul, neg, sub
+from pyjax.lax.associative_scan import associative_scan
 from pyjax.lax.common import (
     ANY,
     FLOATING,
@@ -191,6 +192,29 @@ def _scan_jvp(
     return FullJvp(rule)
 
 
+def _extremum_jvp(primitive: Callable[[], Primitive], operation: Any) -> FullJvp:
+    """Scan (value, tangent) pairs in the order of `associative_scan`.
+
+    At ties each pair shares equally, so the order decides who gets how much.
+    """
+
+    def pair(before: tuple[Array, Array], after: tuple[Array, Array]) -> tuple[Array, Array]:
+        (x, dx), (y, dy) = before, after
+        ans = operation(x, y)
+        return ans, _extremum_tangent(x, y, ans, dx, dy)
+
+    def rule(
+        primals: Sequence[Array], tangents: Sequence[Any], *, axis: int, reverse: bool
+    ) -> tuple[list[Any], list[Any]]:
+        (x,), (t,) = primals, tangents
+        out = primitive().bind1(x, axis=axis, reverse=reverse)
+        if type(t) is ad.Zero:
+            return [out], [ad.Zero(aval_of(out).to_tangent_aval())]
+        return [out], [associative_scan(pair, (x, t), reverse=reverse, axis=axis)[1]]
+
+    return FullJvp(rule)
+
+
 def _cumsum_transpose(cts: Sequence[Any], x: Any, *, axis: int, reverse: bool) -> list[Any]:
     (ct,) = cts
     if type(ct) is ad.Zero:
@@ -221,10 +245,10 @@ cumprod_p: Primitive = _define_cumulative(
     "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent, 1.0)
 )
 cummax_p: Primitive = _define_cumulative(
-    "cummax", Opcode.MAXIMUM, ANY, _scan_jvp(lambda: cummax_p, max, _extremum_tangent, -math.inf)
+    "cummax", Opcode.MAXIMUM, ANY, _extremum_jvp(lambda: cummax_p, max)
 )
 cummin_p: Primitive = _define_cumulative(
-    "cummin", Opcode.MINIMUM, ANY, _scan_jvp(lambda: cummin_p, min, _extremum_tangent, math.inf)
+    "cummin", Opcode.MINIMUM, ANY, _extremum_jvp(lambda: cummin_p, min)
 )
 cumlogsumexp_p: Primitive = _define_cumulative(
     "cumlogsumexp",

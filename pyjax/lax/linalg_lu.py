@@ -60,6 +60,8 @@ def _permutation(pivots: Array, *, permutation_size: int) -> Array:
     shape = (*shape_of(pivots)[:-1], permutation_size)
     axis = len(shape) - 1
     positions = broadcasted_iota(INT32, shape, axis)
+    if shape_of(pivots)[-1] == 0:  # nothing to exchange, and no pivot that the loop could read
+        return positions
     last = np.asarray(0, INT32)
 
     def exchange(i: Array, permutation: Array) -> Array:

@@ -12,6 +12,7 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.lax.arithmetic import integer_power
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
@@ -89,7 +90,8 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 def _floor_divide(x: Any, y: Any) -> Any:
     if dtypes.issubdtype(x.dtype, np.integer):
         quotient, rest = lax.div(x, y), lax.rem(x, y)
-        crosses = (lax.sign(rest) * lax.sign(y)) < 0  # the truncated quotient is one too large
+        # The truncated quotient is one too large; by zero, the same is done to what `div` gives.
+        crosses = (lax.sign(x) != lax.sign(y)) & (rest != 0)
         return select_where(crosses, quotient - 1, quotient)
     rest = lax.rem(x, y)
     # x - rest is an exact multiple of y, so the quotient is whole up to rounding.  Where y is
@@ -148,7 +150,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     """x1 ** x2.
 
     A Python int exponent multiplies (exact, any sign for floats); integer arrays with integer
-    exponents stay integers, for which negative exponents are not defined.
+    exponents stay integers and wrap. Their negative powers are 0, but for bases 1 and -1.
     Raises:
       TypeError: an integer array and a negative Python int exponent.
     Special cases: power(0, 0) = 1; a negative float to a fractional power is nan.
@@ -168,7 +170,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     if not _has_int_exponent(x1, x2):
         x1, x2 = util.promote_args_numeric("power", x1, x2)
         if not is_inexact(x1):
-            return _integer_power(x1, x2)
+            return integer_power(*_same_shape("power", x1, x2))
         return lax.pow(*_same_shape("power", x1, x2))
     # A float to an integer power: no need to round the exponent to the float dtype.
     dtype, weak = dtypes.result_type(x1, x2, return_weak_type_flag=True)
@@ -192,19 +194,6 @@ def _static_exponent(x: Any) -> int | None:
 def _has_int_exponent(x1: Any, x2: Any) -> bool:
     kinds = dtypes.dtype(x1), dtypes.dtype(x2)
     return dtypes.issubdtype(kinds[0], np.inexact) and dtypes.issubdtype(kinds[1], np.integer)
-
-
-@jit
-def _integer_power(x: Any, n: Any) -> Any:
-    # Square and multiply over the bits an exponent can have before any |base| > 1 overflows.
-    one = _constant(x, 1)
-    result = select_where(n < 0, _constant(x, 0), one) if n.dtype.kind != "u" else (n * 0 + one)
-    x = util.broadcast_array(x, util.broadcast_shapes("power", [x.shape, n.shape]))
-    result = util.broadcast_array(result, x.shape)
-    for _ in range(6):
-        result = select_where((n & one) != 0, result * x, result)
-        x, n = x * x, lax.shift_right_logical(n, _constant(n, 1))
-    return result
 
 
 def pow(x1: Any, x2: Any, /) -> Any:

@@ -89,7 +89,8 @@ def take(
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
     parsed = parse_mode("fill" if mode is None else mode)
-    indices, parsed = normalized(indices, a.shape[axis], parsed)
+    if parsed is not lax.GatherScatterMode.CLIP:  # which takes negative indices to 0
+        indices, parsed = normalized(indices, a.shape[axis], parsed)
     fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
     return take_rows(
         a,

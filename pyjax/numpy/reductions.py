@@ -142,13 +142,20 @@ def _reduce(
         a = select_where(where, a, fill)
         axes = util.canonicalize_axes(axis, a.ndim)
     shape = a.shape
+    nothing = 0 in [shape[i] for i in axes]
     if axes:
         a = kind.op(a, axes)
     if initial is not None:
         util.check_arraylike(kind.name, initial)
         if np.ndim(initial) != 0:
             raise ValueError(f"initial value must be a scalar, got shape {np.shape(initial)}.")
-        a = kind.combine(*util.promote_shapes(kind.name, util.convert(initial, compute), a))
+        start = util.convert(initial, compute)
+        # Combined with the reduction of nothing, which is 0 for a sum, -0.0 would lose its sign.
+        a = (
+            util.broadcast_array(start, a.shape)
+            if nothing
+            else kind.combine(*util.promote_shapes(kind.name, start, a))
+        )
     if keepdims:
         a = lax.reshape(a, tuple(1 if i in axes else n for i, n in enumerate(shape)))
     return util.convert(a, result)

@@ -1,0 +1,64 @@
+"""Values that were wrong at the edges, one test each; tests/edge_values/ compares everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import lax
+
+
+@pytest.mark.parametrize("call", [jnp.power, pyjax.jit(jnp.power)], ids=["eager", "jit"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint32"])
+def test_power_of_integers_wraps_for_any_exponent(call, dtype) -> None:
+    base = np.array([0, 1, 2, 3, 7, 0, 5], dtype)
+    exponent = np.array([64, 100, 64, 65, 127, 0, 70], dtype)
+    with np.errstate(all="ignore"):
+        expected = base**exponent
+    np.testing.assert_array_equal(call(base, exponent), expected)
+
+
+def test_negative_powers_of_integers() -> None:
+    base = np.array([1, -1, -1, 0, 2, 5], np.int32)
+    exponent = np.array([-1, -3, -4, -1, -1, -64], np.int32)
+    np.testing.assert_array_equal(jnp.power(base, exponent), [1, -1, 1, 0, 0, 0])
+
+
+def test_floor_division_of_integers_by_zero() -> None:
+    smallest = np.iinfo(np.int32).min
+    x = np.array([-7, 7, 0, smallest], np.int32)
+    np.testing.assert_array_equal(jnp.floor_divide(x, 0), [-2, -2, -1, -2])
+    assert int(jnp.floor_divide(np.int32(smallest), np.int32(-1))) == smallest
+
+
+def test_take_clips_negative_indices_to_zero() -> None:
+    taken = jnp.take(jnp.arange(5), jnp.array([-1, -7, 9, 2]), mode="clip")
+    np.testing.assert_array_equal(taken, [0, 0, 4, 2])
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 0), (0, 0), (0, 3, 3)])
+def test_inverse_of_nothing(shape) -> None:
+    assert jnp.linalg.inv(jnp.zeros(shape)).shape == shape
+    assert jnp.linalg.solve(jnp.zeros(shape), jnp.zeros(shape)).shape == shape
+
+
+@pytest.mark.parametrize("scan", [lax.cummax, lax.cummin])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_extremum_shares_the_gradient_of_ties(scan, reverse) -> None:
+    rows = np.asarray(pyjax.jacobian(lambda x: scan(x, reverse=reverse))(jnp.full(4, 3.0)))
+    expected = np.array([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25, 0.25, 0.5, 0], [0.25] * 4])
+    np.testing.assert_array_equal(rows, expected[::-1, ::-1] if reverse else expected)
+
+
+def test_lgamma_of_tiny_negative_numbers() -> None:
+    x = np.array([-1e-20, -1e-38, 1e-20], np.float32)
+    np.testing.assert_allclose(lax.lgamma(x), -np.log(np.abs(x)), rtol=1e-6)
+    np.testing.assert_allclose(lax.digamma(x[:1]), 1e20, rtol=1e-6)
+
+
+def test_sum_of_nothing_keeps_the_sign_of_its_start() -> None:
+    assert np.signbit(jnp.sum(jnp.zeros((0,)), initial=-0.0))
+    assert np.signbit(jnp.sum(jnp.zeros((2, 0)), axis=1, initial=-0.0)).all()
+    assert not np.signbit(jnp.sum(jnp.zeros((0,))))
