@@ -374,14 +374,14 @@ class Array(Buffer, metaclass=_ArrayMeta):
         return int(self._view().item())
 
     def _check_scalar_conversion(self, name: str) -> None:
-        if self.size != 1:
+        if self.size != 1 or (self.ndim and name != "bool"):
             if name == "bool":
                 raise ValueError(
                     f"the truth value of an array with {self.size} elements "
                     f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()"
                 )
             raise TypeError(
-                f"only arrays of one element convert to {name}, got {self.aval.str_short()}; "
+                f"only 0-dimensional arrays convert to {name}, got {self.aval.str_short()}; "
                 "index it first or use tolist()"
             )
 

@@ -357,11 +357,14 @@ def _conj_transpose(ct: Array, x: Any, *, input_dtype: Any) -> Array:
     return conjugate if is_complex(input_dtype) else real(conjugate)
 
 
+def _conj_aval(x: ShapedArray, *, input_dtype: Any) -> list[ShapedArray]:
+    check_dtype("conj", x, INEXACT, 0)
+    return [ShapedArray(x.shape, complex_dtype(x.dtype), x.weak_type)]
+
+
 conj_p = define_primitive(
     "conj",
-    abstract_eval=lambda x, *, input_dtype: [
-        ShapedArray(x.shape, complex_dtype(x.dtype), x.weak_type)
-    ],
+    abstract_eval=_conj_aval,
     jvp=LINEAR,
     transpose=unary_transpose(_conj_transpose),
     batching=elementwise_batching,
@@ -446,9 +449,21 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     return pow_p.bind1(x, y)
 
 
+def _check_negative_power(name: str, x: ArrayLike) -> None:
+    if not is_inexact(dtype_of(x)):
+        fail(
+            TypeError,
+            f"lax.{name}: integers cannot be raised to negative powers, got {dtype_of(x)}.",
+            fix="convert the operand with lax.convert_element_type(x, 'float32') first.",
+        )
+
+
 def integer_pow(x: ArrayLike, y: int) -> Array:
     """x to the static integer power y, by repeated squaring; x**-n is 1 / x**n."""
-    return integer_pow_p.bind1(x, y=operator.index(y))
+    y = operator.index(y)
+    if y < 0:
+        _check_negative_power("integer_pow", x)
+    return integer_pow_p.bind1(x, y=y)
 
 
 def integer_power(x: ArrayLike, y: ArrayLike) -> Array:
@@ -463,6 +478,7 @@ def square(x: ArrayLike) -> Array:
 
 def reciprocal(x: ArrayLike) -> Array:
     """1 / x, elementwise."""
+    _check_negative_power("reciprocal", x)
     return integer_pow(x, -1)
 
 

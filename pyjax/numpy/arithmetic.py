@@ -237,7 +237,7 @@ def rint(x: Any, /) -> Any:
     """The nearest whole number, halves to even, as a float."""
     x = util.ensure_arraylike("rint", x)
     if not is_inexact(x):
-        return util.convert(x, dtypes.to_inexact_dtype(x.dtype), dtypes.is_weakly_typed(x))
+        return util.convert(x, dtypes.to_inexact_dtype(x.dtype))
     return _round_parts(x)
 
 

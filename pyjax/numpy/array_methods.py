@@ -349,7 +349,11 @@ def _array_len(self: Any) -> int:
 
 
 def _array_round(self: Any, ndigits: int | None = None) -> Any:
-    return arithmetic.round(self, ndigits or 0)
+    if ndigits is not None:
+        return arithmetic.round(self, ndigits)
+    # As `round` of a Python number: whole numbers become integers.
+    rounded = arithmetic.round(self, 0)
+    return rounded if self.dtype.kind == "c" else rounded.astype(int)
 
 
 def _array_setitem(self: Any, i: Any, x: Any) -> None:

@@ -4,7 +4,7 @@
 a strided range or an index array selects from it, and where that lands in the result; and the
 tuple of index arrays.  Plans are hashable: reading and writing are compiled once per plan.
 
-NumPy's rules, and where pyjax differs: boolean masks must be concrete, lists are not indices,
+NumPy's rules, and where pyjax differs: boolean masks must be concrete, a list alone is no index,
 static slices are clipped to the array, and integers out of bounds do not raise (see indexing.py).
 """
 
@@ -141,6 +141,8 @@ def _classify(entry: Any) -> Any:
         return np.asarray(entry)
     if isinstance(entry, np.integer):
         return int(entry)
+    if isinstance(entry, list):  # inside a tuple a list can only be an index array
+        entry = np.asarray(entry)
     if not (util.is_array(entry) or isinstance(entry, np.ndarray)):
         entry = util.to_jax(entry)
         if not (util.is_array(entry) or isinstance(entry, np.ndarray)):

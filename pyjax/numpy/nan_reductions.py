@@ -143,6 +143,8 @@ def nanvar(
     util.reject_out("nanvar", out)
     a = util.ensure_arraylike("nanvar", a)
     mask = _not_nan(a) if is_inexact(a) else None
+    if mask is not None:
+        a = select_where(mask, a, 0)  # masked or not, a nan would make gradients nan
     if where is not None:
         where = util.as_array(where)
         mask = where if mask is None else lax.bitwise_and(*util.promote_args("nanvar", mask, where))

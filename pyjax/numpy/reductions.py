@@ -122,7 +122,10 @@ def _reduce(
     elif kind.boolean:
         result = np.dtype(np.bool_)
     else:
-        result = promote_integer_dtype(a.dtype) if kind.promote and promote_integers else a.dtype
+        promotes = kind.promote and (promote_integers or a.dtype == np.bool_)
+        result = promote_integer_dtype(a.dtype) if promotes else a.dtype
+    if result == np.bool_ and kind.promote:  # sums and products of booleans
+        kind = _ANY if kind is _SUM else _ALL
     if kind.needs_elements and initial is None:
         _check_not_empty(kind, a, axes)
         if where is not None:
@@ -136,6 +139,8 @@ def _reduce(
     elif a.dtype != compute or dtypes.is_weakly_typed(a):
         if is_complex(a) and not dtypes.issubdtype(compute, np.complexfloating):
             a = lax.real(a)
+        if compute != result and a.dtype != result:
+            a = util.convert(a, result)  # overflows as elements of the result's dtype do
         a = util.convert(a, compute)
     if where is not None:
         fill = np.asarray(kind.identity(compute)).astype(compute)

@@ -62,3 +62,52 @@ def test_sum_of_nothing_keeps_the_sign_of_its_start() -> None:
     assert np.signbit(jnp.sum(jnp.zeros((0,)), initial=-0.0))
     assert np.signbit(jnp.sum(jnp.zeros((2, 0)), axis=1, initial=-0.0)).all()
     assert not np.signbit(jnp.sum(jnp.zeros((0,))))
+
+
+@pytest.mark.parametrize("call", [lambda x: lax.integer_pow(x, -2), lax.reciprocal])
+def test_negative_powers_of_integers_in_lax_are_errors(call) -> None:
+    with pytest.raises(TypeError, match="integers cannot be raised to negative powers, got int32"):
+        call(jnp.arange(3))
+
+
+def test_conj_of_an_integer_is_an_error() -> None:
+    with pytest.raises(TypeError, match="conj does not accept dtype int32"):
+        lax.conj(2)
+
+
+def test_lists_inside_a_tuple_are_index_arrays() -> None:
+    m = jnp.arange(12.0).reshape(3, 4)
+    expected = np.asarray(m)
+    np.testing.assert_array_equal(m[:, [0, -1]], expected[:, [0, -1]])
+    np.testing.assert_array_equal(m[[0, 1], [1, 0]], expected[[0, 1], [1, 0]])
+    np.testing.assert_array_equal(m.at[[0, 1], [1, 0]].set(5)[:2, :2], [[0, 5], [5, 5]])
+    with pytest.raises(TypeError, match="non-tuple sequence"):
+        m[[0, 1]]
+
+
+def test_round_of_an_array_without_digits_is_an_integer() -> None:
+    assert round(jnp.float32(2.5)).dtype == jnp.int32
+    assert round(jnp.float32(2.5), 0).dtype == jnp.float32
+
+
+def test_only_0d_arrays_convert_to_python_numbers() -> None:
+    with pytest.raises(TypeError, match="only 0-dimensional arrays convert to int"):
+        int(jnp.ones((1, 1)))
+    assert bool(jnp.ones((1, 1)))
+
+
+def test_sums_and_products_of_booleans() -> None:
+    x = jnp.array([0.0, 2.0])
+    assert jnp.sum(x, dtype=bool).dtype == bool and bool(jnp.sum(x, dtype=bool))
+    assert not bool(jnp.prod(x, dtype=bool))
+    assert jnp.sum(x > 0, promote_integers=False).dtype == jnp.int32
+
+
+def test_sums_overflow_in_the_dtype_asked_for() -> None:
+    assert np.isnan(jnp.sum(jnp.array([2**31 - 1, -(2**31)]), dtype="float16"))
+
+
+@pytest.mark.parametrize("spread", [jnp.nanvar, jnp.nanstd])
+def test_gradient_of_spread_ignores_nan(spread) -> None:
+    gradient = np.asarray(pyjax.grad(spread)(jnp.array([1.0, np.nan, 3.0])))
+    assert np.isfinite(gradient).all() and gradient[1] == 0
