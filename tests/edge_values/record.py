@@ -26,8 +26,9 @@ def entry(case: Case) -> dict[str, Any]:
         return found
     found["trace"] = execute.traces(jax, case)
     if case.differentiated:
-        found["jvp"] = execute.jvp(jax, case)
         found["vjp"] = execute.vjp(jax, case)
+        if case.row.elementwise:
+            found["jvp"] = execute.jvp(jax, case)
     return found
 
 
@@ -42,7 +43,7 @@ def record(table: str, everything: bool) -> None:
             new += 1
             if new % 2000 == 0:
                 jax.clear_caches()
-            if new % 500 == 0:
+            if new % 100 == 0:
                 print(table, new, case.key, flush=True)
                 save(table, {**old, **entries})
         entries[case.key] = known

@@ -4,8 +4,8 @@ An entry, under the key of its case:
 
     {"operands": checksum, "value": outcome, "trace": {} or error, "jvp": outcome, "vjp": outcome}
 
-The last two stand only where the case is differentiated, the last three only where the value is no
-error.
+The last two stand only where the case is differentiated (jvp: only for elementwise functions), the
+last three only where the value is no error.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from tests.edge_values.operands import FIXED, NAMES
 
@@ -33,9 +34,14 @@ BOOL = ("bool",)
 INTS = ("int32", "uint8", "int8", "uint32", "int64", "uint64")
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 COMPLEXES = ("complex64", "complex128")
+# The dtypes of most rows: one of each kind, and the smaller float.
+FEW_REALS = ("float32", "int32", "float16", "uint8")
+FEW_NUMBERS = (*FEW_REALS, "complex64")
+FEW = (*FEW_NUMBERS, "bool")
 REALS = FLOATS + INTS
 NUMBERS = FLOATS + INTS + COMPLEXES
 ALL = FLOATS + INTS + COMPLEXES + BOOL
+# The second only for elementwise functions.
 GRADIENT_DTYPES = ("float32", "complex64")
 # What `make test` runs; the others are for `make test-slow`.
 FAST_DTYPES = ("float32", "int32", "uint8", "complex64", "bool")
@@ -108,7 +114,7 @@ class Case:
     @property
     def differentiated(self) -> tuple[str, ...]:
         """The operands with respect to which the case is differentiated, if any."""
-        if self.dtype not in GRADIENT_DTYPES:
+        if self.dtype not in (GRADIENT_DTYPES if self.row.elementwise else GRADIENT_DTYPES[:1]):
             return ()
         wanted = self.row.grad.split()
         return tuple(n for n in self.operands if n in wanted and n not in FIXED)
@@ -138,6 +144,17 @@ def cases(table: Iterable[Row]) -> Iterator[Case]:
 
 ONE = ("f(u)",)
 TWO = ("f(a, b)",)
+# The operands that may be differentiated, for tables of many functions.
+GRAD = "m v s x t one q c n w u h qq p r o a b unit k"
+
+
+def tabulated(
+    module: str, calls: dict[str, list[str]], dtypes: Sequence[str], **columns: Any
+) -> list[Row]:
+    """Rows of functions that each have calls of their own."""
+    return [row for name in calls for row in rows(module, name, calls[name], dtypes, **columns)]
+
+
 # Shapes, once for each function.
 ONE_SHAPES = ("f(s)", "f(e2)", "f(2)", "f(True)", "f([1, 2])")
 TWO_SHAPES = ("f(s, v)", "f(e2, one)", "f(m, t)", "f(s, 2)", "f(2, 3)")
