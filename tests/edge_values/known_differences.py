@@ -216,6 +216,7 @@ KNOWN: tuple[Difference, ...] = (
             "numpy.take f(v, jnp.array([1.0])) float32",
             "lax.fft f(v + 0j, 'irfft', (4,)) float32",
             "lax.top_k f(s, 1) float32",
+            "numpy.mean f(m, axis=2) *",
             "numpy.argmin f(m, axis=2) *",
         ),
         modes="value jit vmap",
