@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow fuzz lint format bench clean
+.PHONY: demo test test-slow fuzz fuzz-mutants lint format bench clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.demo $(ARGS)
@@ -21,6 +21,10 @@ N    ?= 1000
 SEED ?= 0
 fuzz: $(VENV)/.ready-test
 	$(BIN)/python -m xla_backend.tools.fuzz --count $(N) --seed $(SEED) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS)) $(ARGS)
+
+# Known bugs are planted in the compiler; each must be found within 2,000 programs.
+fuzz-mutants: $(VENV)/.ready-test
+	$(BIN)/python -m xla_backend.tools.fuzz --mutants --count 2000 --seed $(SEED) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS)) $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

@@ -192,6 +192,12 @@ def test_a_planted_bug_is_found(name):
     assert check_module(generate(0), 0) is None  # the bug is gone
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_planted_bug_is_found(mutant):
+    assert programs_until_found(mutant, most=2000, jobs=2) is not None
+
+
 def test_a_mutant_of_text_that_has_changed_is_refused():
     mutant = Mutant("nothing", generate, (("no such text", ""),))
     with pytest.raises(ValueError, match="0 times, not once: adapt the mutant"), mutant.planted():

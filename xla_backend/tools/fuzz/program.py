@@ -18,6 +18,7 @@ from xla_backend.tools.fuzz import (
     library_steps,
     scenarios,
     shape_steps,
+    simplifiable_steps,
     window_steps,
 )
 from xla_backend.tools.fuzz.data import profile_of
@@ -32,6 +33,7 @@ _PLAIN: list[tuple[float, Step]] = [
     *window_steps.STEPS,
     *library_steps.STEPS,
     *scenarios.STEPS,
+    *simplifiable_steps.STEPS,
 ]
 _CALLING = [*control_steps.STEPS, *carry_steps.STEPS]
 # Loops in loops, and no deeper.
