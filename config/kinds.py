@@ -4,6 +4,9 @@ or TypeError with what it would accept, and the registry adds which option and w
 
 from __future__ import annotations
 
+import math
+import os
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,42 +57,93 @@ class Bool(AbstractKind):
 
 @dataclass(frozen=True)
 class Int(AbstractKind):
+    """An integer from `low` to `high`, both included."""
+
+    low: int = -(1 << 63)
+    high: int = (1 << 63) - 1
+
     @property
     def accepts(self) -> str:
-        return "an integer"
+        if (self.low, self.high) == (Int.low, Int.high):
+            return "an integer of at most 64 bits"
+        return f"an integer from {self.low} to {self.high}"
 
     def parse(self, text: str) -> int:
         try:
-            return int(text.strip())
+            value = int(text.strip())
         except ValueError:
             raise ValueError(f"expected {self.accepts}") from None
+        return self._in_range(value)
 
     def check(self, value: Any) -> int:
         if isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise TypeError(f"expected {self.accepts}")
-        return value.__index__()
+        return self._in_range(value.__index__())
+
+    def _in_range(self, value: int) -> int:
+        if not self.low <= value <= self.high:
+            raise ValueError(f"expected {self.accepts}")
+        return value
 
 
 @dataclass(frozen=True)
 class Float(AbstractKind):
+    """A number from `low` to `high`, both included; never NaN."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
     @property
     def accepts(self) -> str:
-        return "a number"
+        if (self.low, self.high) == (Float.low, Float.high):
+            return "a number"
+        return f"a number from {self.low:g} to {self.high:g}"
 
     def parse(self, text: str) -> float:
         try:
-            return float(text.strip())
+            value = float(text.strip())
         except ValueError:
             raise ValueError(f"expected {self.accepts}") from None
+        return self._in_range(value)
 
     def check(self, value: Any) -> float:
         if isinstance(value, str):
             return self.parse(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"expected {self.accepts}")
-        return float(value)
+        return self._in_range(float(value))
+
+    def _in_range(self, value: float) -> float:
+        if not self.low <= value <= self.high:
+            raise ValueError(f"expected {self.accepts}")
+        return value
+
+
+@dataclass(frozen=True)
+class Directory(AbstractKind):
+    """A directory to write to, made when it is set; the empty string is none."""
+
+    @property
+    def accepts(self) -> str:
+        return "a directory that can be made and written, or the empty string"
+
+    def parse(self, text: str) -> str:
+        if not text:
+            return text
+        try:
+            os.makedirs(text, exist_ok=True)
+            with tempfile.TemporaryFile(dir=text):
+                pass
+        except (OSError, ValueError) as error:
+            raise ValueError(f"expected {self.accepts}: {error}") from None
+        return text
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, (str, os.PathLike)):
+            raise TypeError(f"expected {self.accepts}")
+        return self.parse(os.fspath(value))
 
 
 @dataclass(frozen=True)

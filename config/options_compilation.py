@@ -57,7 +57,7 @@ compilation_cache_include_metadata_in_key = option(
 
 compilation_cache_max_size = option(
     "jax_compilation_cache_max_size",
-    kind=Int(),
+    kind=Int(low=-1),
     default=-1,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
@@ -106,7 +106,7 @@ enable_pgle = option(
 
 exec_time_optimization_effort = option(
     "jax_exec_time_optimization_effort",
-    kind=Float(),
+    kind=Float(-1, 1),
     default=0.0,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
@@ -135,7 +135,7 @@ export_ignore_forward_compatibility = option(
 
 memory_fitting_effort = option(
     "jax_memory_fitting_effort",
-    kind=Float(),
+    kind=Float(-1, 1),
     default=0.0,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
@@ -174,7 +174,7 @@ persistent_cache_enable_xla_caches = option(
 
 persistent_cache_min_compile_time_secs = option(
     "jax_persistent_cache_min_compile_time_secs",
-    kind=Float(),
+    kind=Float(low=0),
     default=1.0,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
@@ -184,7 +184,7 @@ persistent_cache_min_compile_time_secs = option(
 
 persistent_cache_min_entry_size_bytes = option(
     "jax_persistent_cache_min_entry_size_bytes",
-    kind=Int(),
+    kind=Int(low=-1),
     default=0,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
@@ -194,7 +194,7 @@ persistent_cache_min_entry_size_bytes = option(
 
 pgle_aggregation_percentile = option(
     "jax_pgle_aggregation_percentile",
-    kind=Int(),
+    kind=Int(0, 100),
     default=90,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
@@ -204,7 +204,7 @@ pgle_aggregation_percentile = option(
 
 pgle_profiling_runs = option(
     "jax_pgle_profiling_runs",
-    kind=Int(),
+    kind=Int(low=0),
     default=3,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,

@@ -240,7 +240,7 @@ traceback_filtering = option(
 
 traceback_in_locations_limit = option(
     "jax_traceback_in_locations_limit",
-    kind=Int(),
+    kind=Int(low=-1),
     default=10,
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
@@ -250,7 +250,7 @@ traceback_in_locations_limit = option(
 
 tracer_error_num_traceback_frames = option(
     "jax_tracer_error_num_traceback_frames",
-    kind=Int(),
+    kind=Int(low=0),
     default=5,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,

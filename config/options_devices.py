@@ -106,7 +106,7 @@ mock_gpu_topology = option(
 
 num_cpu_devices = option(
     "jax_num_cpu_devices",
-    kind=Int(),
+    kind=Int(-1, 4096),
     default=-1,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
@@ -234,7 +234,7 @@ xla_backend = option(
 
 mock_num_gpu_processes = option(
     "mock_num_gpu_processes",
-    kind=Int(),
+    kind=Int(low=0),
     default=0,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .kinds import Bool, Enum, Int, Str
+from .kinds import Bool, Directory, Enum, Int, Str
 from .registry import NOT_YET, Affects, Scope, option
 
 compiler_detailed_logging_min_ops = option(
     "jax_compiler_detailed_logging_min_ops",
-    kind=Int(),
+    kind=Int(low=0),
     default=10,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
@@ -36,7 +36,7 @@ distributed_debug = option(
 
 dump_ir_to = option(
     "jax_dump_ir_to",
-    kind=Str(),
+    kind=Directory(),
     default="",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,

@@ -33,6 +33,15 @@ _TYPES = {name: kind for name, kind, _ in FLAGS}
 _DEFAULTS = {name: default for name, _, default in FLAGS}
 # Flags whose repetition appends instead of replacing.
 _APPENDING = frozenset({"xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_gpu_ptx_file"})
+# Flags that act, and what makes sense for them; others take whatever fits their type.
+_MOST_DEVICES = 4096
+_RANGES = {
+    "xla_backend_optimization_level": (-1, 3),
+    "xla_cpu_parallel_codegen_split_count": (1, 1024),
+    "xla_cpu_prefer_vector_width": (1, 1 << 16),
+    "xla_dump_max_hlo_modules": (-1, (1 << 31) - 1),
+    "xla_force_host_platform_device_count": (1, _MOST_DEVICES),
+}
 # Enums that also take their values without the prefix.
 _SHORT_ENUMS = frozenset({"xla_cpu_opt_preset"})
 
@@ -67,6 +76,9 @@ def _parse_int(text: str, name: str) -> int:
     value, bits = int(text), 64 if name in WIDE_INTEGERS else 32
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError(f"it does not fit into {bits} bits")
+    low, high = _RANGES.get(name, (value, value))
+    if not low <= value <= high:
+        raise ValueError(f"it must be from {low} to {high}")
     return value
 
 

@@ -150,10 +150,7 @@ def _pass_fields(
 
 def _code_fields(flags: DebugOptions, changed: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {"max_isa": flags.xla_cpu_max_isa.upper()}
-    count = flags.xla_cpu_parallel_codegen_split_count
-    if count < 1:
-        raise FlagError(f"--xla_cpu_parallel_codegen_split_count={count}: it must be at least 1")
-    fields["parallel_codegen"] = count
+    fields["parallel_codegen"] = flags.xla_cpu_parallel_codegen_split_count
     if not flags.xla_cpu_multi_thread_eigen:
         fields["num_threads"] = 1
     if "xla_cpu_prefer_vector_width" in changed:

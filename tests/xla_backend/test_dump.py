@@ -14,7 +14,7 @@ import pyjax
 import pyjax.numpy as jnp
 import xla_backend
 from xla_backend.compile_options import CompileOptions
-from xla_backend.debug_options import parse_flags
+from xla_backend.debug_options import FlagError, parse_flags
 from xla_backend.dump import dumper as dumper_module
 from xla_backend.dump import run_recorder
 from xla_backend.dump.buffer_reports import readable_bytes
@@ -607,3 +607,20 @@ def test_text_format() -> None:
         'xla_disable_hlo_passes: "b"',
         'xla_dump_to: "x\\"y"',
     ]
+
+
+@pytest.mark.parametrize("target", ["/dev/null/below", "/proc/nothing", "{tmp}/file"])
+def test_directory_that_cannot_be_written(target: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    target = target.format(tmp=tmp_path)
+    with pytest.raises(FlagError, match=f"--xla_dump_to={target}: nothing can be written to"):
+        compile_with(f"--xla_dump_to={target}")
+
+
+def test_directory_that_becomes_unwritable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(FlagError, match=r"cannot be written \(No space left on device\)"):
+        compile_with(f"--xla_dump_to={tmp_path}")

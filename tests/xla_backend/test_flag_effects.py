@@ -259,7 +259,7 @@ def test_parallel_codegen_split_count(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert len(units("many")) > 1
     assert len(units("one", "--xla_cpu_parallel_codegen_split_count=1")) == 1
-    with pytest.raises(FlagError, match="must be at least 1"):
+    with pytest.raises(FlagError, match="it must be from 1 to 1024"):
         options_of("--xla_cpu_parallel_codegen_split_count=0")
 
 
@@ -371,6 +371,18 @@ def test_values(name: str, text: object, value: object) -> None:
         ("--xla_fuel=fusion", "expected PASS=N"),
         ("--xla_fuel=fusion=-1", "expected PASS=N"),
         ("--xla_backend_optimization_level=1.5", "expected a decimal integer"),
+        ("--xla_backend_optimization_level=9", "from -1 to 3"),
+        ("--xla_backend_optimization_level=-7", "from -1 to 3"),
+        ("--xla_cpu_parallel_codegen_split_count=1000000", "from 1 to 1024"),
+        ("--xla_cpu_prefer_vector_width=-128", "from 1 to 65536"),
+        ("--xla_dump_max_hlo_modules=-2", "from -1 to 2147483647"),
+        ("--xla_force_host_platform_device_count=0", "from 1 to 4096"),
+        ("--xla_force_host_platform_device_count=-1", "from 1 to 4096"),
+        (
+            "--xla_force_host_platform_device_count=99999999",
+            "bad value '99999999' for --xla_force_host_platform_device_count (XLA_FLAGS), an int: "
+            "it must be from 1 to 4096",
+        ),
     ],
 )
 def test_bad_values(text: str, message: str) -> None:

@@ -6,10 +6,12 @@ import os
 import platform
 import re
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xla_backend.debug_options import FlagError
 from xla_backend.dump_options import DumpOptions
 from xla_backend.hlo.errors import HloError
 
@@ -69,13 +71,29 @@ def make_sink(options: DumpOptions, prefix: str, module_name: str) -> Sink:
 
     Raises:
       HloError: `--xla_dump_to=sponge` without the directory's environment variable.
+      FlagError: the directory cannot be made or written.
     """
     stamp = f"{time.time_ns() // 1000}." if options.timestamp else ""
     root = _directory(options.to)
     folder = root
     if root is not None and options.subfolder:
         folder = root / file_name(module_name) / f"{platform.node()}_{os.getpid()}"
+    if folder is not None:
+        _make_folder(folder, options.to)
     return Sink(prefix, folder, root, stamp)
+
+
+def _make_folder(folder: Path, to: str) -> None:
+    """Find out before anything is compiled whether its stages can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise FlagError(
+            f"--xla_dump_to={to}: nothing can be written to {folder} ({error.strerror}); "
+            "name a directory that can be made and written, or - for stdout"
+        ) from None
 
 
 def _directory(to: str) -> Path | None:
@@ -93,11 +111,17 @@ def _directory(to: str) -> Path | None:
 
 
 def _store(path: Path, content: str | bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        path.write_text(content, encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise FlagError(
+            f"--xla_dump_to: {path} cannot be written ({error.strerror}); make room for it, or "
+            "leave the flag away"
+        ) from None
 
 
 def _print(name: str, content: str | bytes) -> None:
