@@ -26,7 +26,8 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -46,8 +47,8 @@ _numbers = itertools.count()
 _LIBRARIES_PER_LINKER = 16
 _linkers: list[tuple[Any, int]] = []  # the one in use, if any, and how many it may still link
 _linker_lock = threading.Lock()
-# Target machines of compile_objects that no thread is using.
-_idle_machines: dict[tuple[TargetInfo, int], list[llvm.TargetMachine]] = {}
+# Target machines that no thread is using.
+_idle_machines: dict[tuple[TargetInfo, int, bool], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
 
 
@@ -59,7 +60,19 @@ class UnresolvedSymbolError(LookupError):
     """Object code refers to functions that nobody provides."""
 
 
-@cache
+@contextmanager
+def _machine(target: TargetInfo, opt: int, jit: bool = True) -> Iterator[llvm.TargetMachine]:
+    """A target machine that no other thread uses meanwhile."""
+    with _machines_lock:
+        idle = _idle_machines.setdefault((target, opt, jit), [])
+        machine = idle.pop() if idle else None
+    if machine is None:
+        machine = _target_machine(target, opt, jit)
+    yield machine
+    with _machines_lock:  # not after an error: LLVM says nothing about its state then
+        idle.append(machine)
+
+
 def _target_machine(target: TargetInfo, opt: int, jit: bool) -> llvm.TargetMachine:
     if target.triple != llvm.get_process_triple():
         llvm.initialize_all_targets()
@@ -73,14 +86,11 @@ def _target_machine(target: TargetInfo, opt: int, jit: bool) -> llvm.TargetMachi
     )
 
 
-def _parse(
-    ir: str,
-    target: TargetInfo,
-    machine: llvm.TargetMachine,
-    context: llvm.ContextRef | None = None,
-) -> llvm.ModuleRef:
+def _parse(ir: str, target: TargetInfo, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The module, in a context of its own: contexts must not be shared between threads, and the
+    process's keeps every constant and type for good."""
     try:
-        module = llvm.parse_assembly(ir, context)
+        module = llvm.parse_assembly(ir, llvm.create_context())
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
@@ -132,8 +142,7 @@ def compile_object(
         kept = object_cache.load(key)
         if kept is not None:
             return kept
-    machine = _target_machine(target, opt, jit)
-    data = machine.emit_object(_parse(ir, target, machine))
+    data = _emit(ir, target, opt, jit)
     if cache:
         object_cache.store(key, data)
     return data
@@ -157,7 +166,7 @@ def compile_objects(
 
     def work(i: int) -> None:
         try:
-            objects[i] = _emit_alone(texts[i], target, opt)
+            objects[i] = _emit(texts[i], target, opt)
         except Exception as error:  # raised again by the caller's thread
             failures.append(error)
 
@@ -178,18 +187,10 @@ def compile_objects(
     return done
 
 
-def _emit_alone(ir: str, target: TargetInfo, opt: int) -> bytes:
+def _emit(ir: str, target: TargetInfo, opt: int, jit: bool = True) -> bytes:
     """Object code, made with a context and a target machine that no other thread uses."""
-    with _machines_lock:
-        idle = _idle_machines.setdefault((target, opt), [])
-        machine = idle.pop() if idle else None
-    if machine is None:
-        machine = _target_machine.__wrapped__(target, opt, True)
-    module = _parse(ir, target, machine, llvm.create_context())
-    data = _emit_unlocked(machine, module)
-    with _machines_lock:
-        idle.append(machine)
-    return data
+    with _machine(target, opt, jit) as machine:
+        return _emit_unlocked(machine, _parse(ir, target, machine))
 
 
 def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
@@ -212,14 +213,15 @@ def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes
 
 def printed(ir: str, target: TargetInfo) -> str:
     """A module as LLVM prints it, with the target it is compiled for (for people)."""
-    return str(_parse(ir, target, _target_machine(target, 1, True)))
+    with _machine(target, 1) as machine:
+        return str(_parse(ir, target, machine))
 
 
 def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
     """Assembly text of a module given as text (for people and for tests)."""
     target = target or host_target()
-    machine = _target_machine(target, _checked_opt(opt), True)
-    return machine.emit_assembly(_parse(ir, target, machine))
+    with _machine(target, _checked_opt(opt)) as machine:
+        return machine.emit_assembly(_parse(ir, target, machine))
 
 
 def _linker() -> Any:

@@ -26,9 +26,9 @@ import ctypes
 import math
 import os
 import sys
-from functools import cache
 from pathlib import Path
 
+from xla_backend.bounded_cache import once
 from xla_backend.cpu.kernels.python_calls import bridge_library
 from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import TargetInfo, host_target
@@ -482,13 +482,13 @@ end:
 """
 
 
-@cache
+@once
 def serial_library() -> Library:
     """What kernels call of the pool, for kernels that keep to the calling thread."""
     return compile_library(_SERIAL_TEXT + _POLLED_TEXT, bridge_library().addresses(), cache=True)
 
 
-@cache
+@once
 def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
     text = pool_text(host_target(), sys.platform.startswith("linux")) + _POLLED_TEXT
