@@ -261,6 +261,7 @@ KNOWN: tuple[Difference, ...] = (
     ),
     Difference(
         cases=(
+            "lax.zeta f(jnp.abs(v) + 1, jnp.abs(x) + 0.5) *",
             "lax.pad f(e, s, [(1, 1, 1)]) float32",
             "lax.reduce f((m, m), (s, s), lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)) float32",
             "lax.reduce_window f(n, jnp.array(-9, dtype), lax.max, (2, 1), None, ((1, 1), (0, 0))) float32",
