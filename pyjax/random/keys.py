@@ -193,7 +193,9 @@ def fold_in(key: Any, data: Any) -> Array:
     """A new key that depends on `key` and an integer (a step or device number, say)."""
     typed, raw = typed_key("fold_in", key)
     scalar = scalar_key("fold_in", typed)
-    number = jnp.asarray(data)
+    # A Python int may need the whole range of uint32.
+    unsigned = isinstance(data, int) and data > np.iinfo(np.int32).max
+    number = jnp.asarray(data, np.uint32 if unsigned else None)
     if number.ndim:
         raise TypeError(f"fold_in takes a scalar, got {number.aval.str_short()}; use pyjax.vmap")
     folded = random_keys.random_fold_in(scalar, number.astype(np.uint32))

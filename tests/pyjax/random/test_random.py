@@ -134,6 +134,12 @@ def test_values(name: str) -> None:
     np.testing.assert_allclose(CLOSE[name](KEY), REFERENCE[name], rtol=3e-6, atol=1e-7)
 
 
+def test_fold_in_takes_all_of_uint32() -> None:
+    high = random.key_data(random.fold_in(KEY, 2**31)).tolist()
+    assert high == random.key_data(random.fold_in(KEY, np.uint32(2**31))).tolist()
+    assert high == random.key_data(random.fold_in(KEY, np.int32(-(2**31)))).tolist()
+
+
 def test_raw_keys_give_the_same_numbers() -> None:
     raw = random.PRNGKey(42)
     assert raw.dtype == np.uint32 and raw.tolist() == REFERENCE["key(42)"]
