@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-slow fuzz fuzz-mutants lint format bench clean
+.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.demo $(ARGS)
@@ -25,6 +25,10 @@ fuzz: $(VENV)/.ready-test
 # Known bugs are planted in the compiler; each must be found within 2,000 programs.
 fuzz-mutants: $(VENV)/.ready-test
 	$(BIN)/python -m xla_backend.tools.fuzz --mutants --count 2000 --seed $(SEED) $(if $(filter-out auto,$(JOBS)),--jobs $(JOBS)) $(ARGS)
+
+# Threads, forks, signals, little memory, broken caches: make stress ARGS="--seconds 300 threads"
+stress: $(VENV)/.ready-test
+	$(BIN)/python -m tests.stress $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

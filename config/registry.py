@@ -84,6 +84,11 @@ _global_key = ContextKey(())
 _environment: Hashable = ()  # what programs depend on besides options
 _generation = 0
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A forked child gets whole tables and a free lock, whatever other threads were doing.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 class Option:

@@ -8,11 +8,13 @@ from typing import Any
 
 from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
+from xla_backend.forks import GROUPS, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
 
 _lock = threading.RLock()
+take_for_forks(_lock, GROUPS)
 _clients: dict[str, AbstractClient] | None = None
 
 _ALIASES = {"gpu": ("cuda", "rocm")}  # the generic name stands for whichever is there

@@ -19,7 +19,7 @@ makes a copy of its own instead. A maker that fails makes way for the next threa
 all bookkeeping, and nothing slow happens under it; values are let go outside it. `fork` waits for
 the lock, and the child forgets what other threads were making.
 
-This module stands below everything else: standard library only.
+This module stands below everything else: standard library, and `forks`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
+
+from xla_backend.forks import LEAF, take_for_forks
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -406,15 +408,11 @@ def statistics() -> dict[str, dict[str, int]]:
 
 
 def _after_fork_in_child() -> None:
-    # The threads that were making these are not here; the lock is this thread's.
+    # The threads that were making these are not here.
     _making.clear()
     _waiting.clear()
-    _LOCK.release()
 
 
+take_for_forks(_LOCK, LEAF)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_LOCK.acquire,
-        after_in_parent=_LOCK.release,
-        after_in_child=_after_fork_in_child,
-    )
+    os.register_at_fork(after_in_child=_after_fork_in_child)

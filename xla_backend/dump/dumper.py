@@ -22,6 +22,7 @@ from xla_backend.dump.text_format import flag_lines, message
 from xla_backend.dump.usage_proto import usage_report
 from xla_backend.dump_options import DumpOptions
 from xla_backend.emitted_kernel import EmittedKernel
+from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import LONG, SHORT, module_to_text
@@ -37,6 +38,7 @@ _NO_RENDERER = (
 _FINAL = "cpu_after_optimizations"
 
 _lock = threading.Lock()
+take_for_forks(_lock, LEAF)
 # Module numbers are even, as under XLA, where the module that is received and the one that is
 # compiled are two: what reads dumps expects 0000, 0002, ...
 _numbers = itertools.count(step=2)

@@ -34,6 +34,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
+from xla_backend.forks import CODE, Visitors, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.target import TargetInfo, host_target
 
@@ -50,6 +51,10 @@ _linker_lock = threading.Lock()
 # Target machines that no thread is using.
 _idle_machines: dict[tuple[TargetInfo, int, bool], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
+# Threads inside LLVM that do not have llvmlite's lock.
+_emitting = Visitors()
+for _lock in (_linker_lock, _machines_lock, _emitting, ffi.lib._lock._lock):
+    take_for_forks(_lock, CODE)
 
 
 class IrError(ValueError):
@@ -135,6 +140,7 @@ def compile_object(
     Raises:
       IrError: the text does not parse or the module does not verify.
     """
+    check_forked()
     target = target or host_target()
     opt = _checked_opt(opt)
     key = object_cache.object_key(ir, target, opt + 10 * jit) if cache else ""
@@ -158,6 +164,7 @@ def compile_objects(
     """
     if len(texts) == 1:
         return [compile_object(texts[0], target, opt, cache)]
+    check_forked()
     opt = _checked_opt(opt)
     keys = [object_cache.object_key(t, target, opt + 10) if cache else "" for t in texts]
     objects = [object_cache.load(key) if cache else None for key in keys]
@@ -201,7 +208,8 @@ def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes
     emit = ffi.lib.LLVMPY_TargetMachineEmitToMemory
     with ffi.OutputString() as errors:
         # A version of llvmlite that has no lock to go round is called the plain way.
-        buffer = getattr(emit, "_cfn", emit)(machine, module, 1, errors)
+        with _emitting.visit():
+            buffer = getattr(emit, "_cfn", emit)(machine, module, 1, errors)
         if not buffer:
             raise RuntimeError(str(errors))
     try:
@@ -274,6 +282,7 @@ class Library:
           keep: other objects that must live as long as the code.
           exports: the functions to look up; by default all the object defines.
         """
+        check_forked()
         objects = [object_code] if isinstance(object_code, bytes) else list(object_code)
         tables = [object_symbols(code) for code in objects]
         defined = [name for own, _ in tables for name in own]

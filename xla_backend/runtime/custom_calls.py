@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.shape import Shape
 
@@ -32,6 +33,7 @@ _numbers = itertools.count(1)
 # handler's.
 pending_exceptions: dict[int, BaseException] = {}
 _registration = threading.Lock()
+take_for_forks(_registration, LEAF)
 
 
 def register_custom_call(target: str, function: HostFunction, *, replace: bool = False) -> None:

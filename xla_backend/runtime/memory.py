@@ -31,12 +31,12 @@ is asked once more.
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.runtime.pages import map_pages, memory_limit, unmap_pages
 
 ALIGNMENT = 64
@@ -443,11 +443,7 @@ class MemoryPool:
     def survive_forks(self) -> None:
         """Fork only while no thread changes this pool, so that the child's copy is whole. (The
         memory itself is private to each process.)"""
-        os.register_at_fork(
-            before=self._lock.acquire,
-            after_in_parent=self._lock.release,
-            after_in_child=self._lock.release,
-        )
+        take_for_forks(self._lock, LEAF)
 
 
 POOL = MemoryPool()

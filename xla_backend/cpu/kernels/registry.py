@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xla_backend.cpu.kernels.python_calls import bridge_library
 from xla_backend.cpu.kernels.thread_pool import pool_library, serial_library
+from xla_backend.forks import GROUPS, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.jit import Address, Library, compile_object, object_symbols
 from xla_backend.llvm.target import host_target
@@ -21,6 +22,7 @@ _GROUPS: dict[str, tuple[tuple[str, ...], Emit]] = {}
 _OWNER: dict[str, str] = {}
 # Groups build each other, so the lock is entered again by its holder.
 _LOCK = threading.RLock()
+take_for_forks(_LOCK, GROUPS)
 
 
 def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
@@ -46,6 +48,7 @@ class KernelLibrary(Mapping[str, Address]):
             group = _OWNER.get(symbol)
             if group is None:
                 raise KeyError(f"no run-time kernel named {symbol!r}")
+            check_forked()
             with _LOCK:
                 if symbol not in self._addresses:
                     self._build(group)

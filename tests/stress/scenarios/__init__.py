@@ -1,0 +1,1 @@
+"""One module per scenario: `python -m tests.stress.scenarios.NAME SEED SECONDS`."""

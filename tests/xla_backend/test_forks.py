@@ -1,0 +1,148 @@
+"""Forks wait for other threads' locks; the child's are free, or it says why it cannot go on."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from xla_backend.forks import Visitors
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def test_visitors_share_and_the_one_who_acquires_is_alone():
+    visitors = Visitors()
+    inside, go = threading.Event(), threading.Event()
+
+    def visit():
+        with visitors.visit():
+            inside.set()
+            go.wait(30)
+
+    thread = threading.Thread(target=visit)
+    thread.start()
+    assert inside.wait(30)
+    with visitors.visit():
+        pass
+    assert not visitors.acquire(timeout=0.05)
+    go.set()
+    assert visitors.acquire(timeout=30)
+    later = threading.Thread(target=visit)
+    later.start()
+    later.join(0.1)
+    assert later.is_alive()
+    visitors.release()
+    later.join(30)
+    assert not later.is_alive()
+    thread.join()
+
+
+def _run(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        timeout=200,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_fork_waits_for_the_holder_of_a_lock():
+    _run("""
+        import os, threading, time
+        from xla_backend import forks
+        lock = threading.Lock()
+        forks.take_for_forks(lock, forks.LEAF)
+        lock.acquire()
+        threading.Timer(0.3, lock.release).start()
+        start = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if lock.acquire(timeout=5) else 3)
+        assert time.monotonic() - start > 0.25
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert lock.acquire(timeout=5)
+        """)
+
+
+def test_a_child_that_cannot_compile_says_so():
+    _run("""
+        import os, threading, time
+        import pyjax, pyjax.numpy as np
+        from xla_backend import forks
+        from xla_backend.llvm import jit
+        forks._BOUND = 0.2
+        known = pyjax.jit(lambda x: x * 2 + 1)
+        x = np.ones(3)
+        known(x)
+        inside, go = threading.Event(), threading.Event()
+
+        def stay():
+            with jit._emitting.visit():
+                inside.set()
+                go.wait(60)
+
+        threading.Thread(target=stay).start()
+        inside.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            status = 9
+            try:
+                assert known(x).tolist() == [3, 3, 3]
+                try:
+                    pyjax.jit(lambda x: x @ x + 17)(x)
+                except forks.ForkedWhileCompilingError as error:
+                    assert "'forkserver'" in str(error)
+                    status = 0
+            finally:
+                os._exit(status)
+        go.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert float(pyjax.jit(lambda x: x @ x + 17)(x)) == 20  # the parent goes on
+        """)
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_process_pools_beside_compiling_threads(context, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import multiprocessing, sys, threading
+        from concurrent.futures import ProcessPoolExecutor
+        import pyjax, pyjax.numpy as np
+
+        def work(n):
+            return float(pyjax.jit(lambda x: (x * n) @ x + n)(np.ones(n)))
+
+        def compile_always(stop):
+            n = 0
+            while not stop.is_set():
+                n += 1
+                pyjax.jit(lambda x: np.tanh(x * n) @ x)(np.ones(20))
+
+        if __name__ == "__main__":
+            stop = threading.Event()
+            thread = threading.Thread(target=compile_always, args=(stop,))
+            thread.start()
+            try:
+                context = multiprocessing.get_context(sys.argv[1])
+                with ProcessPoolExecutor(2, mp_context=context) as pool:
+                    assert list(pool.map(work, range(1, 7))) == [n * n + n for n in range(1, 7)]
+            finally:
+                stop.set()
+                thread.join()
+        """)
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, str(program), context],
+        capture_output=True,
+        timeout=200,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
