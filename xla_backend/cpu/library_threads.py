@@ -2,13 +2,14 @@
 
 OpenBLAS's threads wait for each other in loops that never sleep: beside other work a factorisation
 takes a hundred times as long as on one thread, since each of its many joints waits for somebody
-who is not running. So calls made here use one thread, but for large matrices on a machine that has
-processors to spare at that moment. Whatever the process itself does with SciPy keeps its threads:
-the number is put back when the last of our calls ends.
+who is not running. So calls made here use one thread, but for matrices so large that there is much
+work between two joints. The size alone decides, not the load of the machine: another number of
+threads rounds differently, and a program gives the same bits whenever it runs. (Large calls that
+several threads make at the same time share the processors, one each.) Whatever the process itself
+does with SciPy keeps its threads: the number is put back when the last of our calls ends.
 
 API
   library_threads(size)      context manager around calls into LAPACK; `size`: the largest dimension
-  idle_processors() -> int   processors without work at this moment
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import scipy.linalg.cython_lapack
 
 from xla_backend.cpu.kernels.thread_pool import num_threads
 
-# Below this size a second thread gains little even on an idle machine.
-_LARGE = 512
+# Below this size a second thread gains little even on an idle machine, and loses much on others.
+_LARGE = 1024
 _PREFIXES = ("scipy_", "")
 _SUFFIXES = ("", "64_", "_64")
 
@@ -102,13 +103,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class library_threads:
-    """Context manager: LAPACK runs on one thread inside, or on idle processors if the work is
-    large."""
+    """Context manager: LAPACK runs on one thread inside, or on all of ours if the work is large."""
 
     __slots__ = ("wanted",)
 
     def __init__(self, size: int) -> None:
-        self.wanted = 1 if size < _LARGE else min(num_threads(), 1 + idle_processors())
+        self.wanted = 1 if size < _LARGE else num_threads()
 
     def __enter__(self) -> None:
         _borrowed.enter(self.wanted)
@@ -120,15 +120,3 @@ class library_threads:
         traceback: TracebackType | None,
     ) -> None:
         _borrowed.leave()
-
-
-def idle_processors() -> int:
-    """Processors that have nothing to run at this moment, by the system's count of runnable
-    threads; 0 where it does not say."""
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:
-            runnable = int(file.read().split()[3].split("/")[0])
-    except (OSError, ValueError, IndexError):
-        return 0
-    # The count has the thread that asks.
-    return max(0, (os.cpu_count() or 1) - runnable)
