@@ -49,7 +49,7 @@ def confined(
       lanes: which are dead; None: selects are like any other operation.
       exits: filled with the elements of the root's tuple in which dead lanes change, and where
         those lie. None: there may be none.
-      entries: tuples in which dead lanes of these elements may change.
+      entries: tuples, of one user each, in which dead lanes of these elements may change.
       never: what must not depend on `starts` at all, as the predicate must not.
     """
     tainted: dict[Instruction, Dims] = {}
@@ -66,6 +66,9 @@ def confined(
         for user in node.users:
             if user.opcode is Opcode.TUPLE:
                 places = entries.get(user)
+                if places is not None and (len(user.users) != 1 or user.is_root):
+                    # Somebody else takes the same tuple, and sees the dead lanes.
+                    return False
                 if places is None:
                     if exits is None or not user.is_root:
                         return False

@@ -333,3 +333,26 @@ def test_a_counted_loop_whose_lanes_are_wanted_stays() -> None:
     wanted = COUNTED.replace("select(p, last, u)", "copy(last)")
     text = "\n".join(line for line in wanted.splitlines() if "CHECK" not in line)
     check_pass(UpdatePredication(), text, expect_change=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_loop_that_starts_with_the_state_of_another_sees_what_it_saw(seed: int) -> None:
+    text = "\n".join(line for line in COUNTED.splitlines() if "CHECK" not in line)
+    helpers, main = text.split("ENTRY")
+    loops = helpers[helpers.index("less {") :]
+    others = loops.replace("less {", "other_less {").replace("step {", "other_step {")
+    state = "(s32[], f32[3,10], f32[3])"
+    main = main.replace("tuple(zero, x, u)", "tuple(zero, before, u)")
+    main = main.replace(
+        "init =",
+        f"""i = s32[3,1] constant({{{{4}}, {{5}}, {{6}}}})
+          before = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          init =""",
+    )
+    main = main.replace(
+        "ROOT both = (f32[3,10], f32[3]) tuple(r, c)",
+        f"""other = {state} while(init), condition=other_less, body=other_step
+          y = f32[3,10] get-tuple-element(other), index=1
+          ROOT all = (f32[3,10], f32[3], f32[3,10]) tuple(r, c, y)""",
+    )
+    check_pass(UpdatePredication(), f"{helpers}{others}ENTRY{main}", seed=seed, expect_change=False)
