@@ -6,7 +6,11 @@ import ctypes
 import gc
 import hashlib
 import io
+import signal
 import struct
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -190,3 +194,39 @@ def test_imported_memory_is_shared_only_if_asked() -> None:
     odd = np.frombuffer(bytearray(33), np.float32, 8, offset=1)
     assert not odd.flags.aligned
     assert jnp.from_dlpack(odd).unsafe_buffer_pointer() != odd.ctypes.data  # needs alignment
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_a_handler_that_raises_leaves_no_buffer_half_made():
+    """It may run before the first bytecode of what fills the buffer in: its exception used to be
+    dropped there, and the process crashed on the buffer."""
+    code = """
+    import random, signal, time
+    import pyjax.numpy as jnp
+
+    class Alarm(Exception):
+        pass
+
+    def raise_alarm(number, frame):
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, raise_alarm)
+    x = jnp.arange(3, dtype=jnp.int32)
+    draw = random.Random(0)
+    raised = 0
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0002, 0.0005))
+            for _ in range(1000):
+                assert memoryview(x)[2] == 2
+        except Alarm:
+            raised += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert raised > 100
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ctypes callback" not in done.stderr

@@ -293,3 +293,43 @@ def test_ctrl_c_in_a_process_forked_from_a_thread():
         assert codes == [3], codes
         """)
     assert done.returncode == 0, done.stderr
+
+
+class _Inner(Exception):
+    """Raised by a handler into a program that a callback or another handler runs."""
+
+
+@pytest.mark.parametrize("where", ["callback", "handler"])
+def test_an_interrupt_of_an_inner_program_is_not_one_of_the_outer(alarm, where):
+    """Who runs a program inside another one and catches what ended it, has dealt with it: the outer
+    program used to end as well, with an error about a callback that had raised nothing."""
+    caught = []
+
+    def run_and_catch(*_):
+        with pytest.raises(_Inner):
+            signal.signal(signal.SIGALRM, raise_inner)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            _jitted(jnp.ones(10))
+        caught.append(1)
+        return np.float32(1)
+
+    def raise_inner(number, frame):
+        raise _Inner
+
+    def steps(n, x):
+        return lax.fori_loop(0, n, lambda i, c: jnp.cos(c), x)
+
+    _jitted = pyjax.jit(lambda x: steps(2**31 - 1, x))
+
+    @pyjax.jit
+    def outer(x):
+        if where == "callback":
+            x = x * pyjax.pure_callback(run_and_catch, jnp.float32(0), x)
+        return steps(300_000, x)
+
+    if where == "handler":
+        outer.lower(jnp.ones(1000)).compile()
+        signal.signal(signal.SIGALRM, run_and_catch)
+        alarm(0.15)
+    np.testing.assert_allclose(outer(jnp.ones(1000)), 0.739085, rtol=1e-5)
+    assert caught == [1]

@@ -57,7 +57,15 @@ def cache_directory() -> Path | None:
     """Where object code is kept; None if this user has no place for it."""
     chosen = os.environ.get("PYJAX_CACHE_DIR")
     if chosen:
-        return Path(chosen).absolute()
+        try:
+            return Path(chosen).absolute()
+        except FileNotFoundError:
+            _warn(
+                "folder",
+                f"PYJAX_CACHE_DIR={chosen} is relative to a working directory that was "
+                "deleted: nothing is kept on disk",
+            )
+            return None
     base = os.environ.get("XDG_CACHE_HOME")
     if base and os.path.isabs(base):  # the XDG specification: ignore relative paths
         return Path(base) / "pyjax"

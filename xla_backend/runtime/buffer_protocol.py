@@ -1,11 +1,9 @@
 """The buffer protocol (`memoryview(x)`) for a class written in Python, also before Python 3.12.
 
 Since 3.12 a class with a method `__buffer__` has the protocol (PEP 688). Before, the only way is
-the slot `bf_getbuffer` of a type, a C function. A callback of ctypes can fill in a buffer there,
-but it cannot refuse one: ctypes clears the exception when the callback returns, and who asked gets
-a SystemError ("returned NULL without setting an exception") where an array is deleted, or where
-memory to write to is asked for. So a few native instructions stand around the callback and set its
-exception again.
+the slot `bf_getbuffer` of a type, a C function. A callback of ctypes cannot stand there: it drops
+its exception, also one that the handler of a signal raises before its first bytecode, and who asked
+gets a buffer that nobody has filled in. A few native instructions call the method instead.
 """
 
 from __future__ import annotations
@@ -20,25 +18,36 @@ from xla_backend.llvm.jit import compile_library
 _TP_AS_BUFFER = 20 * ctypes.sizeof(ctypes.c_void_p)
 
 _GET_BUFFER = """
-define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {{
-  %type = alloca ptr
-  %error = alloca ptr
-  %failed = call i32 inttoptr (i64 {fill} to ptr)(
-      ptr %object, ptr %view, i32 %flags, ptr %type, ptr %error)
-  %ok = icmp eq i32 %failed, 0
-  br i1 %ok, label %done, label %raise
-raise:
-  %t = load ptr, ptr %type
-  %e = load ptr, ptr %error
-  call void inttoptr (i64 {set_error} to ptr)(ptr %t, ptr %e)
-  call void inttoptr (i64 {drop} to ptr)(ptr %t)
-  call void inttoptr (i64 {drop} to ptr)(ptr %e)
-  br label %done
-done:
-  %status = phi i32 [ 0, %0 ], [ -1, %raise ]
+@name = external global i8
+declare ptr @PyLong_FromLong(i64)
+declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
+declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
+declare void @Py_DecRef(ptr)
+
+define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {
+  %owner = getelementptr ptr, ptr %view, i64 1
+  store ptr null, ptr %owner
+  %wide = sext i32 %flags to i64
+  %number = call ptr @PyLong_FromLong(i64 %wide)
+  %memory = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(
+    ptr %object, ptr @name, ptr %number, ptr null)
+  call void @Py_DecRef(ptr %number)
+  %none = icmp eq ptr %memory, null
+  br i1 %none, label %fail, label %fill
+fail:
+  ret i32 -1
+fill:
+  %status = call i32 @PyObject_GetBuffer(ptr %memory, ptr %view, i32 %flags)
+  call void @Py_DecRef(ptr %memory)
   ret i32 %status
-}}
+}
 """
+_PYTHON_NAMES = (
+    "PyLong_FromLong",
+    "PyObject_CallMethodObjArgs",
+    "PyObject_GetBuffer",
+    "Py_DecRef",
+)
 
 _kept: list[Any] = []  # what types call, for the life of the process
 
@@ -47,30 +56,13 @@ def give_buffer_protocol(cls: type) -> None:
     """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`."""
     if sys.version_info >= (3, 12):
         return  # Python does
-    api = ctypes.pythonapi
-    api.PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
-
-    def fill(owner: Any, view: int, flags: int, kind: int, error: int) -> int:
-        try:
-            api.PyObject_GetBuffer(owner.__buffer__(flags), view, flags)
-        except BaseException as exception:
-            # New references, which the native code passes on and drops.
-            for where, value in ((kind, type(exception)), (error, exception)):
-                api.Py_IncRef(ctypes.py_object(value))
-                ctypes.c_void_p.from_address(where).value = id(value)
-            return 1
-        return 0
-
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 2
-    )
-    callback = prototype(fill)
-    set_error, drop = _address(api.PyErr_SetObject), _address(api.Py_DecRef)
-    library = compile_library(
-        _GET_BUFFER.format(fill=_address(callback), set_error=set_error, drop=drop)
-    )
+    name = sys.intern("__buffer__")
+    symbols = {"name": id(name)} | {
+        each: _address(ctypes.pythonapi[each]) for each in _PYTHON_NAMES
+    }
+    library = compile_library(_GET_BUFFER, symbols, cache=True, keep=(name,))
     get_buffer = library.address("get_buffer")
-    _kept.extend((callback, get_buffer))
+    _kept.append(get_buffer)
     classes = [cls]
     for each in classes:
         classes.extend(each.__subclasses__())

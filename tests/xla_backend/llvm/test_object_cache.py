@@ -332,3 +332,14 @@ print(*[str(w.message) for w in caught], sep="\\n")
         path.write_bytes(content)
     assert re.fullmatch(".*code of another program.*", run())
     assert run() == ""
+
+
+def test_a_relative_directory_when_the_working_directory_is_gone(cache, tmp_path, monkeypatch):
+    """It was a FileNotFoundError, from whatever happened to compile."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("PYJAX_CACHE_DIR", "relative")
+    with pytest.warns(RuntimeWarning, match="PYJAX_CACHE_DIR=relative is relative to a working"):
+        assert jit.compile_object(GOOD, cache=True)

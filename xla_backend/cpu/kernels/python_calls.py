@@ -10,6 +10,10 @@ Python's would have to know about all of these.
 Both functions keep the exception, whatever raises it, for whoever ran the program: an exception
 that arrives before the first bytecode of a host function is kept like one it raises itself.
 
+Host functions and handlers may run programs themselves, and an interrupt of those is theirs: it
+says nothing about the program around them. A program that was interrupted makes no host calls any
+more.
+
 API
   bridge_library()         pyjax_host_call, pyjax_poll, pyjax_poll_begin, pyjax_poll_end
 """
@@ -75,8 +79,21 @@ keep:
   ret void
 }}
 
+; Nonzero: an exception is kept and the caller ends its program. What programs inside the call left
+; in pyjax.interrupted is dropped.
 define i32 @pyjax_host_call(i64 %number, ptr %buffers) {{
 entry:
+  %self = call i64 @pthread_self()
+  %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
+  %ours = icmp eq i64 %self, %main
+  br i1 %ours, label %look, label %call
+look:
+  %before = load i32, ptr @pyjax.interrupted
+  %stopped = icmp ne i32 %before, 0
+  br i1 %stopped, label %stop, label %call
+stop:
+  ret i32 1
+call:
   %gil = call i32 @PyGILState_Ensure()
   %address = ptrtoint ptr %buffers to i64
   %n = call ptr @PyLong_FromLongLong(i64 %number)
@@ -87,6 +104,11 @@ entry:
   call void @Py_DecRef(ptr %a)
   call void @Py_DecRef(ptr %result)
   %failed = icmp eq ptr %result, null
+  br i1 %ours, label %clear, label %check
+clear:
+  store i32 0, ptr @pyjax.interrupted
+  br label %check
+check:
   br i1 %failed, label %keep, label %out
 keep:
   call void @pyjax.keep_exception()
@@ -161,10 +183,11 @@ ask:
   %gil = call i32 @PyGILState_Ensure()
   %raised = call i32 @PyErr_CheckSignals()
   %failed = icmp ne i32 %raised, 0
+  %mark = zext i1 %failed to i32
+  store i32 %mark, ptr @pyjax.interrupted
   br i1 %failed, label %keep, label %release
 keep:
   call void @pyjax.keep_exception()
-  store i32 1, ptr @pyjax.interrupted
   br label %release
 release:
   call void @PyGILState_Release(i32 %gil)
