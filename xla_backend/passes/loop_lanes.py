@@ -145,15 +145,17 @@ def gate(b: Emit, plan: LoopPlan, lanes: Lanes) -> None:
     loop, flag = plan.loop, plan.flag
     assert flag is not None and loop.parent is not None
     start = loop.operands[0].operands[flag]
-    dims = plan.leaves[flag]
+    dims, every = plan.leaves[flag], tuple(range(start.shape.rank))
     if lanes.value and start.opcode is Opcode.AND:
         for operand in start.operands:
             if operand.opcode is Opcode.BROADCAST and dims_of(operand) == dims:
                 operand = operand.operands[0]
+            elif dims != every:
+                continue
             if operand is lanes.predicate:
                 return
     live = lanes.predicate if lanes.value else b.unary(Opcode.NOT, lanes.predicate)
-    if dims != tuple(range(start.shape.rank)):
+    if dims != every:
         live = b.broadcast(live, start.shape.dimensions, dims)
     set_start(plan.loop, flag, b.binary(Opcode.AND, start, live))
 

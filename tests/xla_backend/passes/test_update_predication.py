@@ -356,3 +356,51 @@ def test_a_loop_that_starts_with_the_state_of_another_sees_what_it_saw(seed: int
           ROOT all = (f32[3,10], f32[3], f32[3,10]) tuple(r, c, y)""",
     )
     check_pass(UpdatePredication(), f"{helpers}{others}ENTRY{main}", seed=seed, expect_change=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_of_a_transposed_mask_are_not_kept_out_by_the_mask_as_it_is(seed: int) -> None:
+    state = "(pred[3,3], s32[3,3], f32[3,3,10])"
+    text = f"""
+        or {{
+          a = pred[] parameter(0)
+          b = pred[] parameter(1)
+          ROOT o = pred[] or(a, b)
+        }}
+        any {{
+          s = {state} parameter(0)
+          q = pred[3,3] get-tuple-element(s), index=0
+          f = pred[] constant(false)
+          ROOT any = pred[] reduce(q, f), dimensions={{0,1}}, to_apply=or
+        }}
+        step {{
+          s = {state} parameter(0)
+          q0 = pred[3,3] get-tuple-element(s), index=0
+          k0 = s32[3,3] get-tuple-element(s), index=1
+          y0 = f32[3,3,10] get-tuple-element(s), index=2
+          one = s32[] constant(1)
+          ones = s32[3,3] broadcast(one), dimensions={{}}
+          four = s32[] constant(4)
+          fours = s32[3,3] broadcast(four), dimensions={{}}
+          next = s32[3,3] add(k0, ones)
+          goes = pred[3,3] compare(next, fours), direction=LT
+          q = pred[3,3] and(q0, goes)
+          k = s32[3,3] select(q0, next, k0)
+          wide = pred[3,3,10] broadcast(q0), dimensions={{0,1}}
+          z = f32[3,3,10] add(y0, y0)
+          y = f32[3,3,10] select(wide, z, y0)
+          ROOT t = {state} tuple(q, k, y)
+        }}
+        ENTRY main {{
+          x = f32[3,3,10] parameter(0)
+          p = pred[3,3] parameter(1)
+          s = pred[3,3] parameter(2)
+          k = s32[3,3] parameter(3)
+          start = pred[3,3] and(s, p)
+          mask = pred[3,3,10] broadcast(p), dimensions={{1,0}}
+          init = {state} tuple(start, k, x)
+          loop = {state} while(init), condition=any, body=step
+          out = f32[3,3,10] get-tuple-element(loop), index=2
+          ROOT r = f32[3,3,10] select(mask, out, x)
+        }}"""
+    check_pass(UpdatePredication(), text, seed=seed)
