@@ -1,5 +1,5 @@
-"""Cached object code that was cut off, overwritten or removed: programs give right values all the
-same."""
+"""Cached object code that was cut off, overwritten, removed, exchanged for another program's, or
+replaced by something that is no file: programs give right values all the same."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ for piece in (work.new_program, work.product, work.loop, work.first_call, work.g
 """
 
 
+_DAMAGES = ["cut", "noise", "remove", "empty", "exchange", "directory", "fifo", "link"]
+
+
 def _damage(files: list[Path], draw: random.Random) -> None:
     for path in draw.sample(files, min(len(files), 4)):
         size = path.stat().st_size
-        how = draw.choice(["cut", "noise", "remove", "empty", "directory"])
+        how = draw.choice(_DAMAGES)
         if how == "cut":
             os.truncate(path, draw.randrange(size + 1))
         elif how == "noise":
@@ -41,6 +44,10 @@ def _damage(files: list[Path], draw: random.Random) -> None:
             path.unlink()
             if how == "directory":
                 path.mkdir()
+            elif how == "fifo":
+                os.mkfifo(path)
+            elif how == "link":
+                path.symlink_to(draw.choice(files))
 
 
 def main() -> None:
