@@ -88,6 +88,12 @@ def _predicated(node: Instruction) -> Instruction | None:
         plans[update] = plan
     if len({plan.loop for plan in plans.values()}) < len(plans):
         return None
+    # A loop is given the predicate, and each update what happened before it: neither may come
+    # from its result, not even in lanes that do not show.
+    loops = {plan.loop for plan in plans.values()}
+    later = {*when_false, *(plans[update].loop for update in when_false if update in plans)}
+    if _depend([predicate], loops) or _depend(when_true, later):
+        return None
     sides = ((Lanes(predicate), when_true), (Lanes(predicate, False), when_false))
     # What happens second starts with what happened first, which so must not depend on it.
     if not _confined(when_true, dims, plans, sides[0][0], never=()):
@@ -95,6 +101,20 @@ def _predicated(node: Instruction) -> Instruction | None:
     if not _confined(when_false, dims, plans, sides[1][0], never=when_true):
         return None
     return _rebuilt(node, base, sides, plans)
+
+
+def _depend(nodes: Sequence[Instruction], sources: set[Instruction]) -> bool:
+    """Whether any of the nodes is computed from one of the sources."""
+    stack = list(nodes) if sources else []
+    seen: set[Instruction] = set()
+    while stack:
+        node = stack.pop()
+        if node in sources:
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack.extend(node.operands)
+    return False
 
 
 def _confined(

@@ -242,3 +242,19 @@ def test_the_gradient_of_a_single_update_keeps_no_array_per_step() -> None:
             step[n] = 1e-6
             numeric[n] = (f(x[0] + step, k[0]) - f(x[0] - step, k[0])) / 2e-6
     np.testing.assert_allclose(got[0], numeric, atol=1e-5)
+
+
+def test_an_array_is_kept_by_a_flag_of_the_loop_that_updates_it():
+    def proposal(x, steps):
+        def step(carry, k):
+            y, ok = carry
+            return (y.at[k].set(steps[k]), ok & (steps[k] > 0)), None
+
+        (y, ok), _ = lax.scan(step, (x, True), jnp.arange(4))
+        return jnp.where(ok, y, x)
+
+    x = jnp.arange(24.0).reshape(2, 12)
+    steps = jnp.array([[1.0, 2.0, 3.0, 4.0], [1.0, -2.0, 3.0, 4.0]])
+    expected = np.array(x)
+    expected[0, :4] = steps[0]
+    np.testing.assert_array_equal(pyjax.jit(pyjax.vmap(proposal))(x, steps), expected)

@@ -160,6 +160,12 @@ KEPT = {
           other = f32[3,10] select(mask, a, b)
           both = f32[3,10] add(one, other)
           ROOT r = f32[3,10] select(mask, y, both)"""),
+    "one branch depends on live lanes of the other": lanes(f"""
+          b = f32[3,10] scatter(x, i, u), {BY_LANE}, to_apply=sum
+          g = f32[3] gather(b, i), {TAKE_BY_LANE}
+          c = f32[3] select(p, u, g)
+          a = f32[3,10] scatter(x, i, c), {BY_LANE}, to_apply=take
+          ROOT r = f32[3,10] select(mask, a, b)"""),
     "most of the array is written": lanes("""
           v = f32[3,6] constant({{1,2,3,4,5,6},{1,2,3,4,5,6},{1,2,3,4,5,6}})
           z = s32[] constant(0)
@@ -404,3 +410,30 @@ def test_lanes_of_a_transposed_mask_are_not_kept_out_by_the_mask_as_it_is(seed: 
           ROOT r = f32[3,3,10] select(mask, out, x)
         }}"""
     check_pass(UpdatePredication(), text, seed=seed)
+
+
+def test_a_loop_is_not_given_a_predicate_that_comes_from_its_result() -> None:
+    own = COUNTED.replace(f"gather(z, at), {TAKE_BY_LANE}", "negate(c)")
+    own = own.replace("p = pred[3] parameter(1)", "").replace("parameter(2)", "parameter(1)")
+    own = own.replace("c = f32[3] select(p, last, u)", "c = f32[3] copy(last)")
+    own = own.replace("mask = pred[3,10] broadcast(p), dimensions={0}", "")
+    own = own.replace(
+        "r = f32[3,10] select(mask",
+        """p = pred[3] compare(last, u), direction=GE
+          mask = pred[3,10] broadcast(p), dimensions={0}
+          r = f32[3,10] select(mask""",
+    )
+    text = "\n".join(line for line in own.splitlines() if "CHECK" not in line)
+    check_pass(UpdatePredication(), text, expect_change=False)
+
+
+def test_a_loop_does_not_start_with_what_comes_from_its_result() -> None:
+    text = "\n".join(line for line in COUNTED.splitlines() if "CHECK" not in line)
+    text = text.replace(f"gather(z, at), {TAKE_BY_LANE}", "negate(c)")
+    text = text.replace(
+        "r = f32[3,10] select(mask, out, x)",
+        f"""i = s32[3,1] constant({{{{4}}, {{5}}, {{6}}}})
+          there = f32[3,10] scatter(x, i, last), {BY_LANE}, to_apply=sum
+          r = f32[3,10] select(mask, there, out)""",
+    ).replace("select(p, last, u)", "copy(last)")
+    check_pass(UpdatePredication(), text, expect_change=False)
