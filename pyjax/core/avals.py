@@ -15,6 +15,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.errors import InvalidInputException
 from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.source_info import called_function, user_frame
 from xla_backend.bounded_cache import InternTable
 
 
@@ -280,7 +281,8 @@ def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
     text = repr(x)
     text = text if len(text) <= 80 else text[:77] + "..."
     return InvalidInputException(
-        f"Value {text} of type {type(x)} is not a valid JAX type.",
+        f"{called_function()}Value {text} of type {type(x)} is not a valid JAX type.",
+        where=user_frame(),
         why=why
         or "Traced functions take and return arrays, NumPy values, Python scalars and "
         "pytrees of them.",

@@ -13,6 +13,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core.extended_dtypes import ExtendedDType, KeyDType, extended, is_extended, prng_key
+from pyjax.core.source_info import called_function
 from xla_backend.bounded_cache import BoundedCache, Budget
 
 int2 = ml_dtypes.int2
@@ -346,7 +347,8 @@ def dtype(x: Any, *, canonicalize: bool = True) -> Any:
             found = as_numpy_dtype(x)
         except TypeError as error:
             raise TypeError(
-                f"Value {x!r} of type {type(x)} is not a dtype, an array or a scalar: {error}"
+                f"{called_function()}Value {x!r} of type {type(x)} is not a dtype, an array or a "
+                f"scalar: {error}"
             ) from None
     return canonicalize_dtype(found) if canonicalize else found
 

@@ -135,6 +135,22 @@ def user_frame() -> str:
     return summarize(Frame(frame.f_code, frame.f_lasti, ()))
 
 
+def called_function() -> str:
+    """`name: ` of the public function that the user's code called, for error messages; else empty.
+
+    It is the outermost function between the user's frame and here that has a public name: decorated
+    functions are called through the wrappers of their decorators.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = ""
+    while frame is not None and is_internal_file(frame.f_code.co_filename):
+        code = frame.f_code
+        if not code.co_name.startswith(("_", "<")) and "<locals>" not in code.co_qualname:
+            found = code.co_qualname
+        frame = frame.f_back
+    return f"{found}: " if found else ""
+
+
 def summarize(frame: Frame | None) -> str:
     """`file.py:42 in function:   source text`; empty when there is no frame."""
     if frame is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -109,10 +110,20 @@ def full(
     weak = dtype is None and aval.weak_type
     wanted = aval.dtype if dtype is None else canonical_dtype(dtype)
     if not hasattr(fill_value, "aval") and not dtypes.is_extended(wanted) and not weak:
+        if wanted.kind in "iu" and isinstance(fill_value, (float, np.floating)):
+            fill_value = _saturated(float(fill_value), wanted)
         fill_value = np.asarray(fill_value).astype(wanted)
     elif aval.dtype != wanted:
         fill_value = convert(fill_value, wanted, weak)
     return expand_to(fill_value, target, ())
+
+
+def _saturated(value: float, dtype: np.dtype) -> int:
+    """`value` as conversions of arrays convert it; NumPy's result depends on the processor."""
+    info = np.iinfo(dtype)
+    if math.isinf(value):
+        return int(info.max if value > 0 else info.min)
+    return 0 if math.isnan(value) else min(max(int(value), info.min), info.max)
 
 
 def full_like(

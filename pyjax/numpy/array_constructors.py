@@ -15,6 +15,8 @@ from pyjax import lax
 from pyjax.array import Array, array_from_host, array_without_copy
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import called_function, user_frame
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
 from pyjax.placement import device_put
@@ -73,8 +75,8 @@ def array(
             out = _copied(object)
     elif isinstance(object, util.PYTHON_SCALARS) and not isinstance(object, np.generic):
         out = _from_scalar(object, dtype, explicit)
-    elif isinstance(object, (list, tuple)):
-        out = _from_sequence(object, dtype)
+    elif isinstance(object, (list, tuple, range)):
+        out = _from_sequence(list(object) if isinstance(object, range) else object, dtype)
     else:
         out = _from_numpy(_to_numpy(object), dtype)
     if copy is False and out is not object:
@@ -142,7 +144,16 @@ def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, complex) and dtype.kind not in "cb":
         raise TypeError(f"cannot convert the complex {value!r} to {dtype}; use its real part.")
     if isinstance(value, float) and dtype.kind in "iu":
-        value = int(value) if np.isfinite(value) else 0
+        if not np.isfinite(value):
+            raise (ValueError if np.isnan(value) else OverflowError)(
+                four_parts(
+                    f"jnp.array: no {dtype} stands for {value!r}",
+                    user_frame(),
+                    "NaN and infinities are floating point numbers only",
+                    "jnp.nan_to_num(x).astype(dtype), or a floating point dtype",
+                )
+            )
+        value = int(value)
     return np.asarray(value, dtype=dtype)
 
 
@@ -165,10 +176,12 @@ def _to_numpy(object: Any) -> np.ndarray:
         if object is None:
             raise TypeError("jnp.array: None is not a valid value for an array.")
         try:
+            if isinstance(object, bytes):  # text to NumPy, not numbers: jnp.frombuffer reads those
+                raise TypeError
             object = np.asarray(memoryview(object))
         except TypeError:
             raise TypeError(
-                f"Unexpected input type for array: {type(object).__name__}.\n"
+                f"{called_function()}Unexpected input type for array: {type(object).__name__}.\n"
                 "  Expected a number, an array, or a nested sequence of them; give the class a "
                 "__jax_array__ or __array__ method, or convert it first."
             ) from None
@@ -346,6 +359,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if util.is_array(x):
         return x if copy is not True else _copied(x)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack: {type(x).__name__} has no __dlpack__ method; jnp.asarray takes lists, "
+            "numbers and objects with __array__."
+        )
     value = np.from_dlpack(x)
     aval = abstractify(value)
     shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype

@@ -32,7 +32,8 @@ def promote_types(a: Any, b: Any) -> Any:
     >>> str(promote_types("int32", "float16"))
     'float16'
     """
-    return dtypes.promote_types(a, b)
+    found = dtypes.promote_types(a, b)
+    return found if found in (a, b) else dtypes.canonicalize_dtype(found)
 
 
 def result_type(*args: Any) -> Any:

@@ -102,6 +102,12 @@ def _einsum(
     names = inputs.split(",")
     weak = preferred is None and all(dtypes.is_weakly_typed(x) for x in arrays)
     operands = [util.as_array(x) for x in arrays]
+    for position, (name, x) in enumerate(zip(names, operands, strict=True)):
+        if len(name) != x.ndim:
+            raise ValueError(
+                f"einsum: {name!r} has {len(name)} letters, but operand {position} has shape "
+                f"{x.shape}."
+            )
     dtype = dtypes.result_type(*operands)
     operands = [util.convert(x, dtype) for x in operands]
     accumulate = _Accumulate(precision, preferred, dot_general)

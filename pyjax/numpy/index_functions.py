@@ -184,6 +184,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         raise NotImplementedError("The 'raise' mode to jnp.put is not supported.")
     if mode not in (None, "clip", "wrap"):
         raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+    if mode == "clip":  # as in take: negative indices do not count from the end
+        indices = lax.max(indices, lax.full_like(indices, 0))
     flat = lax.reshape(x, (x.size,))
     return lax.reshape(update(flat, indices, values, "set", mode=mode), x.shape)
 

@@ -99,8 +99,8 @@ def take_rows(
     batch = indices.ndim
     offset = (*range(axis), *range(axis + batch, a.ndim - 1 + batch))
     sizes = tuple(1 if i == axis else n for i, n in enumerate(a.shape))
-    if a.shape[axis] == 0 and indices.size:
-        if mode is not lax.GatherScatterMode.FILL_OR_DROP:
+    if a.shape[axis] == 0:
+        if indices.size and mode is not lax.GatherScatterMode.FILL_OR_DROP:
             raise IndexError(f"cannot take from axis {axis} of size 0 (shape {a.shape}).")
         shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
         fill = default_fill(a.dtype) if fill_value is None else fill_value

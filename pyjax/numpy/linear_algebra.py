@@ -148,6 +148,8 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
 def matvec(x1: Any, x2: Any, /) -> Any:
     """Matrix (last two axes of x1) times vector (last axis of x2), batched over leading axes."""
     x1, x2 = util.ensure_arraylike("matvec", x1, x2)
+    if x1.ndim < 2 or x2.ndim < 1:
+        raise ValueError(f"matvec needs a matrix and a vector, got shapes {x1.shape}, {x2.shape}.")
     out = matmul(x1, lax.expand_dims(x2, (x2.ndim,)))
     return lax.squeeze(out, (out.ndim - 1,))
 

@@ -390,12 +390,17 @@ def setxor1d(
     a, b = ravel(a), ravel(b)
     if size is None:
         both = lax.concatenate([unique(a), unique(b)], 0)
-        values, counts = unique(both, return_counts=True)
+        # No NaN equals another, so that one in each array stays twice.
+        values, counts = unique(both, return_counts=True, equal_nan=False)
         (places,) = nonzero(counts == 1)
         return take_rows(values, places, 0)
     both = lax.concatenate([a, b], 0)
+    if not both.size:
+        return lax.full((size,), 0 if fill_value is None else fill_value, both.dtype)
     rows, _, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & (isin(in_order, a) ^ isin(in_order, b))
-    fill = np.zeros((), a.dtype) if fill_value is None else util.convert(fill_value, a.dtype)
+    fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any
+    if fill_value is not None:
+        fill = util.convert(fill_value, a.dtype)
     return _kept(in_order, keep, size, fill)

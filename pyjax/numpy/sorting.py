@@ -93,6 +93,8 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     >>> lexsort((np.array([2, 1, 1]), np.array([0, 1, 0]))).tolist()
     [2, 0, 1]
     """
+    if not hasattr(keys, "__iter__"):
+        raise TypeError(f"lexsort requires a sequence of arrays, got {type(keys).__name__}.")
     keys = tuple(keys)
     if not keys:
         raise TypeError("need sequence of keys with len > 0 in lexsort")

@@ -42,7 +42,7 @@ def _items(name: str, arrays: Any) -> list[Any]:
         if np.ndim(arrays) == 0:
             raise ValueError(f"jnp.{name}: a 0-d array cannot be iterated over.")
         return list(unstack(arrays))
-    if not isinstance(arrays, (list, tuple)) and hasattr(arrays, "__iter__"):
+    if not isinstance(arrays, (list, tuple)):
         raise TypeError(
             f"jnp.{name} requires a sequence of arrays (list, tuple or array), got "
             f"{type(arrays).__name__}. Fix: wrap it in list(...)."

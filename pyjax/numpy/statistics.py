@@ -363,7 +363,7 @@ def cov(
     mean, total = _weighted_mean(x, weights)
     n = x.shape[1]
     if weights is None:
-        factor: Any = n - ddof
+        factor: Any = max(n - ddof, 0)  # nothing to divide by: NaN, as in NumPy
     elif ddof == 0:
         factor = total
     elif aweights is None:

@@ -21,7 +21,7 @@ from pyjax._config import options
 from pyjax.array import Array
 from pyjax.core import dtypes, source_info
 from pyjax.core.errors import ConcretizationTypeError, four_parts
-from pyjax.core.trace import Tracer
+from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
 
 PYTHON_SCALARS = (bool, int, float, complex)
@@ -431,10 +431,12 @@ def named(name: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
 
 def concrete_or_none(x: Any) -> np.ndarray | None:
-    """The value of `x` as a NumPy array, or None if it is traced."""
-    if isinstance(x, Tracer):
-        return None
-    return np.asarray(x)
+    """The value of `x` as a NumPy array, or None if it is traced.
+
+    A tracer of a derivative of concrete values has one.
+    """
+    value = to_concrete_value(x)
+    return None if value is None else np.asarray(value)
 
 
 def concretization_error(x: Any, explanation: str) -> Exception:

@@ -15,6 +15,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax._config import options
 from pyjax.core import dtypes
+from pyjax.core.avals import is_valid_value
 from pyjax.core.errors import four_parts
 from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.source_info import user_frame
@@ -57,7 +58,8 @@ def typed_key(name: str, key: Any) -> tuple[Array, bool]:
     """
     if _is_typed(key):
         return key, False
-    if key is None or isinstance(key, (bool, int, float)):
+    possible = isinstance(key, (list, tuple)) or is_valid_value(key)
+    if not possible or isinstance(key, (bool, int, float)):
         raise _bad_key(name, key, f"got {key!r}")
     data = jnp.asarray(key)
     shape = resolve_impl(None).key_shape

@@ -162,7 +162,9 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     valid = (k >= 0) & (k <= N) & (N >= 0)
     n, r = jnp.where(valid, N, 1), jnp.where(valid, k, 1)
     value = lax.exp(-betaln(1 + n - r, 1 + r) - lax.log1p(n))
-    value = jnp.where((n == lax.floor(n)) & (r == lax.floor(r)), jnp.round(value), value)
+    whole = (n == lax.floor(n)) & (r == lax.floor(r)) & lax.is_finite(value)
+    # The correction is no function of n and r: the gradient is that of the smooth value.
+    value = value + lax.stop_gradient(jnp.where(whole, jnp.round(value) - value, 0))
     return jnp.where(valid, value, 0)
 
 
@@ -175,11 +177,11 @@ def _exact_bernoulli(n: int) -> list[float]:
 
 
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B₀ … B_n (n a static int; at least three numbers are returned).
+    """The Bernoulli numbers B₀ … B_n (n a static int).
 
     >>> bernoulli(2).tolist()[:2]
     [1.0, -0.5]
     """
     if n != int(n) or n < 0:
         raise ValueError(f"bernoulli: n must be a non-negative integer, got {n}")
-    return jnp.asarray(np.array(_exact_bernoulli(max(int(n), 2))))
+    return jnp.asarray(np.array(_exact_bernoulli(max(int(n), 2))[: int(n) + 1]))

@@ -111,3 +111,67 @@ def test_sums_overflow_in_the_dtype_asked_for() -> None:
 def test_gradient_of_spread_ignores_nan(spread) -> None:
     gradient = np.asarray(pyjax.grad(spread)(jnp.array([1.0, np.nan, 3.0])))
     assert np.isfinite(gradient).all() and gradient[1] == 0
+
+
+def test_put_that_clips_takes_negative_indices_for_zero() -> None:
+    found = jnp.put(jnp.array([1, 2, 3]), jnp.array([-2, 9]), 7, mode="clip", inplace=False)
+    assert found.tolist() == [7, 2, 7]
+
+
+def test_fill_values_saturate_as_conversions_do() -> None:
+    assert jnp.full(2, np.inf, "int32").tolist() == [2**31 - 1] * 2
+    assert jnp.full((), np.nan, "uint8") == 0
+
+
+@pytest.mark.parametrize("value, error", [(np.nan, ValueError), (np.inf, OverflowError)])
+def test_no_integer_stands_for_nan_or_infinity(value: float, error: type[Exception]) -> None:
+    with pytest.raises(error, match="no int32 stands for"):
+        jnp.array(value, dtype=int)
+
+
+def test_arrays_of_ranges_but_not_of_bytes() -> None:
+    assert jnp.array(range(3)).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="array: Unexpected input type for array: bytes"):
+        jnp.array(b"ab")
+
+
+def test_sets_of_nothing() -> None:
+    nothing, some = jnp.zeros(0), jnp.array([1.0, 2.0])
+    assert jnp.intersect1d(nothing, some).shape == (0,)
+    assert jnp.setdiff1d(nothing, some).shape == (0,)
+    assert jnp.take(nothing, jnp.array([], int)).shape == (0,)
+
+
+def test_setxor1d_keeps_each_nan_and_fills_with_its_least_value() -> None:
+    nan = jnp.array([np.nan])
+    assert jnp.setxor1d(nan, nan).shape == (2,)
+    found = jnp.setxor1d(jnp.array([1, 2, 3]), jnp.array([1, 5]), size=5)
+    assert found.tolist() == [2, 3, 5, 2, 2]
+    assert jnp.setxor1d(jnp.zeros(0), jnp.zeros(0), size=2).tolist() == [0, 0]
+
+
+def test_shapes_may_depend_on_values_under_grad() -> None:
+    x = jnp.array([0.0, 1.0, 2.0, 0.0])
+    assert pyjax.grad(lambda x: (jnp.trim_zeros(x) ** 2).sum())(x).tolist() == [0, 2, 4, 0]
+
+
+def test_subscripts_match_the_rank() -> None:
+    with pytest.raises(ValueError, match="einsum: 'ij' has 2 letters, but operand 0"):
+        jnp.einsum("ij", jnp.ones(3))
+    with pytest.raises(ValueError, match="matvec needs a matrix and a vector"):
+        jnp.matvec(jnp.ones(3), jnp.ones(3))
+
+
+def test_covariance_of_nothing_is_nan() -> None:
+    assert np.isnan(jnp.cov(jnp.zeros(0)))
+
+
+def test_types_that_promote_to_a_wider_one_promote_to_the_widest_there_is() -> None:
+    assert jnp.promote_types("uint32", "int32") == np.int32
+    assert jnp.promote_types("int64", "int8") == np.int64
+
+
+def test_gradient_of_comb_is_not_zero() -> None:
+    gradient = pyjax.grad(lambda n: pyjax.scipy.special.comb(n, 2))(jnp.array(4.0))
+    np.testing.assert_allclose(gradient, 3.5, rtol=1e-4)
+    assert pyjax.scipy.special.comb(5, 2) == 10
