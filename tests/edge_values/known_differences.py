@@ -9,33 +9,8 @@ that case no longer differs.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Cases that differ, and why.
-
-    Args:
-      cases: patterns of case keys, as of `fnmatch` but that brackets stand for themselves.
-      modes: which of value, jit, vmap, jvp, vjp differ.
-      title: what differs, for the documentation.
-      reason: why it stays.
-      example: the key of a case that differs in the first of the modes.
-    """
-
-    cases: tuple[str, ...]
-    modes: str
-    title: str
-    reason: str
-    example: str
-
-    def covers(self, key: str, mode: str) -> bool:
-        patterns = (re.sub(r"\[", "[[]", p) for p in self.cases)
-        return mode in self.modes.split() and any(fnmatchcase(key, p) for p in patterns)
-
+from tests.edge_values.known_arithmetic import ARITHMETIC
+from tests.edge_values.known_difference import Difference
 
 # What no list of cases can say.
 GENERAL = (
@@ -784,6 +759,7 @@ KNOWN: tuple[Difference, ...] = (
         reason="A Python scalar is an operand of sigmoid; ValueError stands for shapes that do not fit, where JAX raises another class; values of attention may have a width of their own; attention needs a batch of heads.",
         example="nn.sigmoid f(2) float32",
     ),
+    *ARITHMETIC,
 )
 
 

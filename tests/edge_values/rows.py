@@ -44,7 +44,7 @@ ALL = FLOATS + INTS + COMPLEXES + BOOL
 # The second only for elementwise functions.
 GRADIENT_DTYPES = ("float32", "complex64")
 # What `make test` runs; the others are for `make test-slow`.
-FAST_DTYPES = ("float32", "int32", "uint8", "complex64", "bool")
+FAST_DTYPES = ("float32", "int32")
 
 
 @dataclass(frozen=True)
