@@ -175,3 +175,8 @@ def test_gradient_of_comb_is_not_zero() -> None:
     gradient = pyjax.grad(lambda n: pyjax.scipy.special.comb(n, 2))(jnp.array(4.0))
     np.testing.assert_allclose(gradient, 3.5, rtol=1e-4)
     assert pyjax.scipy.special.comb(5, 2) == 10
+
+
+def test_gradient_of_betaln_where_its_formulas_meet() -> None:
+    gradient = pyjax.grad(pyjax.scipy.special.betaln)(jnp.array(8.0), 3.0)
+    np.testing.assert_allclose(gradient, -0.33611111, rtol=1e-4)
