@@ -32,9 +32,14 @@ class ScanExpander(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         nodes = computation.post_order(Opcode.SCAN)
         for node in nodes:
-            opcode = _prefix_opcode(node)
-            results = _loop(node) if opcode is None else _prefixes(node, opcode)
             b = Emit(node)
+            opcode = _prefix_opcode(node)
+            if _length(node) == 0:
+                results = [*_empty_outputs(b, node), *_carries(node)]
+            elif opcode is None:
+                results = _loop(node)
+            else:
+                results = _prefixes(node, opcode)
             computation.replace(node, b.tuple(results) if node.shape.is_tuple else results[0])
         if nodes:
             adopt(computation)
@@ -44,6 +49,20 @@ class ScanExpander(HloPass):
 def _attributes(node: Instruction) -> ScanAttributes:
     assert isinstance(node.attributes, ScanAttributes)
     return node.attributes
+
+
+def _length(node: Instruction) -> int:
+    return node.operands[0].shape.dimensions[_attributes(node).dimension]
+
+
+def _carries(node: Instruction) -> list[Instruction]:
+    return node.operands[len(node.operands) - _attributes(node).num_carries :]
+
+
+def _empty_outputs(b: Emit, node: Instruction) -> list[Instruction]:
+    """Arrays of zeros that the steps write their outputs to."""
+    shapes = node.shape.tuple_shapes if node.shape.is_tuple else (node.shape,)
+    return [b.splat(s, 0) for s in shapes[: len(shapes) - _attributes(node).num_carries]]
 
 
 def _prefix_opcode(node: Instruction) -> Opcode | None:
@@ -68,9 +87,7 @@ def _prefixes(node: Instruction, opcode: Opcode) -> list[Instruction]:
     b = Emit(node)
     a = _attributes(node)
     x, initial = node.operands
-    dims, n = x.shape.dimensions, x.shape.dimensions[a.dimension]
-    if n == 0:
-        return [x, initial]
+    dims, n = x.shape.dimensions, _length(node)
     neutral = b.broadcast(initial, dims, [d for d in range(len(dims)) if d != a.dimension])
     if n == 1:
         whole = b.binary(opcode, neutral, x)
@@ -104,11 +121,10 @@ def _running(b: Emit, x: Instruction, a: ScanAttributes, opcode: Opcode) -> Inst
 def _loop(node: Instruction) -> list[Instruction]:
     b = Emit(node)
     a = _attributes(node)
-    inputs = node.operands[: len(node.operands) - a.num_carries]
-    carries = node.operands[len(inputs) :]
-    shapes = node.shape.tuple_shapes if node.shape.is_tuple else (node.shape,)
-    outputs = [b.splat(s, 0) for s in shapes[: len(shapes) - a.num_carries]]
-    length = inputs[0].shape.dimensions[a.dimension]
+    carries = _carries(node)
+    inputs = node.operands[: len(node.operands) - len(carries)]
+    outputs = _empty_outputs(b, node)
+    length = _length(node)
 
     def step(inner: Emit, counter: Instruction, values: list[Instruction]) -> Sequence[Instruction]:
         at = counter
