@@ -75,7 +75,7 @@ def test_index_only_for_integer_scalars() -> None:
 def test_ambiguous_truth_and_scalar_conversion() -> None:
     with pytest.raises(ValueError, match=r"float32\[3\].*x.any\(\) or x.all\(\)"):
         bool(jnp.ones(3))
-    with pytest.raises(TypeError, match=r"one element convert to float"):
+    with pytest.raises(TypeError, match=r"0-dimensional arrays convert to float"):
         float(jnp.ones(3))
     with pytest.raises(TypeError, match="len"):
         len(jnp.asarray(1.0))
