@@ -119,17 +119,26 @@ out:
   ret i32 %status
 }}
 
-; At the start of a program that polls: nothing has interrupted it yet.
-define void @pyjax_poll_begin() {{
+; Whether something has interrupted the program that this thread runs.
+define internal i1 @pyjax.is_interrupted() {{
 entry:
-  %before = load i32, ptr @pyjax.interrupted
-  %clean = icmp eq i32 %before, 0
-  br i1 %clean, label %out, label %look
+  %flag = load i32, ptr @pyjax.interrupted
+  %clean = icmp eq i32 %flag, 0
+  br i1 %clean, label %no, label %look
 look:
   %self = call i64 @pthread_self()
   %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
   %ours = icmp eq i64 %self, %main
-  br i1 %ours, label %clear, label %out
+  ret i1 %ours
+no:
+  ret i1 false
+}}
+
+; At the start of a program that polls: nothing has interrupted it yet.
+define void @pyjax_poll_begin() {{
+entry:
+  %stale = call i1 @pyjax.is_interrupted()
+  br i1 %stale, label %clear, label %out
 clear:
   store i32 0, ptr @pyjax.interrupted
   br label %out
@@ -140,18 +149,9 @@ out:
 ; At its end: nonzero if something has interrupted it.
 define i32 @pyjax_poll_end() {{
 entry:
-  %before = load i32, ptr @pyjax.interrupted
-  %clean = icmp eq i32 %before, 0
-  br i1 %clean, label %out, label %look
-look:
-  %self = call i64 @pthread_self()
-  %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
-  %ours = icmp eq i64 %self, %main
-  br i1 %ours, label %stop, label %out
-stop:
-  ret i32 1
-out:
-  ret i32 0
+  %stopped = call i1 @pyjax.is_interrupted()
+  %status = zext i1 %stopped to i32
+  ret i32 %status
 }}
 
 ; Nonzero: an exception is kept and the caller ends its program. Threads that are not the main one
