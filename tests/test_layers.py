@@ -19,6 +19,7 @@ LAYERS = {
     "xla_backend.compile_options": 0,
     "xla_backend.dump_options": 0,
     "xla_backend.emitted_kernel": 0,
+    "xla_backend.finalizers": 0,
     "xla_backend.forks": 0,
     "xla_backend.user_passes": 0,
     "xla_backend.xla_flag_meanings": 0,

@@ -13,7 +13,10 @@ API
 Errors: IrError (text or module not valid; shows the line), UnresolvedSymbolError (names them).
 
 Who can call code owns it: an address of code is an `Address`, a function has its library, and a
-library keeps the addresses it was linked with. Code is unmapped when the last of them is gone.
+library keeps the addresses it was linked with. Code is unmapped soon after the last of them is
+gone.
+
+LLVM is used, and what it made is given back, where no signal handler interrupts (`apart`).
 
 The target machine never runs at opt=0: LLVM's fast selector aborts the process on AVX-512 masks.
 Linking uses LLJIT: the older MCJIT turns an unresolved symbol into a call to address zero.
@@ -34,8 +37,10 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
+from xla_backend.finalizers import handing_over
 from xla_backend.forks import CODE, Visitors, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
+from xla_backend.llvm.apart import apart, let_go
 from xla_backend.llvm.target import TargetInfo, host_target
 
 llvm.initialize_native_target()
@@ -148,7 +153,7 @@ def compile_object(
         kept = object_cache.load(key)
         if kept is not None:
             return kept
-    data = _emit(ir, target, opt, jit)
+    data = apart(_emit, ir, target, opt, jit)
     if cache:
         object_cache.store(key, data)
     return data
@@ -181,7 +186,7 @@ def compile_objects(
     for thread in threads:
         thread.start()
     for i in missing[:1]:
-        work(i)
+        apart(work, i)
     for thread in threads:
         thread.join()
     if failures:
@@ -221,14 +226,21 @@ def _emit_unlocked(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes
 
 def printed(ir: str, target: TargetInfo) -> str:
     """A module as LLVM prints it, with the target it is compiled for (for people)."""
+    return apart(_print, ir, target)
+
+
+def _print(ir: str, target: TargetInfo) -> str:
     with _machine(target, 1) as machine:
         return str(_parse(ir, target, machine))
 
 
 def assembly(ir: str, target: TargetInfo | None = None, opt: int = 1) -> str:
     """Assembly text of a module given as text (for people and for tests)."""
-    target = target or host_target()
-    with _machine(target, _checked_opt(opt)) as machine:
+    return apart(_assemble, ir, target or host_target(), _checked_opt(opt))
+
+
+def _assemble(ir: str, target: TargetInfo, opt: int) -> str:
+    with _machine(target, opt) as machine:
         return machine.emit_assembly(_parse(ir, target, machine))
 
 
@@ -311,12 +323,18 @@ class Library:
         names = list(exports) if exports is not None else defined
         for name in names:
             builder.export_symbol(name)
-        linker = _linker()
-        # Attributes go in this order: first the code, then what it stands on.
-        self._tracker = builder.link(linker, f"pyjax.{next(_numbers)}")
-        self._linker = linker
+        apart(self._link, builder)
         self._keep = (*keep, *bound.values())
         self._addresses = {name: self._tracker[name] for name in names}
+
+    def _link(self, builder: llvm.JITLibraryBuilder) -> None:
+        # Attributes go in the order in which they are made: first the code, then the linker, then
+        # what the code stands on.
+        linker = _linker()
+        self._tracker = builder.link(linker, f"pyjax.{next(_numbers)}")
+        self._linker = linker
+
+    __del__ = handing_over(let_go)
 
     def address(self, name: str) -> Address:
         try:

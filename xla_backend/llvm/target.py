@@ -16,6 +16,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from xla_backend.llvm.apart import apart
+
 # Features that an x86-64 level name implies; used when a target is named without a feature list.
 _V2 = ("cx16", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -112,6 +114,10 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
 @cache
 def host_target() -> TargetInfo:
     """The machine this process runs on, with every feature its CPU and system report."""
+    return apart(_ask_host)
+
+
+def _ask_host() -> TargetInfo:
     return make_target(
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),

@@ -36,6 +36,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from xla_backend.finalizers import handing_over
 from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.runtime.pages import map_pages, memory_limit, unmap_pages
 
@@ -69,6 +70,7 @@ class Block(int):
     `+block` is the bare address. Its subclasses say where the memory goes.
     """
 
+    __slots__ = ()
     from_pool = True  # nobody outside this package may write to it
 
 
@@ -84,6 +86,10 @@ class ForeignBlock(Block):
         return block
 
 
+def _block_type(size: int, give_back: Any) -> type[Block]:
+    return type(f"Block{size}", (Block,), {"__slots__": (), "__del__": give_back})
+
+
 class SizeClass:
     """Where blocks of one size come from.
 
@@ -92,7 +98,9 @@ class SizeClass:
 
     Attributes:
       size: bytes of a block.
-      free: addresses of free blocks; of a large class it is always empty.
+      free: addresses of free blocks; of a large class it is always empty. Small blocks that went
+        are themselves in it, as numbers like the others: they come here without byte code, so that
+        no signal handler can end their way half-way.
       block: the subclass of Block that gives back to this class.
       grow: a block that did not come from `free`. Raises MemoryError.
       made: how many blocks there are, of a class that is not large.
@@ -200,11 +208,7 @@ class MemoryPool:
 
     def _small_class(self, size: int) -> SizeClass:
         kind = SizeClass(size)
-
-        def give_back(block: Block, push: Callable[[int], None] = kind.free.append) -> None:
-            push(+block)
-
-        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.block = _block_type(size, handing_over(kind.free.append))
         kind.grow = lambda: self._carve(kind)
         return kind
 
@@ -245,7 +249,7 @@ class MemoryPool:
             if len(free) > kind.bound:
                 too_many(kind)
 
-        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.block = _block_type(size, give_back)
         kind.grow = lambda: self._map_medium(kind)
         self._medium.append(kind)
         return kind
@@ -268,7 +272,7 @@ class MemoryPool:
         def give_back(block: Block, free: Callable[..., None] = self._free_large) -> None:
             free(kind, +block)
 
-        kind.block = type(f"Block{size}", (Block,), {"__del__": give_back})
+        kind.block = _block_type(size, give_back)
         kind.grow = lambda: self._take_large(kind)
         self._large.append(kind)
         return kind

@@ -1,0 +1,160 @@
+"""Work inside LLVM: on another thread, to its end, whatever signals arrive."""
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from llvmlite.binding.orcjit import ResourceTracker
+
+from xla_backend.llvm import jit
+from xla_backend.llvm.apart import apart
+
+TEXT = "define i32 @f() {\n  ret i32 %d\n}"
+timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+
+
+def _run(code):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, timeout=200, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_main_thread_hands_over_and_others_do_not():
+    assert apart(threading.current_thread).name == "pyjax: LLVM"
+    found = []
+    other = threading.Thread(target=lambda: found.append(apart(threading.current_thread)))
+    other.start()
+    other.join(30)
+    assert found == [other]
+
+
+def test_errors_come_back_with_the_place_and_without_the_objects_of_its_frames():
+    class Held:
+        pass
+
+    freed_by = []
+
+    def work():
+        held = Held()
+        held.__class__.__del__ = lambda self: freed_by.append(threading.current_thread().name)
+        raise KeyError("why")
+
+    with pytest.raises(KeyError, match="why") as caught:
+        apart(work)
+    assert [entry.name for entry in caught.traceback][-1] == "work"
+    assert freed_by == ["pyjax: LLVM"]
+    with pytest.raises(jit.IrError, match="expected"):
+        jit.compile_object("define i32 @f( {\n}")
+
+
+@timers
+def test_an_interrupted_caller_leaves_the_work_to_its_end():
+    ended = threading.Event()
+
+    def work():
+        time.sleep(0.2)
+        ended.set()
+
+    def handler(number, frame):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError):
+            apart(work)
+        assert not ended.is_set()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert apart(ended.is_set)  # first come, first served
+
+
+def test_code_is_given_back_there(monkeypatch):
+    threads = []
+    dispose = ResourceTracker._dispose
+    monkeypatch.setattr(
+        ResourceTracker,
+        "_dispose",
+        lambda self: (threads.append(threading.current_thread().name), dispose(self)),
+    )
+    library = jit.compile_library(TEXT % 7)
+    function = library.function("f", ctypes.c_int32)
+    del library
+    gc.collect()
+    apart(int)
+    threads.clear()
+    assert function() == 7
+    del function
+    gc.collect()  # a ctypes function type is a cycle
+    apart(int)
+    assert threads == ["pyjax: LLVM"]
+
+
+@timers
+def test_handlers_that_raise_all_the_time_leave_the_compiler_whole():
+    _run("""
+        import signal, threading
+        from xla_backend.llvm import jit
+
+        text = "define i32 @f() {\\n  ret i32 %d\\n}"
+
+        def handler(number, frame):
+            raise InterruptedError
+
+        signal.signal(signal.SIGALRM, handler)
+        interrupted = 0
+        while interrupted < 1500:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0002 + interrupted % 37 * 0.00005)
+                while True:
+                    jit.compile_library(text % interrupted)
+            except InterruptedError:
+                interrupted += 1
+        found = []
+        other = threading.Thread(
+            target=lambda: found.append(jit.compile_library(text % 5)), daemon=True
+        )
+        other.start()
+        other.join(30)
+        assert found, "another thread cannot compile"
+        """)
+
+
+@timers
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_in_a_handler_while_the_main_thread_compiles():
+    _run("""
+        import os, signal, time
+        from xla_backend.llvm import jit
+        from xla_backend.llvm.apart import apart
+
+        children = []
+
+        def handler(number, frame):
+            children.append(os.fork())
+            if not children[-1]:
+                signal.alarm(0)
+
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        assert apart(lambda: time.sleep(0.3) or 6 * 7) == 42
+        jit.compile_library("define i32 @f() {\\n  ret i32 1\\n}")
+        if not children[0]:
+            os._exit(0)
+        end = time.monotonic() + 60
+        while True:
+            pid, status = os.waitpid(children[0], os.WNOHANG)
+            if pid:
+                break
+            assert time.monotonic() < end, "the child waits for a thread that it does not have"
+            time.sleep(0.05)
+        assert os.waitstatus_to_exitcode(status) == 0
+        """)

@@ -1,0 +1,125 @@
+"""Work inside LLVM is done where no signal handler interrupts it.
+
+API
+  apart(work, *arguments)    work(*arguments), on a thread that runs no signal handlers
+  let_go                     the C function that takes an object whose last owner is to be there
+
+Python runs signal handlers on the main thread, between any two of its byte codes. One that raises
+(Ctrl-C does) would end llvmlite's bookkeeping half-way: a string of LLVM's freed but not forgotten,
+and so freed twice; LLVM's lock taken and never given back. So the main thread hands such work to
+another thread and waits; that wait can be interrupted, the work goes on to its end. Threads other
+than the main one run no handlers and do their work themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+
+from xla_backend.forks import ForkedWhileCompilingError, check_forked
+
+Result = TypeVar("Result")
+
+
+class _Job:
+    """One call, made on the other thread, that somebody here waits for."""
+
+    __slots__ = ("arguments", "caller", "error", "finished", "result", "work")
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.work = work
+        self.arguments = arguments
+        self.caller = threading.get_ident()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.finished = threading.Lock()  # held until it is
+        self.finished.acquire()
+
+    def run(self) -> None:
+        try:
+            self.result = self.work(*self.arguments)
+        except BaseException as error:  # raised again by the caller
+            _clear_frames(error)
+            self.error = error
+        self.finished.release()
+
+
+# Jobs, and objects to let go of.
+_handed_over: SimpleQueue[Any] = SimpleQueue()
+let_go: Callable[[Any], None] = _handed_over.put
+_unfinished: set[_Job] = set()
+_worker: threading.Thread | None = None
+
+
+def apart(work: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of `work(*arguments)`, which runs to its end whatever signals arrive.
+
+    Raises:
+      What `work` raises, and what a signal handler raises meanwhile.
+    """
+    _start()
+    if threading.current_thread() is not threading.main_thread():
+        return work(*arguments)
+    job = _Job(work, arguments)
+    _unfinished.add(job)
+    try:
+        _handed_over.put(job)
+        job.finished.acquire()
+        if job.error is not None:
+            raise job.error
+        return cast(Result, job.result)
+    finally:
+        _unfinished.discard(job)
+        del job  # it keeps the error, whose traceback keeps this frame
+
+
+def _start() -> None:
+    """Make sure that the thread is there."""
+    global _worker
+    if _worker is None:
+        worker = threading.Thread(target=_serve, name="pyjax: LLVM", daemon=True)
+        worker.start()
+        _worker = worker  # a second one, started at the same moment, does no harm
+
+
+def _serve() -> None:
+    while True:
+        item = _handed_over.get()
+        if isinstance(item, _Job) and item.finished.locked():
+            item.run()
+        del item  # if nobody else has it, it goes here
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Let go of LLVM's objects in the frames of a traceback."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+
+
+def _after_fork_in_child() -> None:
+    """A child has no such thread. A fork in a signal handler leaves its caller waiting here too."""
+    global _worker
+    _worker = None
+    lost = [job for job in _unfinished if job.caller == threading.get_ident()]
+    _unfinished.clear()
+    if not lost:
+        return
+    try:
+        check_forked()
+    except ForkedWhileCompilingError as error:
+        for job in lost:
+            job.error = error
+            job.finished.release()
+        return
+    _start()
+    for job in lost:  # a job may be in the queue already: it is run once
+        _handed_over.put(job)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
