@@ -228,6 +228,8 @@ def _as_text(value: Any) -> str:
 def changed_flags(options: DebugOptions) -> tuple[tuple[str, Any], ...]:
     """(name, value) of the flags that differ from their defaults, in the order of the table."""
     values = vars(options)
+    if values == _DEFAULTS:  # at each compilation: several times faster than going through them
+        return ()
     return tuple((name, values[name]) for name, _, default in FLAGS if values[name] != default)
 
 

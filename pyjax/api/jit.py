@@ -89,6 +89,7 @@ class Jit:
         )
         # The direct path knows neither static arguments nor a fixed device.
         self._has_direct_path = not signature.has_static and device is None
+        self._direct = False  # whether shorter keys were ever made
 
     # -- calling -----------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class Jit:
         """The program for a call and its arrays, if it is there already: the path of most calls."""
         context = trace_context()
         at_hand = self._at_hand
-        if at_hand and not kwargs:
+        if self._direct and not kwargs:
             try:
                 found = at_hand.get((context, *[a.spec for a in args]))
                 if found is not None:
@@ -155,6 +156,7 @@ class Jit:
             if not kwargs and self._has_direct_path and len(args) == len(leaves):
                 if all(type(a) is Array or type(a) in SCALAR_KINDS for a in args):
                     self._compiled.alias(key, (trace_context(), *[a.spec for a in arrays]))
+                    self._direct = True
         return self._run(compiled, arrays, args, kwargs)
 
     def _run(

@@ -274,6 +274,12 @@ class Address(int):
         return address
 
 
+@cache
+def _prototype(keeps_gil: bool, restype: Any, *argtypes: Any) -> Any:
+    """A type of ctypes functions. The code has some few; making one takes longer than a call."""
+    return (ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE)(restype, *argtypes)
+
+
 class Library:
     """An object linked into this process. The code lives as long as this object does, and this
     object as long as anybody has an address or a function of it."""
@@ -349,8 +355,7 @@ class Library:
 
     def function(self, name: str, restype: Any, *argtypes: Any, keeps_gil: bool = False) -> Any:
         """A ctypes function. It keeps this library alive, also while it runs."""
-        prototype = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
-        function: Any = prototype(restype, *argtypes)(self.address(name))
+        function: Any = _prototype(keeps_gil, restype, *argtypes)(self.address(name))
         function.library = self
         return function
 
