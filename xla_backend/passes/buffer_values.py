@@ -162,9 +162,7 @@ class BufferValues:
     def _walk_entry(self, entry: Computation) -> None:
         parameters: list[Leaves] = []
         number = 0
-        donated = {
-            self._flat_parameter(a.parameter, a.parameter_index) for a in self.module.aliases
-        }
+        donated = set(donations(self.module).values())
         for parameter in entry.parameters:
             views = self._define(parameter)
             for view in views:
@@ -180,12 +178,6 @@ class BufferValues:
         for view in self.leaves[entry.root]:
             if view is not None:
                 view.use(self._time)
-
-    def _flat_parameter(self, parameter: int, index: tuple[int, ...]) -> int:
-        assert self.module.entry is not None
-        parameters = self.module.entry.parameters
-        flat = sum(leaf_count(p.shape) for p in parameters[:parameter])
-        return flat + flat_leaf(parameters[parameter].shape, index)
 
     def _define(self, node: Instruction) -> Leaves:
         """Fresh values for every array leaf, live from now."""
@@ -402,11 +394,7 @@ class BufferValues:
     def _assign_outputs(self, entry: Computation) -> None:
         assert entry.root is not None
         outputs = self.leaves[entry.root]
-        donation: dict[int, int] = {}
-        for alias in self.module.aliases:
-            donation[flat_leaf(entry.root.shape, alias.output_index)] = self._flat_parameter(
-                alias.parameter, alias.parameter_index
-            )
+        donation = donations(self.module)
         by_parameter = {
             v.buffer.parameter: v
             for v in self.values
@@ -442,6 +430,18 @@ def flat_leaf(shape: Shape, index: tuple[int, ...]) -> int:
         flat += leaf_offset(shape, i)
         shape = shape.tuple_shapes[i]
     return flat
+
+
+def donations(module: HloModule) -> dict[int, int]:
+    """Flat output leaf -> the flat entry parameter leaf whose memory it may take."""
+    assert module.entry is not None and module.entry.root is not None
+    parameters, result = module.entry.parameters, module.entry.root.shape
+    found: dict[int, int] = {}
+    for a in module.aliases:
+        before = sum(leaf_count(p.shape) for p in parameters[: a.parameter])
+        inside = flat_leaf(parameters[a.parameter].shape, a.parameter_index)
+        found[flat_leaf(result, a.output_index)] = before + inside
+    return found
 
 
 def invariant_carries(body: Computation) -> set[int]:

@@ -28,6 +28,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
 from xla_backend.passes.buffer_sharing import in_place_operands
+from xla_backend.passes.buffer_values import donations
 from xla_backend.passes.row_space import plan_rows
 
 # They name memory that something else has written.
@@ -67,6 +68,7 @@ class ArenaInterpreter:
         assert module.entry is not None and module.entry.root is not None
         self.entry = module.entry
         self.assignment = assignment
+        self.donations = donations(module)
         self.interpreter = Interpreter(custom_calls, seed=0)
         garbage = np.random.default_rng(7)
         self.arena = garbage.integers(0, 256, assignment.temp_size, np.uint8)
@@ -99,6 +101,9 @@ class ArenaInterpreter:
         with np.errstate(all="ignore"):
             value = self._run_computation(self.entry, arguments)
         self._read(root, value, "the caller")
+        for output, parameter in self.assignment.aliases.items():
+            if self.donations.get(output) != parameter:
+                raise MemoryFault(f"output {output} took parameter {parameter}, not donated to it")
         results: list[np.ndarray] = []
         for i, (shape, place) in enumerate(zip(self.shapes, self.assignment.leaf_slices(root))):
             if place is None:

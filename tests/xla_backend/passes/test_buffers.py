@@ -11,7 +11,7 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
-from xla_backend.tools.arena_interpreter import ArenaInterpreter
+from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 
 LOOP = """
 HloModule m%ALIAS%
@@ -127,6 +127,21 @@ ENTRY main {
     assert assignment.aliases == {0: 0}
     assert assignment.slice_of(module.entry.root, (0,)).kind is BufferKind.PARAMETER
     assert copies == 0
+
+
+def test_an_output_in_a_parameter_that_was_not_donated_is_a_fault():
+    text = """HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+
+ENTRY main {
+  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  ROOT s = f32[8] add(p, q)
+}
+"""
+    module, assignment, _ = run(text)
+    module.aliases = ()
+    with pytest.raises(MemoryFault, match="output 0 took parameter 0, not donated to it"):
+        ArenaInterpreter(module, assignment, random_arguments(module)).run()
 
 
 def test_donation_is_given_up_rather_than_copied():

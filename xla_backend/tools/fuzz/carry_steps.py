@@ -20,15 +20,16 @@ from xla_backend.hlo.attributes import (
     ConditionalAttributes,
     DimensionsAttributes,
     SliceAttributes,
+    SortAttributes,
 )
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.tools.fuzz.control_steps import Grow, next_carry
-from xla_backend.tools.fuzz.reducers import monoid
-from xla_backend.tools.fuzz.scope import ARRAYS, INTEGERS, MATH_FLOATS, NUMBERS, Scope
+from xla_backend.tools.fuzz.control_steps import Grow, next_carry, unknown_start, updated_row
+from xla_backend.tools.fuzz.reducers import comparator, monoid
+from xla_backend.tools.fuzz.scope import ARRAYS, INTEGERS, MATH_FLOATS, NUMBERS, WIDE_FLOATS, Scope
 
 _COUNTERS = (P.S32, P.S32, P.S32, P.S64, P.U8, P.F32)
 _LAYOUTS = ("flat", "flat", "flat", "halves", "rest")
@@ -303,7 +304,73 @@ def exchanging_branches(s: Scope, grow: Grow) -> None:
     s.keep(*exchange(s, _starts(s)))
 
 
+def dependent_branches(s: Scope, grow: Grow) -> None:
+    """Branches with several results of one shape, of which one is computed from another: the first
+    is still wanted when the second is there, and may not be written over by it."""
+    x = s.find(NUMBERS - {P.C64, P.C128}, least=1, most=3)
+    packed = s.builder.tuple([x, s.like(x.shape)])
+    count = s.between(2, 3)
+    branches: list[Computation] = []
+    for _ in range(2):
+        inner = s.nested("branch")
+        parameter = inner.builder.parameter(0, packed.shape)
+        chain = [inner.builder.get_tuple_element(parameter, s.between(0, 1))]
+        while len(chain) <= count:
+            chain.append(_changed(inner, chain[-1]))
+        results = inner.shuffled(chain[1:])
+        branches.append(inner.builder.build(inner.builder.tuple(results)))
+    operands = (s.like(Shape(P.PRED)), packed, packed)
+    shape = Shape.tuple([x.shape] * count)
+    s.keep(s.add(O.CONDITIONAL, operands, ConditionalAttributes(False), branches, shape))
+
+
+def _changed(s: Scope, x: Instruction) -> Instruction:
+    """Another array of this shape: updated in place, sorted (which no fusion does), or computed."""
+    kind = s.random.random()
+    if kind < 0.35 and 0 not in x.shape.dimensions:
+        return updated_row(s, x, None)
+    if kind < 0.6:
+        ascending = comparator([x.shape.element_type], 1, D.LT)
+        attributes = SortAttributes(s.between(0, x.shape.rank - 1), False)
+        return s.add(O.SORT, (x,), attributes, (ascending,))
+    return s.add(s.one_of((O.ADD, O.SUBTRACT, O.MAXIMUM)), (x, s.full(1, x.shape)))
+
+
+# -- work that stays the same ----------------------------------------------------------------------
+
+
+def rotating_loop(s: Scope, grow: Grow) -> None:
+    """A counted loop that does the same expensive work in each turn, on a carry that changes places
+    with others or stays: only what stays may be worked on before the loop."""
+    x = s.find(WIDE_FLOATS, least=1, most=2, condition=lambda shape: shape.num_elements >= 16)
+    steps = range(1, s.between(2, 3))
+    others = [s.add(O.ADD, (x, s.full(step, x.shape))) for step in steps]
+    total = s.full(s.between(0, 1), x.shape)
+    start = s.builder.tuple([unknown_start(s), x, *others, total])
+    state = start.shape
+    c = s.nested("condition")
+    counter = c.builder.get_tuple_element(c.builder.parameter(0, state), 0)
+    last = c.builder.constant(np.int32(s.between(2, 4)))
+    condition = c.builder.build(c.builder.compare(counter, last, D.LT))
+    inner = s.nested("body")
+    packed = inner.builder.parameter(0, state)
+    counter, *data = [
+        inner.builder.get_tuple_element(packed, i) for i in range(len(state.tuple_shapes))
+    ]
+    *rotated, total = data
+    work = inner.add(O.TANH, (inner.add(O.SINE, (inner.one_of(rotated),)),))
+    total = inner.add(s.one_of((O.ADD, O.MAXIMUM)), inner.shuffled((total, work)))
+    following = inner.add(O.ADD, (counter, inner.builder.constant(np.int32(1))))
+    moved = inner.shuffled(rotated) if s.chance(0.8) else rotated
+    body = inner.builder.build(inner.builder.tuple([following, *moved, total]))
+    result = s.add(O.WHILE, (start,), called=(condition, body), shape=state)
+    members = [s.builder.get_tuple_element(result, i) for i in range(1, len(state.tuple_shapes))]
+    s.keep(members[-1], *s.subset(members[:-1]))
+
+
 STEPS: list[tuple[float, Callable[[Scope, Grow], None]]] = [
     (6, carrying_loop),
     (1.5, exchanging_branches),
+    (1, dependent_branches),
+    (1, rotating_loop),
 ]

@@ -132,6 +132,11 @@ def _counter(s: Scope, state: Shape, trips: int) -> tuple[Instruction, Computati
 _FLIPPED = {D.LT: D.GT, D.GT: D.LT, D.NE: D.NE}
 
 
+def unknown_start(s: Scope) -> Instruction:
+    """Zero or one, as data say: a loop that counts from there is not unrolled."""
+    return s.add(O.AND, (s.like(Shape(P.S32)), s.builder.constant(np.int32(1))))
+
+
 def _loop_body(s: Scope, grow: Grow, state: Shape, step: int) -> Computation:
     inner = s.nested("body")
     b = inner.builder
@@ -154,13 +159,13 @@ def next_carry(
     if kind < 0.3:
         return s.one_of([v for v in carried if v.shape == old.shape])
     if kind < 0.55 and old.shape.rank and 0 not in old.shape.dimensions:
-        return _updated_row(s, old, counter)
+        return updated_row(s, old, counter)
     if kind < 0.75 and old.shape.element_type in NUMBERS:
         return s.add(s.one_of((O.ADD, O.SUBTRACT)), (old, s.like(old.shape)))
     return s.like(old.shape)
 
 
-def _updated_row(s: Scope, old: Instruction, counter: Instruction | None) -> Instruction:
+def updated_row(s: Scope, old: Instruction, counter: Instruction | None) -> Instruction:
     """One row written in place, at the counter or elsewhere; it may depend on the old one."""
     row = (1, *old.shape.dimensions[1:])
     zero = s.builder.constant(np.int32(0))

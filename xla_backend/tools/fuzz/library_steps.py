@@ -118,6 +118,9 @@ def batch_norm(s: Scope) -> None:
     feature = s.between(0, x.shape.rank - 1)
     if x.shape.num_elements <= x.shape.dimensions[feature]:
         return  # the variance of one value: its square root has no digits that mean something
+    if x.opcode is not O.PARAMETER:
+        # Squares of what 64-bit integers become overflow in their sum, not in their mean.
+        x = s.bounded(x, 1e6)
     vector = x.shape.with_dimensions((x.shape.dimensions[feature],))
     attributes = BatchNormAttributes(0.01, feature)
     scale, mean = s.like(vector), s.like(vector)

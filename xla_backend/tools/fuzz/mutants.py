@@ -23,6 +23,9 @@ from xla_backend.passes import (
     buffer_sharing,
     buffer_values,
     cse,
+    lanes,
+    loop_lanes,
+    update_predication,
     while_loop_invariant_code_motion,
     while_loop_simplifier,
     while_trip_count,
@@ -132,6 +135,13 @@ MUTANTS = (
             "if buffer.output is not None or (owner is not None and owner != parameter):",
             "if buffer.output is not None:",
         ),
+        # Without these two, a copy is still made: of a parameter that nobody gives away, or
+        # because the rightful output did not get it.
+        ("elif buffer.read_only:", "elif buffer.constant:"),
+        (
+            "if value is not None and value.buffer.output != number:",
+            "if value is not None and value.buffer.output is None:",
+        ),
     ),
     _mutant(
         "branches give up their results before they end",
@@ -158,6 +168,27 @@ MUTANTS = (
         "what depends on a permuted carry is moved out of the loop",
         while_loop_invariant_code_motion._worth_hoisting,
         ("if root.operands[node.tuple_index] is node:", "if node in root.operands:"),
+    ),
+    # -- lanes -------------------------------------------------------------------------------------
+    _mutant(
+        "dead lanes enter every loop that starts with one tuple",
+        lanes.confined,
+        ("(len(user.users) != 1 or user.is_root)", "user.is_root"),
+    ),
+    _mutant(
+        "a loop is given a predicate that comes from its result",
+        update_predication._predicated,
+        ("_depend([predicate], loops) or _depend(when_true, later)", "_depend(when_true, later)"),
+    ),
+    _mutant(
+        "one branch starts with another that reads it",
+        update_predication._predicated,
+        ("_depend([predicate], loops) or _depend(when_true, later)", "_depend([predicate], loops)"),
+    ),
+    _mutant(
+        "a transposed mask keeps out the same lanes",
+        loop_lanes.gate,
+        ("elif dims != every:", "elif dims != every and operand is not lanes.predicate:"),
     ),
     # -- simplifications ---------------------------------------------------------------------------
     _mutant(

@@ -15,6 +15,7 @@ from xla_backend.tools.fuzz import (
     control_steps,
     elementwise_steps,
     indexing_steps,
+    lane_steps,
     library_steps,
     scenarios,
     shape_steps,
@@ -35,7 +36,7 @@ _PLAIN: list[tuple[float, Step]] = [
     *scenarios.STEPS,
     *simplifiable_steps.STEPS,
 ]
-_CALLING = [*control_steps.STEPS, *carry_steps.STEPS]
+_CALLING = [*control_steps.STEPS, *carry_steps.STEPS, *lane_steps.STEPS]
 # Loops in loops, and no deeper.
 _DEPTH = 2
 # How many programs work on larger arrays, and how many steps call a computation.

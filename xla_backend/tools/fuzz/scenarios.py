@@ -25,7 +25,8 @@ _MATRIX_TYPES = WIDE_FLOATS | {P.BF16}
 
 def _reduced(s: Scope, x: Instruction, opcode: O, axis: int) -> Instruction:
     kind = x.shape.element_type
-    init = s.number(-np.inf if opcode is O.MAXIMUM else 0.0, kind)
+    least = np.iinfo(kind.numpy_dtype).min if kind.is_integral else -np.inf
+    init = s.number(least if opcode is O.MAXIMUM else 0.0, kind)
     attributes = DimensionsAttributes((axis,))
     return s.add(O.REDUCE, (x, init), attributes, (monoid(opcode, kind),))
 
