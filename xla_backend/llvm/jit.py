@@ -146,15 +146,16 @@ def compile_object(
       IrError: the text does not parse or the module does not verify.
     """
     check_forked()
-    target = target or host_target()
-    opt = _checked_opt(opt)
-    key = object_cache.object_key(ir, target, opt + 10 * jit) if cache else ""
-    if cache:
-        kept = object_cache.load(key)
-        if kept is not None:
-            return kept
-    data = apart(_emit, ir, target, opt, jit)
-    if cache:
+    return apart(_compile, ir, target or host_target(), _checked_opt(opt), cache, jit)
+
+
+def _compile(ir: str, target: TargetInfo, opt: int, cache: bool, jit: bool) -> bytes:
+    if not cache:
+        return _emit(ir, target, opt, jit)
+    key = object_cache.object_key(ir, target, opt + 10 * jit)
+    data = object_cache.load(key)
+    if data is None:
+        data = _emit(ir, target, opt, jit)
         object_cache.store(key, data)
     return data
 
@@ -170,7 +171,10 @@ def compile_objects(
     if len(texts) == 1:
         return [compile_object(texts[0], target, opt, cache)]
     check_forked()
-    opt = _checked_opt(opt)
+    return apart(_compile_all, texts, target, cache, _checked_opt(opt))
+
+
+def _compile_all(texts: Sequence[str], target: TargetInfo, cache: bool, opt: int) -> list[bytes]:
     keys = [object_cache.object_key(t, target, opt + 10) if cache else "" for t in texts]
     objects = [object_cache.load(key) if cache else None for key in keys]
     missing = [i for i, found in enumerate(objects) if found is None]
@@ -186,7 +190,7 @@ def compile_objects(
     for thread in threads:
         thread.start()
     for i in missing[:1]:
-        apart(work, i)
+        work(i)
     for thread in threads:
         thread.join()
     if failures:

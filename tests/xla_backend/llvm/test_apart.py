@@ -158,3 +158,28 @@ def test_a_fork_in_a_handler_while_the_main_thread_compiles():
             time.sleep(0.05)
         assert os.waitstatus_to_exitcode(status) == 0
         """)
+
+
+@timers
+def test_what_a_handler_raises_is_not_taken_for_an_error_of_the_cache(tmp_path, monkeypatch):
+    """TimeoutError is an OSError, and time limits raise it from a handler."""
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    caught = 0
+
+    def handler(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for i in range(60):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001 + i % 7 * 0.0002)
+                end = time.monotonic() + 5
+                while time.monotonic() < end:
+                    jit.compile_object(TEXT % 9, cache=True)
+                pytest.fail("what the handler raised did not arrive")
+            except TimeoutError:
+                caught += 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert caught == 60
