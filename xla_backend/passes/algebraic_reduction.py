@@ -12,9 +12,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit
-from xla_backend.passes.patterns import binary_reducer, dims_of, drop_ones
-
-_IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
+from xla_backend.passes.patterns import IDEMPOTENT, binary_reducer, dims_of, drop_ones
 
 
 def _reduce_of_reshape(node: Instruction) -> Instruction | None:
@@ -67,7 +65,7 @@ def _reduce_of_broadcast(node: Instruction) -> Instruction | None:
     copies = math.prod(inner.shape.dimensions[d] for d in reduced)
     opcode = binary_reducer(node.called[0])
     adds = opcode is Opcode.ADD and node.shape.element_type.is_integral
-    if copies == 0 or opcode is None or not (adds or opcode in _IDEMPOTENT):
+    if copies == 0 or opcode is None or not (adds or opcode in IDEMPOTENT):
         return None
     b = Emit(node)
     kept = [i for i in range(inner.shape.rank) if i not in reduced]

@@ -8,11 +8,14 @@ from xla_backend.hlo.attributes import (
     WindowAttributes,
     WindowDimension,
 )
+from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit
-from xla_backend.passes.patterns import splat_value
+from xla_backend.passes.patterns import IDEMPOTENT, binary_reducer, splat_value
+
+_NEUTRAL = {Opcode.ADD: 0, Opcode.MULTIPLY: 1, Opcode.XOR: 0}
 
 
 def _window(node: Instruction) -> tuple[WindowDimension, ...]:
@@ -57,12 +60,15 @@ def _whole_dimensions(node: Instruction) -> Instruction | None:
 
 
 def _padded_before(node: Instruction) -> Instruction | None:
-    """reduce-window(pad(x, v)) starting from the same v -> reduce-window with more padding."""
+    """reduce-window(pad(x, v)) starting from the same v -> reduce-window with more padding, which
+    adds nothing to a window: v may not, either, however often it is there."""
     if node.shape.is_tuple or node.operands[0].opcode is not Opcode.PAD:
         return None
     pad, init = node.operands
     x, value = pad.operands
     if value is not init and not _same_constant(value, init):
+        return None
+    if not _adds_nothing(node.called[0], init):
         return None
     window = merge_padding(pad, _window(node))
     if window is None:
@@ -75,6 +81,17 @@ def _padded_before(node: Instruction) -> Instruction | None:
 def _same_constant(a: Instruction, b: Instruction) -> bool:
     x, y = splat_value(a), splat_value(b)
     return x is not None and y is not None and x.tobytes() == y.tobytes()
+
+
+def _adds_nothing(reducer: Computation, value: Instruction) -> bool:
+    """Whether a reduction that starts with `value` stays as it is when it meets more of it."""
+    opcode = binary_reducer(reducer)
+    if opcode in IDEMPOTENT:
+        return True
+    if opcode is None or opcode not in _NEUTRAL or value.shape.element_type.is_complex:
+        return False
+    found = splat_value(value)
+    return found is not None and bool(found == _NEUTRAL[opcode])
 
 
 def merge_padding(

@@ -11,6 +11,9 @@ from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
+# Combining a value with itself gives that value.
+IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
+
 
 def scalar_of(node: Instruction) -> Instruction | None:
     """The scalar a node is filled with: the node itself if scalar, or the operand of its

@@ -200,14 +200,17 @@ ADD = """
         }"""
 
 
-def pooled(window: str, result: str, pad: str = "") -> str:
-    return f"""{ADD}
+MAXIMUM = ADD.replace("= f32[] add", "= f32[] maximum")
+
+
+def pooled(window: str, result: str, pad: str = "", reducer: str = ADD, start: str = "zero") -> str:
+    return f"""{reducer}
         ENTRY main {{
           p = f32[2,6,6] parameter(0)
           zero = f32[] constant(0)
           one = f32[] constant(1)
           {pad}
-          ROOT r = f32[{result}] reduce-window({"q" if pad else "p"}, zero), window={{{window}}},
+          ROOT r = f32[{result}] reduce-window({"q" if pad else "p"}, {start}), window={{{window}}},
             to_apply=add
         }}"""
 
@@ -217,6 +220,12 @@ WINDOWS = {
     "over one whole dimension": (pooled("size=1x1x6", "2,6,1"), "reshape"),
     "padding": (
         pooled("size=1x3x3", "2,6,6", "q = f32[2,8,8] pad(p, zero), padding=0_0x1_1x1_1"),
+        "reduce-window",
+    ),
+    "padding of which it does not matter how much there is": (
+        pooled(
+            "size=1x3x3", "2,6,6", "q = f32[2,8,8] pad(p, one), padding=0_0x1_1x1_1", MAXIMUM, "one"
+        ),
         "reduce-window",
     ),
     "interior padding": (
@@ -229,6 +238,23 @@ WINDOWS_KEPT = {
     "padded": pooled("size=1x6x6 pad=0_0x1_1x0_0", "2,3,1"),
     "padding by another value": pooled(
         "size=1x3x3", "2,6,6", "q = f32[2,8,8] pad(p, one), padding=0_0x1_1x1_1"
+    ),
+    "padding that counts": pooled(
+        "size=1x3x3", "2,6,6", "q = f32[2,8,8] pad(p, one), padding=0_0x1_1x1_1", start="one"
+    ),
+    "unknown padding that counts": pooled(
+        "size=1x3x3",
+        "2,6,6",
+        """corner = f32[1,1,1] slice(p), slice={[0:1],[0:1],[0:1]}
+          v = f32[] reshape(corner)
+          q = f32[2,8,8] pad(p, v), padding=0_0x1_1x1_1""",
+        start="v",
+    ),
+    "padding that a reducer without a name meets": pooled(
+        "size=1x3x3",
+        "2,6,6",
+        "q = f32[2,8,8] pad(p, zero), padding=0_0x1_1x1_1",
+        ADD.replace("ROOT c = f32[] add(a, b)", "d = f32[] add(a, b)\n ROOT c = f32[] cosine(d)"),
     ),
     "negative padding": pooled(
         "size=1x3x3", "2,4,2", "q = f32[2,6,4] pad(p, zero), padding=0_0x0_0x-1_-1"

@@ -332,7 +332,7 @@ def _changed(s: Scope, x: Instruction) -> Instruction:
     if kind < 0.6:
         ascending = comparator([x.shape.element_type], 1, D.LT)
         attributes = SortAttributes(s.between(0, x.shape.rank - 1), False)
-        return s.add(O.SORT, (x,), attributes, (ascending,))
+        return s.add(O.SORT, (s.ordinary(x),), attributes, (ascending,))
     return s.add(s.one_of((O.ADD, O.SUBTRACT, O.MAXIMUM)), (x, s.full(1, x.shape)))
 
 
