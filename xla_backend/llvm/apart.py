@@ -2,7 +2,8 @@
 
 API
   apart(work, *arguments)    work(*arguments), on a thread that runs no signal handlers
-  let_go                     the C function that takes an object whose last owner is to be there
+  take_back                  a C function for finalizers: it takes an object, whose `give_back()`
+                             is called on that thread
 
 Python runs signal handlers on the main thread, between any two of its byte codes. One that raises
 (Ctrl-C does) would end llvmlite's bookkeeping half-way: a string of LLVM's freed but not forgotten,
@@ -14,6 +15,7 @@ than the main one run no handlers and do their work themselves.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -48,9 +50,9 @@ class _Job:
         self.finished.release()
 
 
-# Jobs, and objects to let go of.
+# Jobs, and objects with something to give back.
 _handed_over: SimpleQueue[Any] = SimpleQueue()
-let_go: Callable[[Any], None] = _handed_over.put
+take_back: Callable[[Any], None] = _handed_over.put
 _unfinished: set[_Job] = set()
 _worker: threading.Thread | None = None
 
@@ -61,6 +63,8 @@ def apart(work: Callable[..., Result], *arguments: Any) -> Result:
     Raises:
       What `work` raises, and what a signal handler raises meanwhile.
     """
+    if sys.is_finalizing():  # the other thread does not run any more
+        return work(*arguments)
     _start()
     if threading.current_thread() is not threading.main_thread():
         return work(*arguments)
@@ -89,9 +93,11 @@ def _start() -> None:
 def _serve() -> None:
     while True:
         item = _handed_over.get()
-        if isinstance(item, _Job) and item.finished.locked():
+        if not isinstance(item, _Job):
+            item.give_back()
+        elif item.finished.locked():
             item.run()
-        del item  # if nobody else has it, it goes here
+        del item  # it must not wait for the next one
 
 
 def _clear_frames(error: BaseException | None) -> None:

@@ -40,7 +40,7 @@ from llvmlite.binding import ffi
 from xla_backend.finalizers import handing_over
 from xla_backend.forks import CODE, Visitors, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
-from xla_backend.llvm.apart import apart, let_go
+from xla_backend.llvm.apart import apart, take_back
 from xla_backend.llvm.target import TargetInfo, host_target
 
 llvm.initialize_native_target()
@@ -53,6 +53,9 @@ _numbers = itertools.count()
 _LIBRARIES_PER_LINKER = 16
 _linkers: list[tuple[Any, int]] = []  # the one in use, if any, and how many it may still link
 _linker_lock = threading.Lock()
+# Code and its linker by the number of the library. Were they attributes of it, then the garbage
+# collector would call their finalizers when it finds the library in a cycle, on any thread.
+_linked: dict[int, tuple[Any, Any]] = {}
 # Target machines that no thread is using.
 _idle_machines: dict[tuple[TargetInfo, int, bool], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
@@ -288,6 +291,8 @@ class Library:
     """An object linked into this process. The code lives as long as this object does, and this
     object as long as anybody has an address or a function of it."""
 
+    _number = -1  # in `_linked`, once it is
+
     def __init__(
         self,
         object_code: bytes | Sequence[bytes],
@@ -333,18 +338,21 @@ class Library:
         names = list(exports) if exports is not None else defined
         for name in names:
             builder.export_symbol(name)
-        apart(self._link, builder)
+        self._number = next(_numbers)
         self._keep = (*keep, *bound.values())
-        self._addresses = {name: self._tracker[name] for name in names}
+        self._addresses = apart(self._link, builder, names)
 
-    def _link(self, builder: llvm.JITLibraryBuilder) -> None:
-        # Attributes go in the order in which they are made: first the code, then the linker, then
-        # what the code stands on.
+    def _link(self, builder: llvm.JITLibraryBuilder, names: list[str]) -> dict[str, int]:
         linker = _linker()
-        self._tracker = builder.link(linker, f"pyjax.{next(_numbers)}")
-        self._linker = linker
+        code = builder.link(linker, f"pyjax.{self._number}")
+        _linked[self._number] = (code, linker)
+        return {name: code[name] for name in names}
 
-    __del__ = handing_over(let_go)
+    __del__ = handing_over(take_back)
+
+    def give_back(self) -> None:
+        """Unmap the code, before what it stands on goes; called once this is out of use."""
+        _linked.pop(self._number, None)
 
     def address(self, name: str) -> Address:
         try:

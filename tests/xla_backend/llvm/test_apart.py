@@ -78,6 +78,9 @@ def test_an_interrupted_caller_leaves_the_work_to_its_end():
 
 
 def test_code_is_given_back_there(monkeypatch):
+    """Whether the last reference goes or the garbage collector finds a cycle."""
+    gc.collect()
+    apart(int)
     threads = []
     dispose = ResourceTracker._dispose
     monkeypatch.setattr(
@@ -90,12 +93,28 @@ def test_code_is_given_back_there(monkeypatch):
     del library
     gc.collect()
     apart(int)
-    threads.clear()
     assert function() == 7
+    assert not threads
     del function
-    gc.collect()  # a ctypes function type is a cycle
+    gc.collect()
     apart(int)
     assert threads == ["pyjax: LLVM"]
+    library = jit.compile_library(TEXT % 8)
+    library.itself = library
+    del library
+    gc.collect()
+    apart(int)
+    assert threads == ["pyjax: LLVM"] * 2
+
+
+def test_a_library_that_could_not_be_linked_has_nothing_to_give_back():
+    code = jit.compile_object(
+        "declare i32 @nobody()\ndefine i32 @f() {\n  %r = call i32 @nobody()\n  ret i32 %r\n}"
+    )
+    with pytest.raises(jit.UnresolvedSymbolError):
+        jit.Library(code)
+    gc.collect()
+    assert apart(int) == 0
 
 
 @timers
@@ -157,6 +176,21 @@ def test_a_fork_in_a_handler_while_the_main_thread_compiles():
             assert time.monotonic() < end, "the child waits for a thread that it does not have"
             time.sleep(0.05)
         assert os.waitstatus_to_exitcode(status) == 0
+        """)
+
+
+def test_a_finalizer_that_compiles_while_python_ends_does_not_wait_for_ever():
+    _run("""
+        import sys
+        from xla_backend.llvm import jit
+
+        class Late:
+            def __del__(self, compile=jit.compile_library, sys=sys):
+                assert sys.is_finalizing()
+                print(compile("define i32 @f() {\\n  ret i32 2\\n}"))
+
+        jit.compile_library("define i32 @f() {\\n  ret i32 1\\n}")
+        late = Late()
         """)
 
 
