@@ -52,6 +52,15 @@ class _Lanes:
         """One value of each lane, copied."""
         return s.builder.broadcast(x, (*self.lanes, *rest), self.places)
 
+    @property
+    def are_square(self) -> bool:
+        return len(self.lanes) > 1 and len(set(self.lanes)) == 1
+
+    def crossed(self, s: Scope, x: Instruction) -> Instruction:
+        """One value of each lane, copied to the elements of a lane that is another."""
+        places = self.places[::-1]
+        return s.builder.broadcast(x, (*self.lanes, self.width), places)
+
     def scatter(
         self, s: Scope, x: Instruction, at: Instruction, new: Instruction, reducer: Computation
     ) -> Instruction:
@@ -116,7 +125,7 @@ def _drawn(s: Scope) -> tuple[_Lanes, Instruction]:
     kinds = MATH_FLOATS | INTEGERS - {P.S2, P.U2}
     x = s.find(kinds, least=rank + 1, most=rank + 1)
     lanes, width = x.shape.dimensions[:-1], x.shape.dimensions[-1]
-    if 0 not in lanes and 4 <= width and x.shape.num_elements <= s.scale.elements:
+    if rank == 1 and 0 not in lanes and 4 <= width and x.shape.num_elements <= s.scale.elements:
         return _Lanes(lanes, width, x.shape.element_type), x
     size = s.between(1, 4)
     drawn = _Lanes((size,) * rank, s.one_of((6, 8, 10, 17)), s.element_type(kinds))
@@ -229,17 +238,23 @@ def kept_updates(s: Scope, grow: Grow) -> None:
             masks.append(_compared(s, last, c))
     if s.chance(0.35):
         arrays.append(_update_before(s, lanes, arrays, values))
-    results = [_chosen(s, lanes, arrays, masks) for _ in range(s.one_of((1, 1, 2)))]
-    if s.chance(0.4):
+    way = s.random.random()
+    if way < 0.3:
         # Two branches from one array, of which the one reads what the other gives.
         at = s.integers((*lanes.lanes, 1))
         other = lanes.updated(s, members[-2], at, values[-1])
         wide = lanes.spread(s, outside, lanes.width)
-        results.append(s.add(O.SELECT, (wide, *s.shuffled((other, loops[-1])))))
-    if s.chance(0.5):
+        results = [s.add(O.SELECT, (wide, *s.shuffled((other, loops[-1]))))]
+    elif way < 0.6 and lanes.are_square:
+        results = [s.add(O.SELECT, (lanes.crossed(s, outside), loops[-1], members[-2]))]
+    else:
+        results = [_chosen(s, lanes, arrays, masks) for _ in range(s.one_of((1, 1, 2)))]
+    if s.chance(0.3):
         mask = s.one_of(masks)
         results.append(s.add(O.SELECT, (mask, s.one_of(values), s.one_of(values))))
-    s.keep(*results, *s.subset(arrays[1:], most=2), *s.subset(values[1:], most=1))
+    # What else reads an array shows its dead lanes: then nothing may change.
+    seen = s.subset([*arrays[1:], *values[1:]], most=2) if s.chance(0.4) else []
+    s.keep(*results, *seen)
 
 
 def _update_before(
@@ -260,11 +275,8 @@ def _chosen(
 ) -> Instruction:
     """A select between two of the arrays, as a rule the last and the first."""
     mask = masks[0] if s.chance(0.4) else s.one_of(masks)
-    if len(set(lanes.lanes)) == 1 and len(lanes.lanes) > 1 and s.chance(0.5):
-        dims = tuple(reversed(lanes.places))  # the lanes of the predicate are others
-        wide = s.builder.broadcast(mask, (*lanes.lanes, lanes.width), dims)
-    else:
-        wide = lanes.spread(s, mask, lanes.width)
+    crossed = lanes.are_square and s.chance(0.3)
+    wide = lanes.crossed(s, mask) if crossed else lanes.spread(s, mask, lanes.width)
     arms = [s.one_of(arrays[1:]), arrays[0] if s.chance(0.6) else s.one_of(arrays)]
     return s.add(O.SELECT, (wide, *(arms if s.chance(0.7) else arms[::-1])))
 
