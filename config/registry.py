@@ -15,10 +15,11 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
+from contextlib import ContextDecorator
 from typing import Any
 
+from .blocks import Leaving, drop_last
 from .kinds import AbstractKind
 
 # Why an option that is declared does not act yet; setting it must say so.
@@ -66,20 +67,37 @@ class ContextKey:
         return f"ContextKey({', '.join(changed)})"
 
 
+class _Context:
+    """What an open `with option(value)` block makes of the options in its thread.
+
+    Attributes:
+      values: of the options that this block or one around it overrides.
+      key: the block's cache key, if it was asked for.
+      generation: of the process-wide values that `key` was made from.
+    """
+
+    __slots__ = ("generation", "key", "values")
+
+    def __init__(self, values: dict[Option, Any]) -> None:
+        self.values = values
+        self.key: ContextKey | None = None
+        self.generation = 0
+
+
 class _ThreadState(threading.local):
-    # Class attributes are every thread's initial values: no initialisation call on the hot path.
-    overrides: dict[Option, list[Any]] | None = None
-    context_key: ContextKey | None = None
-    generation = 0  # of the process-wide values that context_key was made from
+    contexts: list[_Context]  # of the open blocks, the innermost one last
+
+    def __init__(self) -> None:
+        self.contexts = []
 
 
 _thread = _ThreadState()
 _options: dict[str, Option] = {}
 _keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
-# A key lives as long as a cache holds it, or a thread is in its context.
-_context_keys: weakref.WeakValueDictionary[tuple[Any, ...], ContextKey] = (
-    weakref.WeakValueDictionary()
-)
+# A key lives as long as a cache holds it, or a thread is in its context. The references to those
+# that are gone go when a new one comes: a function that is called at that moment, as that of a
+# WeakValueDictionary, may be interrupted, and Python forgets the interrupt.
+_context_keys: dict[tuple[Any, ...], weakref.ref[ContextKey]] = {}
 _global_key = ContextKey(())
 _environment: Hashable = ()  # what programs depend on besides options
 _generation = 0
@@ -129,11 +147,9 @@ class Option:
     @property
     def value(self) -> Any:
         """The value in force in this thread."""
-        overrides = _thread.overrides
-        if overrides:
-            stack = overrides.get(self)
-            if stack:
-                return stack[-1]
+        contexts = _thread.contexts
+        if contexts:
+            return contexts[-1].values.get(self, self._value)
         return self._value
 
     def __bool__(self) -> bool:
@@ -144,8 +160,8 @@ class Option:
 
     def explain(self) -> str:
         """One line: the value in force and who set it."""
-        overrides = _thread.overrides
-        if overrides and overrides.get(self):
+        contexts = _thread.contexts
+        if contexts and self in contexts[-1].values:
             return f"{self.name} = {self.value!r} (context manager in this thread)"
         source = max(self._layers)
         return f"{self.name} = {self._value!r} ({self._layers[source][1]})"
@@ -167,16 +183,27 @@ class Option:
                     f"Set it before that, for example through the environment variable "
                     f"{environment_names(self.name)[0]}."
                 )
-            self._layers[source] = (value, origin)
-            self._refresh()
+            self._take_layers({**self._layers, source: (value, origin)})
 
     def clear(self, source: Source) -> None:
         """Forget the value of one source."""
         with _lock:
-            if source is not Source.DEFAULT and self._layers.pop(source, None) is not None:
-                self._refresh()
+            if source is not Source.DEFAULT and source in self._layers:
+                self._take_layers({s: v for s, v in self._layers.items() if s is not source})
 
-    def _checked(self, value: Any, origin: str) -> Any:
+    def _take_layers(self, layers: dict[Source, tuple[Any, str]]) -> None:
+        """Change the values of all sources, with all that follows, or, if a listener or a signal
+        handler raises, nothing."""
+        before = self._layers
+        try:
+            self._layers = layers
+            self._refresh()
+        except BaseException:
+            self._layers = before
+            self._refresh()
+            raise
+
+    def _checked(self, value: Any, origin: str, stacklevel: int = 4) -> Any:
         try:
             checked = self.kind.check(value)
         except (ValueError, TypeError) as error:
@@ -185,7 +212,9 @@ class Option:
             ) from None
         if checked != self.default and self.no_effect is not None and not self._warned:
             self._warned = True
-            warnings.warn(f"{self.name} is set but has no effect: {self.no_effect}", UserWarning, 4)
+            warnings.warn(
+                f"{self.name} is set but has no effect: {self.no_effect}", UserWarning, stacklevel
+            )
         return checked
 
     def _refresh(self) -> None:
@@ -197,28 +226,14 @@ class Option:
             for listener in self._listeners:
                 listener(self._value)
 
-    @contextmanager
-    def __call__(self, value: Any = True) -> Iterator[None]:
+    def __call__(self, value: Any = True) -> Override:
         """Context manager: `value` is in force in this thread until the block ends."""
         if self.scope is not Scope.THREAD:
             raise TypeError(
                 f"{self.name} holds for the whole process and has no context manager; "
                 f"use pyjax.config.update({self.name!r}, ...)"
             )
-        value = self._checked(value, "context manager")
-        overrides = _thread.overrides
-        if overrides is None:
-            overrides = _thread.overrides = {}
-        stack = overrides.setdefault(self, [])
-        stack.append(value)
-        _thread.context_key = None
-        try:
-            yield
-        finally:
-            stack.pop()
-            if not stack:
-                del overrides[self]
-            _thread.context_key = None
+        return Override(self, self._checked(value, "context manager", stacklevel=3))
 
     def lock(self, reason: str | None) -> None:
         """Refuse later changes, for options that are read once at start-up; None lifts it."""
@@ -228,6 +243,22 @@ class Option:
         """Call `listener(value)` now and whenever the process-wide value changes."""
         self._listeners.append(listener)
         listener(self._value)
+
+
+class Override(ContextDecorator):
+    """Context manager: an option has a value in this thread until the block ends."""
+
+    def __init__(self, option: Option, value: Any) -> None:
+        self._option = option
+        self._value = value
+
+    def __enter__(self) -> None:
+        contexts = _thread.contexts
+        outer = contexts[-1].values if contexts else {}
+        context = _Context({**outer, self._option: self._value})
+        contexts += (context,)
+
+    __exit__ = Leaving(lambda manager: drop_last(_thread.contexts))
 
 
 def short_name(name: str) -> str:
@@ -293,32 +324,64 @@ def all_options() -> dict[str, Option]:
 
 
 def _intern(values: tuple[Any, ...]) -> ContextKey:
-    with _lock:
-        found = _context_keys.get(values)
-        if found is None:
-            found = _context_keys[values] = ContextKey(values)
+    # Without a lock: a signal handler may need a key while this thread holds one.
+    reference = _context_keys.get(values)
+    found = None if reference is None else reference()
+    if found is not None:
         return found
+    for old, gone in list(_context_keys.items()):
+        if gone() is None:
+            _remove_key(old, gone)
+    new = ContextKey(values)
+    while True:
+        reference = _context_keys.setdefault(values, weakref.ref(new))
+        found = reference()
+        if found is not None:
+            return found
+        _remove_key(values, reference)
+
+
+def _remove_key(values: tuple[Any, ...], gone: weakref.ref[ContextKey]) -> None:
+    # No call between looking and removing, after which a signal handler could run.
+    if values in _context_keys and _context_keys[values] is gone:
+        del _context_keys[values]
 
 
 def trace_context() -> ContextKey:
     """What this thread's options say about tracing and compilation: part of every cache key."""
-    if not _thread.overrides:
+    contexts = _thread.contexts
+    if not contexts:
         return _global_key
-    key = _thread.context_key
-    if key is None or _thread.generation != _generation:
-        key = _thread.context_key = _intern((*(o.value for o in _keyed), _environment))
-        _thread.generation = _generation
+    context = contexts[-1]
+    key = context.key
+    if key is None or context.generation != _generation:
+        generation = _generation
+        key = _intern((*[o.value for o in _keyed], _environment))
+        context.key, context.generation = key, generation
     return key
 
 
 def set_compile_environment(value: Hashable) -> None:
     """Note what compiled programs depend on besides options; it becomes part of every cache key."""
     global _environment
-    _environment = value
-    _refresh_keys()
+    with _lock:
+        before = _environment
+        try:
+            _environment = value
+            _refresh_keys()
+        except BaseException:  # a signal handler's
+            _environment = before
+            _refresh_keys()
+            raise
 
 
 def _refresh_keys() -> None:
     global _global_key, _generation
-    _generation += 1
-    _global_key = _intern((*(o._value for o in _keyed), _environment))
+    while True:
+        _generation += 1
+        generation = _generation
+        key = _intern((*[o._value for o in _keyed], _environment))
+        # A signal handler may have changed an option meanwhile.
+        if generation == _generation:
+            _global_key = key
+            return

@@ -8,13 +8,14 @@ from typing import Any
 
 from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
-from xla_backend.forks import GROUPS, take_for_forks
+from xla_backend.forks import START, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
 
+# The compiler is imported under it: a child of a fork in the middle of that would wait for ever.
 _lock = threading.RLock()
-take_for_forks(_lock, GROUPS)
+take_for_forks(_lock, START)
 _clients: dict[str, AbstractClient] | None = None
 
 _ALIASES = {"gpu": ("cuda", "rocm")}  # the generic name stands for whichever is there
@@ -70,10 +71,11 @@ def backends() -> dict[str, AbstractClient]:
             for plugin in sorted(plugins.values(), key=lambda p: -p.priority):
                 if plugin.automatic:
                     clients[plugin.name] = _make_client(plugin.name)
-        _clients = clients
+        if _clients is None:  # a signal handler may have come before
+            _clients = clients
         for option in (options.platforms, options.platform_name, options.num_cpu_devices):
             option.lock("the backends are initialised already.")
-        return clients
+        return _clients
 
 
 def clear_backends() -> None:

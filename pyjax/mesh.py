@@ -6,13 +6,22 @@ import enum
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ContextDecorator
 from typing import Any
 
 import numpy as np
 
+from pyjax._config.blocks import Leaving, drop_last, put_back
 from xla_backend.runtime.client import Device
+
+
+class _Context(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Mesh | AbstractMesh] = []
+
+
+_context = _Context()
 
 
 class AxisType(enum.Enum):
@@ -250,11 +259,11 @@ class Mesh(_NamedAxes):
         return hash(self._key())
 
     def __enter__(self) -> Mesh:
-        _context.stack.append(self)
+        stack: list[Any] = _context.stack
+        stack += (self,)
         return self
 
-    def __exit__(self, *exc: Any) -> None:
-        _context.stack.pop()
+    __exit__ = Leaving(lambda manager: drop_last(_context.stack))
 
     def __str__(self) -> str:
         return f"Mesh({self._text()})"
@@ -271,14 +280,6 @@ class Mesh(_NamedAxes):
 # -- the mesh in context ---------------------------------------------------------------------------
 
 _EMPTY = Mesh(np.empty((), dtype=object), ())
-
-
-class _Context(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Mesh | AbstractMesh] = []
-
-
-_context = _Context()
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
@@ -311,17 +312,19 @@ class set_mesh:
     def __enter__(self) -> Mesh | None:
         return self._mesh
 
-    def __exit__(self, *exc: Any) -> None:
-        _context.stack[:] = self._before
+    __exit__ = Leaving(lambda manager: put_back(_context.stack, manager._before))
 
 
-@contextmanager
-def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
+class use_abstract_mesh(ContextDecorator):
     """Make an abstract mesh the one in context for a block."""
-    if not isinstance(mesh, AbstractMesh):
-        raise ValueError(f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}")
-    _context.stack.append(mesh)
-    try:
-        yield
-    finally:
-        _context.stack.pop()
+
+    def __init__(self, mesh: AbstractMesh) -> None:
+        if not isinstance(mesh, AbstractMesh):
+            raise ValueError(f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}")
+        self._mesh = mesh
+
+    def __enter__(self) -> None:
+        stack: list[Any] = _context.stack
+        stack += (self._mesh,)
+
+    __exit__ = Leaving(lambda manager: drop_last(_context.stack))

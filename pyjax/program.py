@@ -159,18 +159,26 @@ class Program:
             None if i in self._taken_over else new_block(spec)
             for i, spec in enumerate(self.out_specs)
         ]
-        self._claim(arguments)
+        claimed: list[int] = []
         try:
+            # Of two threads that donate one array, one wins.
+            for number, _ in self.donated:
+                donor = arguments[number]
+                try:
+                    del donor.ptr
+                except AttributeError:
+                    raise deleted_error(donor) from None
+                claimed += (number,)  # no call before it, after which a signal handler could raise
             for number, output in self.donated:
                 memory[output] = _taken_over(blocks, number, self.out_specs[output])
-        except BaseException:  # no memory for a copy
-            for number, _ in self.donated:
+            results = list(map(_array_over, memory, self.out_specs))
+        except BaseException:  # also if there is no memory for a copy
+            for number in claimed:
                 arguments[number].ptr = blocks[number]
             raise
-        results = list(map(_array_over, memory, self.out_specs))
-        for number, output in self.donated:
-            blocks[number] = memory[output]
         try:
+            for number, output in self.donated:
+                blocks[number] = memory[output]
             self._native(self._pack_arguments(*blocks), self._pack_outputs(*memory))
         except BaseException as error:
             names = ", ".join(self._name(number) for number, _ in self.donated)
@@ -181,20 +189,6 @@ class Program:
             del blocks, memory, results
             raise
         return results
-
-    def _claim(self, arguments: Sequence[Array]) -> None:
-        """Delete all donated arguments, or none: of two threads that donate one array, one wins."""
-        claimed: list[tuple[Array, Block]] = []
-        for number, _ in self.donated:
-            donor = arguments[number]
-            try:
-                block = donor.ptr
-                del donor.ptr
-            except AttributeError:
-                for other, block in claimed:
-                    other.ptr = block
-                raise deleted_error(donor) from None
-            claimed.append((donor, block))
 
     def _check_donated_once(self, blocks: Sequence[Block]) -> None:
         """Raise if a donated argument is the same memory as another argument or a constant."""

@@ -6,7 +6,7 @@ fork first takes every lock that is registered here, as soon as its holder gives
 go afterwards in both processes. Locks are taken in order, holders of earlier ones may wait for
 later ones:
 
-  GROUPS   held while kernels are compiled
+  START    held while a backend is started
   CODE     held around calls into LLVM
   LEAF     held for moments, by holders who wait for nothing
 
@@ -16,14 +16,16 @@ what is compiled; where it would have to wait for that lock, `check_forked` rais
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from operator import methodcaller
+from typing import Any, Protocol
 
-GROUPS, CODE, LEAF = range(3)
+START, CODE, LEAF = range(3)
 # Seconds a fork waits for other threads: many times what LLVM takes for one module.
 _BOUND = 30.0
 
@@ -39,38 +41,46 @@ class ForkedWhileCompilingError(RuntimeError):
 
 
 class Visitors:
-    """A lock that any number of threads may visit at the same time, when nobody has acquired it."""
+    """A lock that any number of threads may visit at the same time, when nobody has acquired it.
+
+    Visits are for threads on which no signal handler runs, so that each of them ends.
+    """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()  # held by who acquires this
-        self._inside = 0
+        self._lock: Any = threading.RLock()  # held by who acquires this
+        self._condition = threading.Condition(self._lock)
+        self._inside: set[object] = set()
+        self.release = self._lock.release
 
     @contextmanager
     def visit(self) -> Iterator[None]:
-        with self._condition:
-            self._inside += 1
+        visitor = object()
         try:
+            with self._lock:
+                self._inside.add(visitor)
             yield
         finally:
-            with self._condition:
-                self._inside -= 1
+            with self._lock:
+                self._inside.discard(visitor)
                 self._condition.notify_all()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if not self._condition.acquire(blocking, timeout):
-            return False
-        if self._condition.wait_for(lambda: not self._inside, timeout if timeout >= 0 else None):
-            return True
-        self._condition.release()
-        return False
-
-    def release(self) -> None:
-        self._condition.release()
+        free = False
+        try:
+            if self._lock.acquire(blocking, timeout):
+                free = self._condition.wait_for(
+                    lambda: not self._inside, timeout if timeout >= 0 else None
+                )
+            return free
+        finally:  # a signal handler may have raised after each of these calls
+            if not free and self._lock._is_owned():
+                self._lock.release()
 
 
 _locks: list[tuple[int, Lock]] = []
 _taken: list[Lock] = []
 _never_free: list[Lock] = []  # in a child
+_raised: list[BaseException] = []  # by signal handlers in the middle of this
 
 
 def take_for_forks(lock: Lock, order: int) -> None:
@@ -80,7 +90,7 @@ def take_for_forks(lock: Lock, order: int) -> None:
 
 
 def check_forked() -> None:
-    """Call before waiting for a lock of order GROUPS or CODE.
+    """Call before waiting for a lock of order START or CODE.
 
     Raises:
       ForkedWhileCompilingError: another thread of the parent process has the lock for ever.
@@ -96,19 +106,52 @@ def check_forked() -> None:
 def _before() -> None:
     end = time.monotonic() + _BOUND
     for _, lock in _locks:
-        if lock.acquire(timeout=max(0.0, end - time.monotonic())):
-            _taken.append(lock)
+        if any(lock is taken for taken in _taken):
+            continue
+        try:
+            acquire = methodcaller("acquire", True, max(0.0, end - time.monotonic()))
+            # One call in C, so that no signal handler raises when it is acquired and not yet noted.
+            _taken.extend(filter(acquire, (lock,)))
+        except BaseException as error:
+            _raised.append(error)
 
 
 def _after() -> None:
-    while _taken:
-        _taken.pop().release()
+    try:
+        _release_taken()
+    except BaseException as error:
+        _raised.append(error)
+        _release_taken()
+
+
+def _release_taken() -> None:
+    # Taken out and released by one call in C, too.
+    with suppress(IndexError):
+        for _ in map(methodcaller("release"), iter(_taken.pop, None)):
+            pass
+
+
+def _after_in_parent() -> None:
+    _after()
+    if not _raised:
+        return
+    errors = _raised[:]
+    _raised.clear()
+    if any(isinstance(error, KeyboardInterrupt) for error in errors):
+        _thread.interrupt_main()
+    raise errors[0]  # Python prints it, and forgets it
 
 
 def _after_in_child() -> None:
-    _never_free.extend(lock for _, lock in _locks if not any(lock is t for t in _taken))
+    if _taken:
+        _never_free.extend(lock for _, lock in _locks if not any(lock is t for t in _taken))
     _after()
+    _raised.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
+    # A signal handler may raise at the start of any of them: so each has a second chance.
+    for _ in range(2):
+        os.register_at_fork(
+            before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        )

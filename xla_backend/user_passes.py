@@ -55,9 +55,16 @@ def user_passes() -> tuple[UserPass, ...]:
 def set_user_passes(passes: tuple[UserPass, ...]) -> None:
     """Replace the registered passes and tell who listens."""
     global _user_passes
-    _user_passes = passes
-    for listener in _listeners:
-        listener(passes)
+    before = _user_passes
+    try:
+        _user_passes = passes
+        for listener in _listeners:
+            listener(passes)
+    except BaseException:  # a signal handler's: who listens must not believe what is not so
+        _user_passes = before
+        for listener in _listeners:
+            listener(before)
+        raise
 
 
 def on_user_passes_change(listener: Listener) -> None:

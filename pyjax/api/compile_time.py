@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
+from typing import Any
 
-from pyjax.core.trace import eval_trace, set_current_trace
+from pyjax._config.blocks import Leaving, drop_last
+from pyjax.core.trace import eval_trace, state
 
 
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
-    """Operations inside run at once, also under jit: their operands must be concrete.
+class ensure_compile_time_eval(ContextDecorator):
+    """Context manager: operations inside run at once, also under jit: their operands must be
+    concrete.
 
     Raises:
       UnexpectedTracerError: an operand is traced.
     """
-    with set_current_trace(eval_trace):
-        yield
+
+    def __enter__(self) -> None:
+        traces: list[Any] = state.traces
+        traces += (eval_trace,)
+
+    __exit__ = Leaving(lambda manager: drop_last(state.traces))

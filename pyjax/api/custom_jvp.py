@@ -136,7 +136,7 @@ class custom_jvp:
             "stage": _stage,
             "jvp_name": function_name(jvp_rule),
         }
-        outs = state.trace.process_custom_jvp_call(
+        outs = state.traces[-1].process_custom_jvp_call(
             custom_jvp_call_p, flat_fun, flat_jvp, leaves, params
         )
         return tree_unflatten(out_trees[0], outs)
@@ -312,7 +312,9 @@ def _rebind(
         "stage": _stage,
         "jvp_name": jvp.__name__,
     }
-    return state.trace.process_custom_jvp_call(custom_jvp_call_p, fun, jvp.rule, primals, params)
+    return state.traces[-1].process_custom_jvp_call(
+        custom_jvp_call_p, fun, jvp.rule, primals, params
+    )
 
 
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:

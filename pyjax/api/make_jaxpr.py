@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.flat import FlatFunction, check_callable, normalize_argnums, wraps
 from pyjax.core.avals import abstractify
-from pyjax.core.axis_env import extend_axis_env
+from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import debug_info
 from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
@@ -54,10 +54,10 @@ def make_jaxpr(
         leaves, in_tree = tree_flatten((dynamic, kwargs))
         flat = FlatFunction(of_dynamic, in_tree, kwargs=True)
         debug = debug_info("make_jaxpr", fun, in_tree, fixed)
-        with ExitStack() as stack:
-            for name, size in axis_env or ():
-                stack.enter_context(extend_axis_env(name, size))
-            closed, out_avals = trace_to_jaxpr(flat, [abstractify(x) for x in leaves], debug=debug)
+        trace: Callable[..., Any] = partial(trace_to_jaxpr, debug=debug)
+        for name, size in reversed(axis_env or ()):
+            trace = partial(under_axis, name, size, trace)
+        closed, out_avals = trace(flat, [abstractify(x) for x in leaves])
         if not return_shape:
             return closed
         assert flat.out_tree is not None

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pyjax.core.source_info import extend_name_stack, function_name
+from pyjax.core.source_info import function_name, name_scope
 
 
-class named_scope:
+class named_scope(name_scope):
     """Context manager and decorator: operations traced inside carry `name` in their HLO metadata.
 
     >>> with named_scope("attention"):
@@ -19,16 +19,7 @@ class named_scope:
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError("named_scope name argument must be a string.")
-        self._name = name
-        self._stack: list[extend_name_stack] = []
-
-    def __enter__(self) -> None:
-        scope = extend_name_stack(self._name)
-        scope.__enter__()
-        self._stack.append(scope)
-
-    def __exit__(self, *exc: Any) -> None:
-        self._stack.pop().__exit__(*exc)
+        super().__init__(name)
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fun)

@@ -6,7 +6,10 @@ Layer: core.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 class _AxisEnv(threading.local):
@@ -16,23 +19,15 @@ class _AxisEnv(threading.local):
 _env = _AxisEnv()
 
 
-class extend_axis_env:
-    """Context manager: `name` is an axis of `size` inside."""
-
-    __slots__ = ("name", "previous", "size")
-
-    def __init__(self, name: Any, size: int) -> None:
-        self.name = name
-        self.size = size
-        self.previous: dict[Any, int] = {}
-
-    def __enter__(self) -> None:
-        self.previous = _env.sizes
-        if self.name is not None:
-            _env.sizes = {**self.previous, self.name: self.size}
-
-    def __exit__(self, *exc: Any) -> None:
-        _env.sizes = self.previous
+def under_axis(name: Any, size: int, function: Callable[..., Result], *arguments: Any) -> Result:
+    """`function(*arguments)`, where `name` is an axis of `size`; None names nothing."""
+    previous = _env.sizes
+    try:
+        if name is not None:
+            _env.sizes = {**previous, name: size}
+        return function(*arguments)
+    finally:
+        _env.sizes = previous
 
 
 def axis_size(name: Any) -> int:

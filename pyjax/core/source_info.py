@@ -13,6 +13,8 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
+from pyjax._config.blocks import Leaving, drop_last
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
 _PROGRAMS = {_PACKAGE + "demo.py"}  # a user's program that happens to live here
@@ -35,28 +37,28 @@ def is_internal_file(filename: str) -> bool:
     return hidden and filename not in _PROGRAMS
 
 
-class _NameStack(threading.local):
-    names: tuple[str, ...] = ()
+class _NameScopes(threading.local):
+    # The names in force in each open scope, the innermost scope last.
+    names: list[tuple[str, ...]]
+
+    def __init__(self) -> None:
+        self.names = [()]
 
 
-name_stack = _NameStack()
+_scopes = _NameScopes()
 
 
-class extend_name_stack:
-    """Context manager: `name` is appended to the name stack of operations traced inside."""
-
-    __slots__ = ("name", "previous")
+class name_scope:
+    """Context manager: `name` is appended to the names of operations traced inside."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.previous: tuple[str, ...] = ()
+        self._name = name
 
     def __enter__(self) -> None:
-        self.previous = name_stack.names
-        name_stack.names = (*self.previous, self.name)
+        scopes = _scopes.names
+        scopes += ((*scopes[-1], self._name),)
 
-    def __exit__(self, *exc: Any) -> None:
-        name_stack.names = self.previous
+    __exit__ = Leaving(lambda manager: drop_last(_scopes.names))
 
 
 class Frame:
@@ -119,7 +121,7 @@ def current_frame() -> Frame | None:
     frame = _python_user_frame()
     if frame is None:
         return None
-    code, lasti, names = frame.f_code, frame.f_lasti, name_stack.names
+    code, lasti, names = frame.f_code, frame.f_lasti, _scopes.names[-1]
     last = _latest.frame
     if last is not None and last.code is code and last.lasti == lasti and last.names is names:
         return last

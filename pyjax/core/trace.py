@@ -18,7 +18,14 @@ from pyjax.core.errors import (
     UnexpectedTracerError,
 )
 from pyjax.core.primitive import Primitive
-from pyjax.core.trace_state import current_trace, entered, set_current_trace, state
+from pyjax.core.trace_state import (
+    current_trace,
+    entered,
+    set_current_trace,
+    start_with,
+    state,
+    under,
+)
 
 __all__ = [
     "EvalTrace",
@@ -33,6 +40,7 @@ __all__ = [
     "set_eval_handler",
     "state",
     "to_concrete_value",
+    "under",
 ]
 
 
@@ -305,7 +313,7 @@ class EvalTrace(Trace):
 
 
 eval_trace = EvalTrace()
-type(state).trace = eval_trace
+start_with(eval_trace)
 
 
 def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 
@@ -35,10 +36,6 @@ class WeakIdentityTable:
           TypeError: the object cannot be held weakly.
         """
         entries, number = self._entries, id(key)
-
-        def forget(reference: weakref.ref[Any]) -> None:
-            entry = entries.get(number)
-            if entry is not None and entry[0] is reference:
-                del entries[number]
-
-        entries[number] = (weakref.ref(key, forget), value)
+        # Called as pop(number, reference) when the object goes, before its address is used again. A
+        # function in Python may be interrupted there by a signal handler, and the interrupt lost.
+        entries[number] = (weakref.ref(key, partial(entries.pop, number)), value)

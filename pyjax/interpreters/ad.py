@@ -24,7 +24,7 @@ from pyjax.core.jaxpr import (
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
-from pyjax.core.trace import Trace, Tracer, set_current_trace, state
+from pyjax.core.trace import Trace, Tracer, state, under
 from pyjax.interpreters.partial_eval import PartialTrace, jaxpr_cache, trace_to_jaxpr
 from pyjax.interpreters.rules import jvp_rules, transpose_rules
 from pyjax.interpreters.tangents import (
@@ -112,8 +112,8 @@ class JVPTrace(Trace):
                 primals.append(x)
                 tangents.append(None)
         parent = self.parent
-        previous = state.trace
-        state.trace = parent
+        traces = state.traces
+        traces += (parent,)
         try:
             if all_zero:
                 return parent.process_primitive(primitive, args, params)
@@ -122,7 +122,7 @@ class JVPTrace(Trace):
                     tangents[i] = Zero(abstractify(primals[i]).to_tangent_aval())
             outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
         finally:
-            state.trace = previous
+            del traces[-1]
         return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
 
     def process_custom_jvp_call(
@@ -131,12 +131,16 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
             if not params.get("symbolic_zeros", False):
                 tangents = [instantiate_zeros(t) for t in tangents]
             outs = jvp(*primals, *tangents)
+        finally:
+            del traces[-1]
         n = len(outs) // 2
         return [self._join(p, t) for p, t in zip(outs[:n], outs[n:])]
 
@@ -152,12 +156,16 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_vjp_call(
                     primitive, fun, fwd, bwd, primals, params
                 )
             outs, out_tangents = params["jvp_of_vjp"](fwd, bwd, primals, tangents, params)
+        finally:
+            del traces[-1]
         return [self._join(p, t) for p, t in zip(outs, out_tangents)]
 
     def origin(self) -> str:
@@ -180,17 +188,24 @@ def jvp_aux(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """`jvp` of a function that returns (outputs, auxiliary values); the latter lose their
     tangents."""
-    trace = JVPTrace(state.trace, debug)
-    with set_current_trace(trace):
-        args = [
-            p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
-            for p, t in zip(primals, tangents)
-        ]
-        outs, aux = fun(*args)
-        pairs = [trace.split(x) for x in outs]
-        aux = [trace.drop_tangent(x) for x in aux]
+    trace = JVPTrace(state.traces[-1], debug)
+    args = [
+        p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
+        for p, t in zip(primals, tangents)
+    ]
+    pairs, aux = under(trace, _differentiated, trace, fun, args)
     trace.closed = True
     return [p for p, _ in pairs], [t for _, t in pairs], aux
+
+
+def _differentiated(
+    trace: JVPTrace,
+    fun: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
+    args: Sequence[Any],
+) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Pairs of primal and tangent of the outputs, and the auxiliary values."""
+    outs, aux = fun(*args)
+    return [trace.split(x) for x in outs], [trace.drop_tangent(x) for x in aux]
 
 
 def is_float0(x: Any) -> bool:
@@ -268,16 +283,13 @@ def linearize_aux(
     avals = [abstractify(p) for p in primals]
     if nonzero_in is None:
         nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
-    partial_trace = PartialTrace(state.trace, debug)
+    partial_trace = PartialTrace(state.traces[-1], debug)
     trace = JVPTrace(partial_trace, debug)
-    with set_current_trace(trace):
-        args = [
-            JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p
-            for p, a, nz in zip(primals, avals, nonzero_in)
-        ]
-        flat_outs, aux = fun(*args)
-        pairs = [trace.split(x) for x in flat_outs]
-        aux = [trace.drop_tangent(x) for x in aux]
+    args = [
+        JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p
+        for p, a, nz in zip(primals, avals, nonzero_in)
+    ]
+    pairs, aux = under(trace, _differentiated, trace, fun, args)
     outs = [p for p, _ in pairs]
     tangents = [t for _, t in pairs]
     if any(map(partial_trace.is_unknown, outs)):

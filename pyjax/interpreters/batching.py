@@ -13,13 +13,13 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.axis_env import extend_axis_env
+from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
-from pyjax.core.trace import Trace, Tracer, set_current_trace, state
+from pyjax.core.trace import Trace, Tracer, state, under
 from pyjax.interpreters.partial_eval import jaxpr_cache, trace_to_jaxpr
 from pyjax.interpreters.rules import (
     PerPrimitive,
@@ -103,9 +103,9 @@ class BatchTrace(Trace):
                 NamedAxisEffect(axis_name) in j.effects for j in jaxprs_in_params(params)
             )
         parent = self.parent
-        previous = state.trace
+        traces = state.traces
         outer_axis = _current_axis.name
-        state.trace = parent
+        traces += (parent,)
         _current_axis.name = axis_name
         try:
             if collective is not None:
@@ -115,7 +115,7 @@ class BatchTrace(Trace):
             else:
                 outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
-            state.trace = previous
+            del traces[-1]
             _current_axis.name = outer_axis
         return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
 
@@ -124,7 +124,9 @@ class BatchTrace(Trace):
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             if all(d is None for d in dims) and self.axis_name is None:
                 return self.parent.process_custom_jvp_call(primitive, fun, jvp, values, params)
             batched_fun = self._batched(fun, dims)
@@ -132,6 +134,8 @@ class BatchTrace(Trace):
             outs = self.parent.process_custom_jvp_call(
                 primitive, batched_fun, batched_jvp, values, params
             )
+        finally:
+            del traces[-1]
         return [BatchTracer(self, o, 0) for o in outs]
 
     def process_custom_vjp_call(
@@ -145,7 +149,9 @@ class BatchTrace(Trace):
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             if all(d is None for d in dims) and self.axis_name is None:
                 return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, values, params)
             batched_fun = self._batched(fun, dims)
@@ -154,6 +160,8 @@ class BatchTrace(Trace):
             outs = self.parent.process_custom_vjp_call(
                 primitive, batched_fun, batched_fwd, batched_bwd, values, params
             )
+        finally:
+            del traces[-1]
         return [BatchTracer(self, o, 0) for o in outs]
 
     def _batched(self, fun: FlatFun, dims: Sequence[Dim]) -> FlatFun:
@@ -226,10 +234,9 @@ def batch_with_dims(
     debug: DebugInfo = UNKNOWN,
 ) -> tuple[list[Any], list[Dim]]:
     """Like `batch`, with output dimensions where they fell."""
-    trace = BatchTrace(state.trace, axis_size, axis_name, debug)
+    trace = BatchTrace(state.traces[-1], axis_size, axis_name, debug)
     args = [v if d is None else BatchTracer(trace, v, d) for v, d in zip(values, in_dims)]
-    with set_current_trace(trace), extend_axis_env(axis_name, axis_size):
-        outs = fun(*args)
+    outs = under(trace, under_axis, axis_name, axis_size, fun, *args)
     trace.closed = True
     pairs = [trace.split(x) for x in outs]
     return [v for v, _ in pairs], [d for _, d in pairs]

@@ -15,7 +15,6 @@ returns its (unknown) outputs. Layer: interpreters.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,8 @@ from pyjax.core.jaxpr import (
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame
-from pyjax.core.trace import Trace, set_current_trace, state
+from pyjax.core.trace import Trace, state, under
+from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.rules import dce_rules, partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
 
@@ -85,21 +85,21 @@ class PartialTrace(Trace):
             if type(x) is JaxprTracer and x._trace is recorder:
                 break
         else:
-            previous = state.trace
-            state.trace = self.parent
+            traces = state.traces
+            traces += (self.parent,)
             try:
                 return self.parent.process_primitive(primitive, args, params)  # type: ignore
             finally:
-                state.trace = previous
+                del traces[-1]
         rule = partial_eval_rules.get(primitive)
         if rule is None:
             return recorder.process_primitive(primitive, args, params)
-        previous = state.trace
-        state.trace = self.parent
+        traces = state.traces
+        traces += (self.parent,)
         try:
             return rule(self, args, **params)
         finally:
-            state.trace = previous
+            del traces[-1]
 
     def process_custom_jvp_call(
         self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
@@ -108,8 +108,12 @@ class PartialTrace(Trace):
         # being differentiated: then its rule has no say any more.
         if any(map(self.is_unknown, args)):
             return fun(*args)
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)  # type: ignore
+        finally:
+            del traces[-1]
 
     def process_custom_vjp_call(
         self,
@@ -122,10 +126,14 @@ class PartialTrace(Trace):
     ) -> list[Any]:
         if any(map(self.is_unknown, args)):
             return fun(*args)
-        with set_current_trace(self.parent):
+        traces = state.traces
+        traces += (self.parent,)
+        try:
             return self.parent.process_custom_vjp_call(  # type: ignore[union-attr]
                 primitive, fun, fwd, bwd, args, params
             )
+        finally:
+            del traces[-1]
 
     def origin(self) -> str:
         return self.recorder.origin()
@@ -166,14 +174,15 @@ class jaxpr_cache:
 
     def __init__(self, fun: Callable) -> None:
         self._fun = fun
-        self._results: weakref.WeakKeyDictionary[Any, dict] = weakref.WeakKeyDictionary()
+        self._results = WeakIdentityTable()
         self.__doc__ = fun.__doc__
         self.__name__ = fun.__name__
 
     def __call__(self, jaxpr: Any, *args: Any) -> Any:
         results = self._results.get(jaxpr)
         if results is None:
-            results = self._results[jaxpr] = {}
+            results = {}
+            self._results.set(jaxpr, results)
         key = (args, trace_context(), axis_env.key())
         found = results.get(key)
         if found is None:
@@ -214,14 +223,13 @@ def _partial_eval_jaxpr(
     result: list[Any] = []
 
     def known_fun(*known_args: Any) -> list[Any]:
-        trace = PartialTrace(state.trace, jaxpr.debug_info)
+        trace = PartialTrace(state.traces[-1], jaxpr.debug_info)
         known = iter(known_args)
         args = [
             trace.new_unknown(v.aval) if unknown else next(known)
             for v, unknown in zip(jaxpr.invars, unknown_in)
         ]
-        with set_current_trace(trace):
-            outs = eval_jaxpr(jaxpr, closed.consts, *args)
+        outs = under(trace, eval_jaxpr, jaxpr, closed.consts, *args)
         unknown_out = [trace.is_unknown(x) or force for x, force in zip(outs, forced)]
         staged, residuals = trace.to_jaxpr([x for x, u in zip(outs, unknown_out) if u])
         result.extend((staged, tuple(unknown_out)))

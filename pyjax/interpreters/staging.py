@@ -24,7 +24,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type_p
-from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, set_current_trace
+from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, under
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -271,21 +271,22 @@ def trace_to_jaxpr(
             f"set"
         )
     trace = StagingTrace(debug)
-    with set_current_trace(trace):
-        tracers = [trace.new_argument(a) for a in in_avals]
-        outs = fun(*tracers)
-        jaxpr, consts = trace.to_jaxpr(outs)
+    jaxpr, consts = under(trace, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)
     if trace.tracers is not None:
         survivors = trace.tracers
         trace.tracers = None
         trace.constants = {}
-        del tracers, outs
         check_leaks(survivors, trace)
     if options.enable_checks.value:
         check_jaxpr(jaxpr)
     return closed, closed.out_avals
+
+
+def _staged(trace: StagingTrace, fun: FlatFun, in_avals: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+    outs = fun(*[trace.new_argument(a) for a in in_avals])
+    return trace.to_jaxpr(outs)
 
 
 def check_leaks(survivors: list[Any], trace: Trace) -> None:

@@ -58,31 +58,25 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
     dumper = make_dumper(options.dump, module.name)
     if dumper is not None:
         _dump_inputs(dumper, module, target_for(options))
-    with _without_collector():
+    # A compilation makes many objects that live until its end: walking them again and again is
+    # wasted time. (Not a context manager: a signal handler may interrupt the end of one.)
+    collecting = gc.isenabled()
+    try:
+        gc.disable()
         pipeline = build_pipeline(options, dumper)
         with profile.phase("passes"):
             pipeline.run(module)
         with profile.phase("buffer assignment"):
             assignment = assign_buffers(module)
         executable = compile_scheduled(module, assignment, options, profile, dumper)
+    finally:
+        if collecting:
+            gc.enable()
     executable.pass_log = pipeline.log
     if dumper is not None:
         dumper.metadata(pipeline.log)
         executable.recorder = dumper.recorder(module)
     return executable
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A compilation makes many objects that live until its end: walking them again and again is
-    wasted time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def compile_scheduled(

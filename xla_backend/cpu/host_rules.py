@@ -10,7 +10,7 @@ import scipy.fft
 
 from xla_backend.cpu import lapack_calls
 from xla_backend.cpu.driver import Driver, runs
-from xla_backend.cpu.library_threads import library_threads
+from xla_backend.cpu.library_threads import on_library_threads
 from xla_backend.hlo.attributes import ALLOCATE_BUFFER
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
@@ -88,18 +88,17 @@ def _run_cholesky(operands: list[np.ndarray], results: list[np.ndarray], attribu
     """One triangle is read, the other is zero in the result; a matrix that is not positive definite
     gives NaN."""
     (a,), (result,) = operands, results
-    lower = attributes.lower
+    if a.size:
+        on_library_threads(a.shape[-1], _factor, a, attributes.lower, result)
+
+
+def _factor(a: np.ndarray, lower: bool, result: np.ndarray) -> None:
     triangle = np.tril if lower else np.triu
-    if a.size == 0:
-        return
     (potrf,) = lapack_calls.scipy.linalg.lapack.get_lapack_funcs(("potrf",), (a,))
-    with library_threads(a.shape[-1]):
-        for index in np.ndindex(a.shape[:-2]):
-            matrix = a[index]
-            factor, info = potrf(matrix, lower=int(lower), clean=1)
-            result[index] = (
-                triangle(np.full(matrix.shape, np.nan, matrix.dtype)) if info else factor
-            )
+    for index in np.ndindex(a.shape[:-2]):
+        matrix = a[index]
+        factor, info = potrf(matrix, lower=int(lower), clean=1)
+        result[index] = triangle(np.full(matrix.shape, np.nan, matrix.dtype)) if info else factor
 
 
 @runs(Opcode.TRIANGULAR_SOLVE)
@@ -114,7 +113,8 @@ def _run_triangular_solve(
     if b.size == 0:
         return
     transpose = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}[attributes.transpose_a]
-    with library_threads(max(b.shape[-2:])):
+
+    def solve() -> None:
         for index in np.ndindex(b.shape[:-2]):
             result[index] = lapack_calls.trsm(
                 a[index],
@@ -124,6 +124,8 @@ def _run_triangular_solve(
                 transpose=transpose,
                 unit=attributes.unit_diagonal,
             )
+
+    on_library_threads(max(b.shape[-2:]), solve)
 
 
 @runs(

@@ -35,7 +35,7 @@ import scipy.linalg.blas
 import scipy.linalg.lapack
 
 from xla_backend.cpu.lapack_arguments import check_arguments, check_options
-from xla_backend.cpu.library_threads import library_threads
+from xla_backend.cpu.library_threads import on_library_threads
 from xla_backend.runtime.custom_calls import find_custom_call, register_custom_call
 
 Arrays = Sequence[np.ndarray]
@@ -266,9 +266,12 @@ def _batched(
             for result in results:
                 result[...] = 0
             return
-        with library_threads(max(operands[0].shape[-2:])):
+
+        def each() -> None:
             for index in np.ndindex(batch):
                 routine(options, [o[index] for o in operands], [_part(r, index) for r in results])
+
+        on_library_threads(max(operands[0].shape[-2:]), each)
 
     return run
 

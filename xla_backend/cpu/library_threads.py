@@ -9,7 +9,7 @@ several threads make at the same time share the processors, one each.) Whatever 
 does with SciPy keeps its threads: the number is put back when the last of our calls ends.
 
 API
-  library_threads(size)      context manager around calls into LAPACK; `size`: the largest dimension
+  on_library_threads(size, work, *arguments)    calls into LAPACK; `size`: the largest dimension
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from functools import cache
-from types import TracebackType
+from typing import Any, TypeVar
 
 import scipy.linalg.cython_lapack
 
@@ -28,6 +29,7 @@ from xla_backend.cpu.kernels.thread_pool import num_threads
 _LARGE = 1024
 _PREFIXES = ("scipy_", "")
 _SUFFIXES = ("", "64_", "_64")
+Result = TypeVar("Result")
 
 
 class _Blas:
@@ -52,71 +54,62 @@ def _blas() -> _Blas:
     return _Blas()
 
 
-class _Borrowed:
-    """Calls of all threads that are inside LAPACK, and the thread count they found."""
+class _Lent:
+    """The thread count of the process, while calls of ours are inside LAPACK."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.calls = 0
+        self.lock = threading.RLock()  # a signal handler may call LAPACK, too
+        self.calls: list[int] = []  # of all threads: the largest dimension of each
+        self.changed = False  # and not put back yet
         self.found = 0  # the process's own number
         self.used = 0  # what was set instead
 
     def after_fork(self) -> None:
         """In a forked child: the calls of other threads ended with those."""
-        self.lock = threading.Lock()
-        if self.calls:
-            self.calls = 0
-            self._put_back()
+        self.lock = threading.RLock()
+        self.calls.clear()
+        self.put_back()
 
-    def enter(self, wanted: int) -> None:
+    def choose(self, wanted: int) -> None:
         blas = _blas()
-        if blas.set is None or blas.get is None:
-            return
+        assert blas.set is not None and blas.get is not None
         with self.lock:
-            if not self.calls:
-                self.found = self.used = blas.get()
-            self.calls += 1
+            now = blas.get()
+            if not self.changed or now != self.used:
+                self.found = now
             # Several threads at once share the processors: one each.
-            wanted = min(wanted, self.found) if self.calls == 1 else 1
-            if wanted != self.used:
+            wanted = min(wanted, self.found) if len(self.calls) == 1 else 1
+            self.changed, self.used = True, wanted
+            if wanted != now:
                 blas.set(wanted)
-                self.used = wanted
 
-    def leave(self) -> None:
-        if _blas().set is None:
-            return
-        with self.lock:
-            self.calls -= 1
-            if not self.calls:
-                self._put_back()
-
-    def _put_back(self) -> None:
+    def put_back(self) -> None:
+        """If a signal handler's exception comes first, the end of the next call does it."""
         blas = _blas()
-        # A number that the process has set meanwhile is what it wants.
-        if blas.get is not None and blas.set is not None and blas.get() == self.used != self.found:
-            blas.set(self.found)
+        with self.lock:
+            if self.calls or not self.changed or blas.get is None or blas.set is None:
+                return
+            # A number that the process has set meanwhile is what it wants.
+            if blas.get() == self.used != self.found:
+                blas.set(self.found)
+            self.changed = False
 
 
-_borrowed = _Borrowed()
+_lent = _Lent()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_borrowed.after_fork)
+    os.register_at_fork(after_in_child=_lent.after_fork)
 
 
-class library_threads:
-    """Context manager: LAPACK runs on one thread inside, or on all of ours if the work is large."""
-
-    __slots__ = ("wanted",)
-
-    def __init__(self, size: int) -> None:
-        self.wanted = 1 if size < _LARGE else num_threads()
-
-    def __enter__(self) -> None:
-        _borrowed.enter(self.wanted)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _borrowed.leave()
+def on_library_threads(size: int, work: Callable[..., Result], *arguments: Any) -> Result:
+    """`work(*arguments)`, with LAPACK on one thread, or on all of ours if the work is large."""
+    if _blas().set is None:
+        return work(*arguments)
+    calls = _lent.calls
+    calls += (size,)
+    try:
+        _lent.choose(1 if size < _LARGE else num_threads())
+        return work(*arguments)
+    finally:
+        if calls:  # in a forked child it is gone
+            del calls[-1]
+        _lent.put_back()

@@ -37,7 +37,7 @@ _NO_RENDERER = (
 )
 _FINAL = "cpu_after_optimizations"
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may compile, too
 take_for_forks(_lock, LEAF)
 # Module numbers are even, as under XLA, where the module that is received and the one that is
 # compiled are two: what reads dumps expects 0000, 0002, ...
@@ -89,9 +89,10 @@ class Dumper:
             return False
         limit = self.options.max_modules
         with _lock:
+            # No call between looking and counting, after which a signal handler could run.
             if kind not in self._counted and (limit < 0 or _dumped_modules < limit):
-                self._counted.add(kind)
                 _dumped_modules += 1
+                self._counted.add(kind)
         if kind in self._counted:
             return True
         print(

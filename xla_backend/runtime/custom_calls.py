@@ -14,12 +14,12 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.shape import Shape
 
@@ -27,28 +27,25 @@ HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
 CALLBACK_FAILED = 1
 
 _targets: dict[str, HostFunction] = dict(CHECK_CALLS)
-_calls: dict[int, tuple[HostFunction, list[Shape], list[Shape], Any]] = {}
+_calls: dict[int, tuple[Any, HostFunction, list[Shape], list[Shape], Any]] = {}
 _numbers = itertools.count(1)
 # What native code kept for a thread, by its number: a host function's exception, or a signal
 # handler's.
 pending_exceptions: dict[int, BaseException] = {}
-_registration = threading.Lock()
-take_for_forks(_registration, LEAF)
 
 
 def register_custom_call(target: str, function: HostFunction, *, replace: bool = False) -> None:
     """Make `function` run custom calls named `target`.
 
     Raises:
-      ValueError: the target has a function already (pass `replace=True` to change it).
+      ValueError: the target has another function (pass `replace=True` to change it).
     """
-    with _registration:
-        if target in _targets and not replace:
-            raise ValueError(
-                f"custom call target {target!r} is already registered; "
-                "pass replace=True to replace it"
-            )
+    if replace:
         _targets[target] = function
+    elif _targets.setdefault(target, function) is not function:
+        raise ValueError(
+            f"custom call target {target!r} is already registered; pass replace=True to replace it"
+        )
 
 
 def find_custom_call(target: str) -> HostFunction | None:
@@ -75,8 +72,9 @@ class HostCall:
         attributes: Any,
     ) -> None:
         self.number = next(_numbers)
-        _calls[self.number] = (function, list(operands), list(results), attributes)
-        weakref.finalize(self, _calls.pop, self.number).atexit = False
+        # Called as pop(number, reference). A function in Python might be interrupted there.
+        forget = weakref.ref(self, partial(_calls.pop, self.number))
+        _calls[self.number] = (forget, function, list(operands), list(results), attributes)
 
 
 def take_pending_exception() -> BaseException | None:
@@ -94,7 +92,7 @@ def _view(address: int, shape: Shape) -> np.ndarray:
 
 def host_call(number: int, buffers: int) -> None:
     """Run a host call whose operands and results lie at the addresses that `buffers` points to."""
-    function, operand_shapes, result_shapes, attributes = _calls[number]
+    _, function, operand_shapes, result_shapes, attributes = _calls[number]
     count = len(operand_shapes) + len(result_shapes)
     addresses: Any = (ctypes.c_void_p * count).from_address(buffers) if count else []
     arrays = [

@@ -8,9 +8,11 @@ import threading
 import numpy as np
 import pytest
 
+from tests.interrupts import each_interrupt
 from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu import lapack_calls, library_threads
 from xla_backend.cpu.compiler import compile_module
+from xla_backend.cpu.library_threads import on_library_threads
 from xla_backend.hlo.parser import parse_module
 
 BLAS = library_threads._blas()
@@ -34,11 +36,11 @@ def three_threads():
 
 
 def test_one_thread_inside_and_the_old_number_after():
-    with library_threads.library_threads(64):
-        assert BLAS.get() == 1
-        with library_threads.library_threads(64):
-            assert BLAS.get() == 1
-        assert BLAS.get() == 1
+    def outer():
+        assert BLAS.get() == on_library_threads(64, BLAS.get) == BLAS.get() == 1
+        return "result"
+
+    assert on_library_threads(64, outer) == "result"
     assert BLAS.get() == 3
 
 
@@ -60,14 +62,13 @@ def test_a_program_calls_lapack_with_one_thread(monkeypatch):
 
 
 def test_an_error_puts_the_number_back():
-    with pytest.raises(ZeroDivisionError), library_threads.library_threads(64):
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        on_library_threads(64, lambda: 1 / 0)
     assert BLAS.get() == 3
 
 
 def test_a_number_set_meanwhile_stays():
-    with library_threads.library_threads(64):
-        BLAS.set(2)
+    on_library_threads(64, BLAS.set, 2)
     assert BLAS.get() == 2
 
 
@@ -75,15 +76,12 @@ def test_the_last_of_several_threads_puts_the_number_back():
     inside, go = threading.Event(), threading.Event()
 
     def other():
-        with library_threads.library_threads(64):
-            inside.set()
-            go.wait(10)
+        on_library_threads(64, lambda: inside.set() or go.wait(10))
 
     thread = threading.Thread(target=other)
     thread.start()
     assert inside.wait(10)
-    with library_threads.library_threads(64):
-        pass
+    on_library_threads(64, BLAS.get)
     assert BLAS.get() == 1
     go.set()
     thread.join()
@@ -94,17 +92,19 @@ def test_the_last_of_several_threads_puts_the_number_back():
 def test_the_size_alone_decides(monkeypatch, size, threads):
     """Another number of threads rounds differently: the load of the machine must not choose it."""
     monkeypatch.setattr(library_threads, "num_threads", lambda: 2)
-    with library_threads.library_threads(size):
-        assert BLAS.get() == threads
+    assert on_library_threads(size, BLAS.get) == threads
     assert BLAS.get() == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_meanwhile_has_the_process_s_number():
-    with library_threads.library_threads(64):
+    def fork():
         pid = os.fork()
         if pid == 0:
             os._exit(BLAS.get())
+        return pid
+
+    pid = on_library_threads(64, fork)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
 
 
@@ -129,3 +129,29 @@ def test_no_other_thread_spins_during_an_eigendecomposition():
         [sys.executable, "-c", SPIN], capture_output=True, timeout=120, env=environment
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_interrupts_leave_no_call_behind():
+    def work():
+        on_library_threads(64, lambda: on_library_threads(64, BLAS.get))
+
+    def handler():
+        """The number that is put back late is put back at the end of the next call."""
+        assert on_library_threads(64, BLAS.get) == 1
+        assert BLAS.get() == 3 and not library_threads._lent.calls
+
+    for _ in each_interrupt(work, library_threads, sys.modules[__name__]):
+        handler()
+
+
+def test_a_signal_handler_may_call_lapack():
+    done = []
+
+    def handler():
+        done.append(on_library_threads(64, BLAS.get))
+
+    for _ in each_interrupt(
+        lambda: on_library_threads(64, BLAS.get), library_threads, handler=handler
+    ):
+        assert BLAS.get() == 3
+    assert len(done) > 5 and set(done) == {1}

@@ -1,6 +1,6 @@
 """LAPACK and BLAS routines as function pointers, from SciPy's Cython interfaces.
 
-SciPy is loaded on first use. Calls belong inside `cpu.library_threads.library_threads`.
+SciPy is loaded on first use. Calls belong inside `cpu.library_threads.on_library_threads`.
 
 API
   pointer(name) -> int        address of "dpotrf", "sgesdd", ...; Fortran calling convention: every

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from xla_backend.bounded_cache import BoundedCache, made_for_good
 from xla_backend.cpu.kernels.python_calls import bridge_library
 from xla_backend.cpu.kernels.thread_pool import pool_library, serial_library
-from xla_backend.forks import GROUPS, check_forked, take_for_forks
+from xla_backend.forks import check_forked
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.jit import Address, Library, compile_object, object_symbols
 from xla_backend.llvm.target import host_target
@@ -20,9 +20,6 @@ from xla_backend.llvm.writer import ModuleWriter
 Emit = Callable[[ModuleWriter], None]
 _GROUPS: dict[str, tuple[tuple[str, ...], Emit]] = {}
 _OWNER: dict[str, str] = {}
-# Groups build each other, so the lock is entered again by its holder.
-_LOCK = threading.RLock()
-take_for_forks(_LOCK, GROUPS)
 
 
 def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
@@ -40,6 +37,8 @@ class KernelLibrary(Mapping[str, Address]):
 
     def __init__(self, serial: bool = False) -> None:
         pool = serial_library() if serial else pool_library()
+        # Groups build each other, and so may a signal handler in the middle of that: no lock.
+        self._groups: BoundedCache[str, None] = BoundedCache(made_for_good)
         self._addresses: dict[str, Address] = {**bridge_library().addresses(), **pool.addresses()}
 
     def __getitem__(self, symbol: str) -> Address:
@@ -49,9 +48,7 @@ class KernelLibrary(Mapping[str, Address]):
             if group is None:
                 raise KeyError(f"no run-time kernel named {symbol!r}")
             check_forked()
-            with _LOCK:
-                if symbol not in self._addresses:
-                    self._build(group)
+            self._groups.make(group, lambda: self._build(group))
             address = self._addresses[symbol]
         return address
 
