@@ -116,18 +116,31 @@ def store(key: str, data: bytes) -> bool:
     head = _MAGIC + key.encode()
     temporary = None
     try:
-        os.makedirs(path.parent, mode=0o700, exist_ok=True)
-        _check_private(path.parent)
+        # Anew each time: somebody may have removed the directory, and made another.
+        _make_private(objects.parent, objects, path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         with os.fdopen(handle, "wb") as file:
             file.write(head + _digest(key, data) + data)
-        os.replace(temporary, path)
+        _replace(temporary, path)
         _trim(path.parent)
     except (OSError, _NotUsable):
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
         return False
     return True
+
+
+def _replace(temporary: str, path: Path) -> None:
+    """Rename, also over an empty directory."""
+    try:
+        os.replace(temporary, path)
+    except IsADirectoryError:
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            _warn("directory", f"{path} is a directory that cannot be removed ({error.strerror})")
+            raise
+        os.replace(temporary, path)
 
 
 def _digest(key: str, data: bytes) -> bytes:
@@ -196,6 +209,20 @@ def _check_private(folder: Path, links: bool = False) -> None:
     _check_owner(facts)
 
 
+def _make_private(directory: Path, *folders: Path) -> None:
+    """Make the cache directory, which may be a link to one, and folders in it, if they are not
+    there; refuse those that others could put code into."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (directory, *folders):
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        try:
+            _check_private(folder, links=folder is directory)
+        except _NotUsable as reason:
+            kind, why = reason.args
+            raise _NotUsable(kind, f"{folder} {why}") from None
+
+
 def _objects() -> Path | None:
     """The folder of all objects, if there is one that can be used."""
     directory = cache_directory()
@@ -206,13 +233,9 @@ def _objects() -> Path | None:
 def _checked_objects(directory: Path) -> Path | None:
     objects = directory / _OBJECTS
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        for folder in (directory, objects):
-            with suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
-            _check_private(folder, links=folder is directory)
+        _make_private(directory, objects)
     except _NotUsable as reason:
-        _warn("folder", f"the cache directory {folder} {reason.args[1]}: nothing is kept on disk")
+        _warn("folder", f"the cache directory {reason.args[1]}: nothing is kept on disk")
         return None
     except OSError as error:
         # A home that cannot be written is common; a directory that somebody chose is not.

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -152,7 +153,7 @@ def test_what_is_no_file_is_not_opened_and_is_replaced(cache, make, monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = object_cache.load(key_of(GOOD))
-    assert found == (None if make is make_directory else good)
+    assert found == good
 
 
 def test_huge_file(cache, monkeypatch):
@@ -343,3 +344,41 @@ def test_a_relative_directory_when_the_working_directory_is_gone(cache, tmp_path
     monkeypatch.setenv("PYJAX_CACHE_DIR", "relative")
     with pytest.warns(RuntimeWarning, match="PYJAX_CACHE_DIR=relative is relative to a working"):
         assert jit.compile_object(GOOD, cache=True)
+
+
+def test_a_directory_that_went_away_is_made_private_again(cache):
+    assert object_cache.store(KEY, b"code")
+    shutil.rmtree(cache)
+    before = os.umask(0)
+    try:
+        assert object_cache.store(KEY, b"code")
+    finally:
+        os.umask(before)
+    assert object_cache.load(KEY) == b"code"
+    for folder in (cache, cache / "objects-2", path_of(cache, KEY).parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_directory_that_others_made_meanwhile_is_not_used(cache):
+    assert object_cache.store(KEY, b"code")
+    shutil.rmtree(cache)
+    cache.mkdir()
+    cache.chmod(0o777)
+    assert not object_cache.store(KEY, b"code")
+    assert not list(cache.iterdir())
+
+
+def test_an_entry_that_is_a_directory_is_replaced_if_it_is_empty(cache):
+    assert object_cache.store(KEY, b"code")
+    path = path_of(cache, KEY)
+    path.unlink()
+    path.mkdir()
+    assert object_cache.store(KEY, b"code")
+    assert object_cache.load(KEY) == b"code"
+    path.unlink()
+    path.mkdir()
+    (path / "something").touch()
+    with pytest.warns(RuntimeWarning, match="is a directory that cannot be removed"):
+        assert not object_cache.store(KEY, b"code")
+    assert not object_cache.store(KEY, b"code")  # said once
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
