@@ -208,7 +208,8 @@ def _pow_aval(x: ShapedArray, y: ShapedArray) -> list[ShapedArray]:
             f"{x.dtype}, {y.dtype}.",
             fix="convert the exponent with lax.convert_element_type, or use jnp.power.",
         )
-    return [ShapedArray(broadcast_result_shape("pow", (x, y)), x.dtype, x.weak_type)]
+    weak = x.weak_type and y.weak_type
+    return [ShapedArray(broadcast_result_shape("pow", (x, y)), x.dtype, weak)]
 
 
 def _pow_base_jvp(g: Array, ans: Array, x: Array, y: Array) -> Array:

@@ -12,13 +12,14 @@ from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
-from pyjax.lax.arithmetic import add, imag, sub
+from pyjax.lax.arithmetic import add, imag, mul, sub
 from pyjax.lax.arithmetic import complex as complex_
 from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, fail, is_complex, shape_of
-from pyjax.lax.compare import full_value
+from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.linalg_common import (
     INT32,
     check_matrix,
+    identity_like,
     in_lapack_type,
     lapack_call,
     leading_batching,
@@ -30,7 +31,7 @@ from pyjax.lax.linalg_common import (
 )
 from pyjax.lax.linalg_solve import triangular_solve
 from pyjax.lax.nary import define, expand_to
-from pyjax.lax.shape_join import cut, pad
+from pyjax.lax.shape_join import concatenate, cut, pad
 from pyjax.lax.sort import take_along
 
 _NO_DERIVATIVE = "differentiate qr instead"
@@ -211,22 +212,22 @@ def _qr_jvp(
     full_matrices: bool,
     use_magma: Any,
 ) -> tuple[list[Any], list[Any]]:
+    """dq = q w with an antihermitian w, dr = q^H dx - w r, which is zero below the diagonal.
+
+    That gives w below the diagonal, from the leading square part of r.
+    """
     (x,), (dx,) = primals, tangents
-    *_, m, n = shape_of(x)
+    *batch, m, n = shape_of(x)
+    k, axis = min(m, n), len(batch)
     outs = qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma)
     if type(dx) is ad.Zero:
         return outs, [ad.Zero(aval_of(o).to_tangent_aval()) for o in outs]
-    if m < n or (full_matrices and m != n):
-        fail(
-            NotImplementedError,
-            "Unimplemented case of QR decomposition derivative: it needs m >= n, and "
-            "full_matrices=False "
-            f"unless the matrix is square; got shape {shape_of(x)}.",
-        )
     q, r, *rest = outs
     if pivoting:
-        dx = take_along(dx, _spread(rest[0], shape_of(dx)), len(shape_of(dx)) - 1)
-    dx_rinv = triangular_solve(r, dx)
+        x, dx = (take_along(v, _spread(rest[0], shape_of(v)), axis + 1) for v in (x, dx))
+    added = cut(q, k, shape_of(q)[-1], axis + 1)
+    q, r = cut(q, 0, k, axis + 1), cut(r, 0, k, axis)
+    dx_rinv = triangular_solve(cut(r, 0, k, axis + 1), cut(dx, 0, k, axis + 1))
     qt_dx_rinv = matmul(mH(q), dx_rinv)
     below = tril(qt_dx_rinv, -1)
     turn = sub(below, mH(below))
@@ -235,8 +236,46 @@ def _qr_jvp(
         phase = imag(diagonal)
         turn = add(turn, complex_(full_value(phase, 0), phase))
     dq = add(matmul(q, sub(turn, qt_dx_rinv)), dx_rinv)
-    dr = matmul(sub(qt_dx_rinv, turn), r)
+    if m < n:
+        dr = triu(sub(matmul(mH(q), dx), matmul(turn, r)))  # what is left below is rounding
+    else:
+        dr = matmul(sub(qt_dx_rinv, turn), r)
+    if full_matrices and m > n:
+        dq = concatenate([dq, _added_columns_tangent(x, q, dq, added)], axis + 1)
+        dr = pad(dr, np.zeros((), dtype_of(x)), _rows_below(x, axis))
     return outs, [dq, dr, *[ad.Zero(aval_of(p).to_tangent_aval()) for p in rest]]
+
+
+def _added_columns_tangent(x: Array, q: Array, dq: Array, added: Array) -> Array:
+    """The tangent of the columns that a full Q has beyond the n of q.
+
+    Q is I - V T V^H, so with [I; 0] - q = V T V1^H = d (V1 the top of V, unit triangular) the added
+    columns are [0; I] - d k^H where k = V2 V1^-1. That says how they turn among themselves; they
+    stay orthogonal to q. A column of x that is zero below the diagonal has no reflector and no
+    derivative: it turns nothing.
+    """
+    *batch, m, n = shape_of(x)
+    axis = len(batch)
+    packed, _ = geqrf_p.bind(x)
+    v1, v2 = cut(packed, 0, n, axis), cut(packed, n, m, axis)
+    k = triangular_solve(v1, v2, lower=True, unit_diagonal=True)
+    one = pad(identity_like(v1), np.zeros((), dtype_of(x)), _rows_below(x, axis))
+    d = sub(one, q)
+    upper = triangular_solve(v1, cut(d, 0, n, axis), left_side=True, lower=True, unit_diagonal=True)
+    none = eq(only_diagonal(upper), full_value(upper, 0))
+    upper = select(none, add(upper, identity_like(upper)), upper)
+    moved = sub(cut(dq, n, m, axis), matmul(k, cut(dq, 0, n, axis)))
+    moved = triangular_solve(upper, moved)
+    moved = triangular_solve(v1, moved, lower=True, unit_diagonal=True)
+    inside = matmul(mH(added), add(matmul(dq, mH(k)), matmul(d, mH(moved))))
+    inside = mul(sub(inside, mH(inside)), np.asarray(0.5, dtype_of(x)))
+    return sub(matmul(added, inside), matmul(q, mH(matmul(mH(added), dq))))
+
+
+def _rows_below(x: Array, axis: int) -> list[tuple[int, int, int]]:
+    """The padding of a square matrix to the rows of x."""
+    *_, m, n = shape_of(x)
+    return [(0, 0, 0)] * axis + [(0, m - n, 0), (0, 0, 0)]
 
 
 def _spread(indices: Array, shape: tuple[int, ...]) -> Array:

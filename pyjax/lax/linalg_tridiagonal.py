@@ -13,8 +13,9 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
-from pyjax.lax.arithmetic import add, mul, neg
+from pyjax.lax.arithmetic import abs, add, div, max, mul, neg, sub
 from pyjax.lax.common import (
+    FLOATING,
     INEXACT,
     Array,
     ArrayLike,
@@ -24,6 +25,10 @@ from pyjax.lax.common import (
     fail,
     shape_of,
 )
+from pyjax.lax.compare import eq, full_value, le, select
+from pyjax.lax.control_flow.loops import fori_loop
+from pyjax.lax.creation import iota
+from pyjax.lax.elementwise import sqrt
 from pyjax.lax.linalg_common import (
     INT32,
     array_shape,
@@ -34,13 +39,19 @@ from pyjax.lax.linalg_common import (
     matmul,
     mT,
     nan_where_failed,
+    only_diagonal,
     rows,
     triu,
 )
-from pyjax.lax.linalg_solve import cholesky
-from pyjax.lax.nary import define
+from pyjax.lax.linalg_solve import triangular_solve
+from pyjax.lax.nary import define, expand_to
 from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import pad
+from pyjax.lax.slicing import (
+    dynamic_index_in_dim,
+    dynamic_slice_in_dim,
+    dynamic_update_index_in_dim,
+)
 
 # -- tridiagonal_solve -----------------------------------------------------------------------------
 
@@ -142,6 +153,7 @@ def tridiagonal_solve(
 
 def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
     _, n, _ = check_matrix("cholesky_update", r, square=True)
+    check_dtype("cholesky_update", r, FLOATING)
     if len(r.shape) != 2 or w.shape != (n,):
         fail(
             ValueError,
@@ -153,17 +165,50 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
 
 
 def _cholesky_update(r: Array, w: Array) -> Array:
-    rank = len(shape_of(w))
-    outer = mul(expand_dims(w, (rank,)), expand_dims(w, (rank - 1,)))
-    r = triu(r)
-    return mT(cholesky(add(matmul(mT(r), r), outer), symmetrize_input=False))
+    """A rotation of each row of r with w takes one element of w to zero.
+
+    The square of r is not formed: it would lose half of the digits, and has no factor where r is
+    singular.
+    """
+    *batch, n = shape_of(w)
+    r, axis = triu(r), len(batch)
+    if n == 0:
+        return r
+
+    def step(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        r, w = state
+        row = dynamic_index_in_dim(r, k, axis, keepdims=False)
+        x, y = (dynamic_slice_in_dim(v, k, 1, axis) for v in (row, w))
+        # Of the larger of both, so that no square overflows.
+        largest = max(max(abs(x), abs(y)), np.asarray(np.finfo(dtype_of(w)).tiny, dtype_of(w)))
+        x, y = div(x, largest), div(y, largest)
+        length = sqrt(add(mul(x, x), mul(y, y)))
+        nothing = eq(length, full_value(length, 0))
+        cosine = select(nothing, full_value(x, 1), div(x, length))
+        sine = select(nothing, y, div(y, length))
+        cosine, sine = (expand_to(v, (*batch, n), tuple(range(axis + 1))) for v in (cosine, sine))
+        turned = add(mul(cosine, row), mul(sine, w))
+        left = sub(mul(cosine, w), mul(sine, row))
+        done = le(iota(dtype_of(k), n), k)
+        left = select(expand_to(done, (*batch, n), (axis,)), full_value(left, 0), left)
+        return dynamic_update_index_in_dim(r, turned, k, axis), left
+
+    return fori_loop(0, n, step, (r, w))[0]
 
 
 def _cholesky_update_jvp(
     primals: Sequence[Array], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    # The tangent of the composition; ops that do not matter to the primal output are dead code.
-    return ad.jvp(lambda r, w: [_cholesky_update(r, w)], primals, tangents)
+    """From s^T s = r^T r + w w^T: s^-T d(s^T s) s^-1 is ds s^-1 plus its transpose."""
+    (r, w), (dr, dw) = primals, (ad.instantiate_zeros(t) for t in tangents)
+    factor = cholesky_update_p.bind1(r, w)
+    column, dcolumn = (expand_dims(v, (1,)) for v in (w, dw))
+    half = add(matmul(mT(triu(r)), triu(dr)), matmul(column, mT(dcolumn)))
+    moved = triangular_solve(factor, add(half, mT(half)))
+    moved = triangular_solve(factor, moved, left_side=True, transpose_a=True)
+    upper = mul(moved, np.asarray(0.5, dtype_of(r)))
+    upper = add(triu(moved, 1), only_diagonal(upper))
+    return [factor], [matmul(upper, factor)]
 
 
 def _cholesky_update_batching(axis_size: int, args: Any, dims: Any) -> tuple[list[Any], list[Any]]:

@@ -230,10 +230,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     p = util.as_array(p)
     if is_complex(p):
         raise ValueError("jnp.unwrap does not support complex inputs.")
-    if p.shape[axis] == 0:
-        return p
     kind = dtypes.result_type(p, period)
     axis = util.canonicalize_axis(axis, p.ndim)
+    if p.shape[axis] == 0:
+        return util.convert(p, kind)
     p, period = util.convert(p, kind), util.convert(period, kind)
     steps = diff(p, axis=axis)
     half = period / 2 if dtypes.issubdtype(kind, np.inexact) else period // 2

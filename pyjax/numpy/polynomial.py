@@ -162,6 +162,8 @@ def poly(seq_of_zeros: Any) -> Any:
         zeros = lax.reshape(zeros, (1,))
     if zeros.ndim != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
+    if zeros.shape[0] == 0:  # the empty product, a scalar as in NumPy
+        return lax.full((), 1, zeros.dtype)
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
         factor = lax.concatenate([lax.full((1,), 1, zeros.dtype), -zeros[i : i + 1]], 0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.errors import four_parts
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import take_rows
@@ -338,6 +339,22 @@ def delete(
     return take_rows(x, keep, axis)
 
 
+def _spread(values: Any, shape: tuple[int, ...]) -> Any:
+    """The values that `insert` inserts, one for each new element."""
+    fits = values.ndim <= len(shape) and all(
+        n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            four_parts(
+                f"insert: values of shape {values.shape} do not fit the {shape} new elements.",
+                why="They are broadcast to one slice of the array for each position.",
+                fix="give one value, one slice, or as many slices as positions.",
+            )
+        )
+    return util.broadcast_array(values, shape)
+
+
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`arr` with `values` inserted before the positions `obj` along `axis`.
 
@@ -364,23 +381,17 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     if not dtypes.issubdtype(places.dtype, np.integer):
         raise ValueError(f"obj must be an integer array; got {places.dtype}")
     scalar = places.ndim == 0
-    if scalar:
-        values = lax.expand_dims(values, (0,)) if values.ndim == 0 else values
-        values = moveaxis(values, 0, axis) if values.ndim == x.ndim and axis else values
+    values = lax.expand_dims(values, range(max(x.ndim - values.ndim, 0)))
+    if scalar and values.ndim == x.ndim:  # the first axis of `values` counts the insertions
+        values = moveaxis(values, 0, axis)
     places = util.convert(ravel(places), np.dtype(np.int32))
     places = lax.select(places < 0, places + n, places)
     places = lax.clamp(np.int32(0), places, np.int32(n))
     count = places.shape[0]
-    if scalar or (count == 1 and values.ndim and values.ndim == x.ndim):
-        width = (
-            values.shape[axis]
-            if values.ndim == x.ndim
-            else (values.shape[0] if x.ndim == 1 and values.ndim == 1 else 1)
-        )
-        places = util.broadcast_array(places, (width,))
-        count = width
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    values = util.broadcast_array(values, shape)
+    if count == 1 and values.ndim == x.ndim:
+        count = values.shape[axis]
+        places = util.broadcast_array(places, (count,))
+    values = _spread(values, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
     # Sorted positions, and the order of the values for them; place i moves up by i.
     order = lax.iota(np.int32, count)
     places, order = lax.sort((places, order), num_keys=1)

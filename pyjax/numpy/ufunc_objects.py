@@ -187,7 +187,12 @@ class ufunc:
             out = lax.reshape(out, kept)
         return out
 
+    def _result_dtype(self, x: Any, y: Any) -> np.dtype:
+        """The dtype of the function's result for operands of these dtypes."""
+        return dtypes.dtype(self._func(lax.full((), 0, x), lax.full((), 0, y)))
+
     def _fold(self, rows: Any, masks: Any, initial: Any) -> Any:
+        rows = util.convert(rows, self._result_dtype(rows.dtype, rows.dtype))
         if initial is None:
             first, start = rows[0], 1
         else:
@@ -195,12 +200,10 @@ class ufunc:
             start = 0
         if start >= rows.shape[0]:
             return first
-        kind = dtypes.dtype(self._func(first, rows[0]))
-        first, rows = util.convert(first, kind), util.convert(rows, kind)
 
         def step(i: Any, total: Any) -> Any:
             row = lax.dynamic_index_in_dim(rows, i, 0, keepdims=False)
-            new = util.convert(self._func(total, row), kind)
+            new = util.convert(self._func(total, row), rows.dtype)
             if masks is None:
                 return new
             mask = lax.dynamic_index_in_dim(masks, i, 0, keepdims=False)
@@ -224,7 +227,7 @@ class ufunc:
         rows = moveaxis(a, axis, 0)
         if rows.shape[0] == 0:
             return a
-        kind = dtypes.dtype(self._func(rows[0], rows[0]))
+        kind = self._result_dtype(rows.dtype, rows.dtype)
         rows = util.convert(rows, kind)
 
         def step(total: Any, row: Any) -> tuple[Any, Any]:
@@ -268,7 +271,8 @@ class ufunc:
             new = self._func(read(array, place), value)
             return update(array, place, util.convert(new, array.dtype), "set")
 
-        return lax.fori_loop(0, columns[0].size, step, a)
+        start = util.convert(a, self._result_dtype(a.dtype, values.dtype))
+        return lax.fori_loop(0, columns[0].size, step, start)
 
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
@@ -283,7 +287,7 @@ class ufunc:
             return self._reduceat(a, indices, axis=axis, dtype=dtype)
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "reduceat"))
         axis = util.canonicalize_axis(axis, a.ndim)
-        rows = moveaxis(a, axis, 0)
+        rows = util.convert(moveaxis(a, axis, 0), self._result_dtype(a.dtype, a.dtype))
         n = rows.shape[0]
         ends = lax.concatenate([indices[1:], lax.full((1,), n, indices.dtype)], 0)
         out_rows = take_rows(rows, indices, 0)
@@ -365,6 +369,13 @@ def _plain_reduce(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _scatter_at(kind: str) -> Callable[..., Any]:
     return lambda a, indices, b: update(a, indices, b, kind)
+
+
+def _extremum_at(kind: str) -> Callable[..., Any]:
+    def at(a: Any, indices: Any, b: Any) -> Any:
+        return update(util.convert(a, dtypes.result_type(a, b)), indices, b, kind)
+
+    return at
 
 
 def _subtract_at(a: Any, indices: Any, b: Any) -> Any:
@@ -496,7 +507,7 @@ maximum = ufunc(
     1,
     name="maximum",
     reduce=_plain_reduce(reductions.max),
-    at=_scatter_at("max"),
+    at=_extremum_at("max"),
 )
 minimum = ufunc(
     ufuncs.minimum_arrays,
@@ -504,7 +515,7 @@ minimum = ufunc(
     1,
     name="minimum",
     reduce=_plain_reduce(reductions.min),
-    at=_scatter_at("min"),
+    at=_extremum_at("min"),
 )
 bitwise_and = ufunc(ufuncs.bitwise_and_arrays, 2, 1, name="bitwise_and", identity=-1)
 bitwise_or = ufunc(ufuncs.bitwise_or_arrays, 2, 1, name="bitwise_or", identity=0)

@@ -20,6 +20,7 @@ from pyjax import lax
 from pyjax._config import options
 from pyjax.array import Array
 from pyjax.core import dtypes, source_info
+from pyjax.core.avals import abstractify
 from pyjax.core.errors import ConcretizationTypeError, four_parts
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
@@ -152,13 +153,15 @@ def _convert_operand(x: Any, dtype: Any, weak_type: bool) -> Any:
 def scalar_literal(x: Any, dtype: np.dtype) -> Any:
     """A Python scalar as a NumPy scalar of `dtype`.
 
-    An int must fit the default integer (else OverflowError) and then wraps into a smaller one.
+    An int must fit the default integer (else OverflowError) and then wraps into another one, as
+    the same int does that is converted on the device.
     """
     if type(x) is not int:
         return np.asarray(x).astype(dtype)[()]
-    if (dtype.kind in "iu" and dtype.itemsize >= 4) or dtype.kind not in "iub":
+    default = abstractify(x).dtype
+    if dtype.kind not in "iub":
         return np.asarray(x, dtype=dtype)[()]
-    return np.asarray(x, dtype=dtypes.canonicalize_dtype(np.int64)).astype(dtype)[()]
+    return np.asarray(x, dtype=default).astype(dtype)[()]
 
 
 def _same_strong_dtype(args: tuple[Any, ...]) -> bool:
@@ -284,6 +287,7 @@ def _same_aval(args: tuple[Any, ...]) -> bool:
 
 
 _WEAKER_KINDS = {float: "fcV", int: "iufcV"}
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
@@ -310,8 +314,9 @@ def _with_literal(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         return None
     if dtype.kind == "V" and not dtypes.issubdtype(dtype, np.floating):
         return None
-    # 0.0 and -0.0 are equal keys: they bypass the cache.
-    literal = scalar_literal(number, dtype) if number == 0 else _cached_literal(number, dtype)
+    # 0.0 and -0.0 are equal keys, and whether a large int fits is up to the option enable_x64.
+    kept = number != 0 and (type(number) is float or _INT32_MIN <= number <= _INT32_MAX)
+    literal = _cached_literal(number, dtype) if kept else scalar_literal(number, dtype)
     return (x, literal) if array is x else (literal, y)
 
 

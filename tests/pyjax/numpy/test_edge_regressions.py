@@ -180,3 +180,73 @@ def test_gradient_of_comb_is_not_zero() -> None:
 def test_gradient_of_betaln_where_its_formulas_meet() -> None:
     gradient = pyjax.grad(pyjax.scipy.special.betaln)(jnp.array(8.0), 3.0)
     np.testing.assert_allclose(gradient, -0.33611111, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
+@pytest.mark.parametrize("call", [jnp.add, jnp.maximum, jnp.less, lambda x, y: x + y])
+def test_negative_ints_wrap_into_unsigned_types_in_every_way_to_call(call, dtype) -> None:
+    x = jnp.array([1, 2], dtype)
+    minus_seven = jnp.full(2, -7, "int32").astype(dtype)
+    want = np.asarray(call(x, minus_seven))
+    ways = (call, pyjax.jit(call, static_argnums=1), pyjax.vmap(call, (0, None)))
+    for way in (*ways, lambda x, y: pyjax.vmap(lambda x: call(x, y))(x)):
+        np.testing.assert_array_equal(way(x, -7), want)
+
+
+def test_ints_that_fit_no_default_integer_are_refused_in_every_way_to_call() -> None:
+    for dtype in ("uint32", "float32", "int32"):
+        x = jnp.array([1, 2], dtype)
+        for call in (jnp.add, pyjax.jit(jnp.add, static_argnums=1)):
+            with pytest.raises(OverflowError, match=f"{2**33} too large to convert to int32"):
+                call(x, 2**33)
+    with pyjax.enable_x64(True):
+        x = jnp.array([1, 2], "int32")
+        assert pyjax.jit(lambda x: x + 2**40)(x).tolist() == (x + 2**40).tolist() == [1, 2]
+        assert jnp.add(jnp.array([1, 2], "float32"), 2**33).tolist() == [2.0**33] * 2
+    with pytest.raises(OverflowError):
+        jnp.add(jnp.array([1, 2], "float32"), 2**33)
+
+
+def test_a_python_float_to_an_integer_power_is_not_weak() -> None:
+    for power in (2.0 ** jnp.arange(3), jnp.power(2.0, jnp.arange(3)), lax.pow(2.0, jnp.arange(3))):
+        assert power.dtype == np.float32 and not power.weak_type
+    assert jnp.power(2.0, 3).weak_type
+
+
+def test_ufunc_methods_have_the_dtype_of_the_function() -> None:
+    integers, places = jnp.array([3, 4, 5]), jnp.array([0, 0])
+    empty = jnp.logaddexp.reduce(jnp.zeros(0, int))
+    assert empty.dtype == np.float32 and empty == -np.inf
+    updated = jnp.logaddexp.at(integers, places, 2, inplace=False)
+    np.testing.assert_allclose(updated, [3.5514448, 4, 5], rtol=1e-6)
+    np.testing.assert_allclose(jnp.logaddexp.reduceat(integers, jnp.array([0, 1])), [3, 5.3132615])
+    assert jnp.logical_or.at(jnp.array([3.0, 0.0]), places, 2, inplace=False).dtype == bool
+    assert jnp.maximum.at(jnp.array([3, 0]), places, 5.5, inplace=False).tolist() == [5.5, 0.0]
+
+
+def test_insert_of_one_slice_for_a_scalar_position() -> None:
+    m, t = np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(2, 3, 4)
+    for array, values, axis in [
+        (m, np.ones(3), 1),
+        (m, np.ones((3, 1)), 1),
+        (m, np.ones((2, 3)), 1),
+        (m, 7.0, 0),
+        (t, np.ones((2, 4)), 1),
+        (t, np.ones(4), 1),
+        (t, 5.0, 2),
+    ]:
+        want = np.insert(array, 1, values, axis)
+        np.testing.assert_array_equal(jnp.insert(array, 1, values, axis), want)
+
+
+def test_insert_says_which_values_fit() -> None:
+    with pytest.raises(ValueError, match=r"insert: values of shape \(4, 1\) do not fit"):
+        jnp.insert(jnp.ones((3, 4)), 1, jnp.ones(4), axis=1)
+    with pytest.raises(ValueError, match="insert: values of shape"):
+        jnp.insert(jnp.ones(4), 1, jnp.ones((1, 3)))
+
+
+def test_polynomials_and_phases_of_nothing() -> None:
+    assert jnp.poly(jnp.zeros(0, int)).shape == () and jnp.poly(jnp.zeros(0, int)) == 1
+    assert jnp.unwrap(jnp.zeros((2, 0), int)).dtype == np.float32
+    assert jnp.unwrap(jnp.zeros(0, int), period=4).dtype == np.int32
