@@ -1,6 +1,7 @@
 """Public exception classes; each docstring explains the error with a bad and a good example."""
 
 from pyjax.core.errors import (
+    AxisError,
     ConcretizationTypeError,
     JAXIndexError,
     JaxprTypeError,
@@ -19,6 +20,7 @@ from pyjax.core.errors import (
 )
 
 __all__ = [
+    "AxisError",
     "ConcretizationTypeError",
     "JAXIndexError",
     "JAXTypeError",

@@ -38,6 +38,10 @@ def four_parts(what: str, where: Any = None, why: str | None = None, fix: str | 
     return "\n".join(lines)
 
 
+class AxisError(PyjaxError, ValueError, IndexError):
+    """An axis that the array does not have. Both a ValueError and an IndexError, as NumPy's is."""
+
+
 class JAXTypeError(PyjaxError, TypeError):
     """Base of type errors about traced values."""
 

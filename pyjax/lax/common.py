@@ -16,7 +16,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import AxisError, four_parts
 from pyjax.core.source_info import user_frame
 from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
@@ -270,7 +270,7 @@ def canonical_axis(name: str, axis: int, ndim: int) -> int:
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         fail(
-            ValueError,
+            AxisError,
             f"{name}: axis {axis} is out of bounds for array of dimension {ndim}",
             fix=f"use an axis in [{-ndim}, {ndim})." if ndim else "scalars have no axes.",
         )

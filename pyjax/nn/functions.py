@@ -15,6 +15,7 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import AxisError
 from pyjax.numpy.util import check_arraylike, promote_args_inexact
 
 ArrayLike = Any
@@ -249,7 +250,7 @@ def _axis_tuple(axis: Axis, ndim: int) -> tuple[int, ...]:
     axes = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     for a in axes:
         if not -ndim <= a < ndim:
-            raise ValueError(f"axis {a} is out of bounds for an array with {ndim} dimensions")
+            raise AxisError(f"axis {a} is out of bounds for an array with {ndim} dimensions")
     return tuple(a % ndim for a in axes)
 
 

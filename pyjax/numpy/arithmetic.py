@@ -379,22 +379,22 @@ def _copysign(x: Any, sign: Any) -> Any:
     return select_where(negative, -magnitude, magnitude)
 
 
-def _nan_ignoring(name: str, op: Any, doc: str) -> Any:
+def _nan_ignoring(name: str, before: Any, doc: str) -> Any:
     @util.named(name, doc)
     def fn(x1: Any, x2: Any) -> Any:
-        x1, x2 = util.promote_args(name, x1, x2)
-        return _ignore_nan(op, x1, x2)
+        return _ignore_nan(before, *util.promote_args(name, x1, x2))
 
     return fn
 
 
 @partial(jit, static_argnums=(0,))
-def _ignore_nan(op: Any, x: Any, y: Any) -> Any:
-    return select_where(x != x, y, select_where(y != y, x, op(*_same_shape("fmax", x, y))))
+def _ignore_nan(before: Any, x: Any, y: Any) -> Any:
+    # Comparisons with nan are false. Of equal operands it is the second, gradient and all.
+    return select_where(before(x, y) | (y != y), x, y)
 
 
-fmax = _nan_ignoring("fmax", lax.max, "The larger of x1 and x2; a nan loses to a number.")
-fmin = _nan_ignoring("fmin", lax.min, "The smaller of x1 and x2; a nan loses to a number.")
+fmax = _nan_ignoring("fmax", operator.gt, "The larger of x1 and x2; a nan loses to a number.")
+fmin = _nan_ignoring("fmin", operator.lt, "The smaller of x1 and x2; a nan loses to a number.")
 
 
 def i0(x: Any) -> Any:

@@ -169,7 +169,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     else:
         order = util.canonicalize_axes(axes, a.ndim, "axes")
         if len(order) != a.ndim:
-            raise ValueError(f"axes {tuple(axes)} must name each axis of shape {a.shape} once.")
+            raise TypeError(f"axes {tuple(axes)} must name each axis of shape {a.shape} once.")
     return lax.transpose(a, order) if order != tuple(range(a.ndim)) else a
 
 
@@ -289,7 +289,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         return ()
-    return util.broadcast_shapes("broadcast_shapes", [util.canonicalize_shape(s) for s in shapes])
+    sizes = [util.canonicalize_shape(s) for s in shapes]
+    return util.broadcast_shapes("broadcast_shapes", sizes, ValueError)
 
 
 def broadcast_arrays(*args: Any) -> list[Any]:
@@ -297,7 +298,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     util.check_arraylike("broadcast_arrays", *args)
     if not args:
         return []
-    target = util.broadcast_shapes("broadcast_arrays", [np.shape(a) for a in args])
+    target = util.broadcast_shapes("broadcast_arrays", [np.shape(a) for a in args], ValueError)
     return [util.broadcast_array(util.as_array(a), target) for a in args]
 
 

@@ -81,7 +81,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
         raise ValueError("Zero-dimensional arrays cannot be concatenated; use jnp.stack.")
     if any(np.ndim(x) != first for x in items):
         shapes = ", ".join(str(np.shape(x)) for x in items)
-        raise ValueError(f"jnp.concatenate: all arrays must have the same rank, got {shapes}.")
+        raise TypeError(f"jnp.concatenate: all arrays must have the same rank, got {shapes}.")
     axis = util.canonicalize_axis(axis, first)
     if dtype is None:
         items = [util.as_array(x) for x in util.promote_dtypes(*items)]

@@ -16,6 +16,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import cumulative, reductions, ufuncs, util
+from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import read
 from pyjax.numpy.indexing_basic import take_rows
@@ -447,7 +448,14 @@ def _equal_share(x: Any) -> Any:
 def _complex_logaddexp(x: Any, y: Any) -> Any:
     larger = lax.real(x) > lax.real(y)
     high, low = lax.select(larger, x, y), lax.select(larger, y, x)
-    return high + lax.log1p(lax.exp(low - high))
+    out = high + lax.log1p(lax.exp(low - high))
+    return lax.complex(lax.real(out), _principal(lax.imag(out)))
+
+
+def _principal(angle: Any) -> Any:
+    """The angle less whole turns, in [-pi, pi]."""
+    pi, turn = (np.asarray(k * np.pi).astype(angle.dtype) for k in (1, 2))
+    return select_where(lax.abs(angle) <= pi, angle, remainder(angle + pi, turn) - pi)
 
 
 def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:

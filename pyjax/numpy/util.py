@@ -21,7 +21,7 @@ from pyjax._config import options
 from pyjax.array import Array
 from pyjax.core import dtypes, source_info
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import ConcretizationTypeError, four_parts
+from pyjax.core.errors import AxisError, ConcretizationTypeError, four_parts
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
 
@@ -244,8 +244,14 @@ def _check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     warnings.warn(message, stacklevel=5)
 
 
-def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Broadcast of the shapes; ValueError naming the function and all shapes otherwise."""
+def broadcast_shapes(
+    name: str, shapes: Sequence[tuple[int, ...]], error: type[Exception] | None = None
+) -> tuple[int, ...]:
+    """Broadcast of the shapes; an error naming the function and all shapes otherwise.
+
+    It is of the class `error`; by default, as in JAX, a TypeError for shapes of one rank, else a
+    ValueError.
+    """
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
@@ -255,7 +261,7 @@ def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
             if result[axis] != 1:
                 text = ", ".join(map(str, shapes))
                 same_rank = len({len(s) for s in shapes if s}) < 2
-                raise (TypeError if same_rank else ValueError)(
+                raise (error or (TypeError if same_rank else ValueError))(
                     f"{name} got incompatible shapes for broadcasting: {text}.\n"
                     f"  Axis {axis} of the result would be both {result[axis]} and {size}; sizes "
                     "must be equal or one of them 1 (axes are aligned at the right)."
@@ -361,10 +367,10 @@ def promote_args_inexact(name: str, *args: Any) -> tuple[Any, ...]:
 
 
 def canonicalize_axis(axis: Any, ndim: int, name: str = "axis") -> int:
-    """A possibly negative axis as 0 <= axis < ndim; ValueError if out of bounds."""
+    """A possibly negative axis as 0 <= axis < ndim; AxisError if out of bounds."""
     axis = static_int(axis, name)
     if not -ndim <= axis < ndim:
-        raise ValueError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+        raise AxisError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
     return axis + ndim if axis < 0 else axis
 
 

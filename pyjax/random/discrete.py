@@ -29,6 +29,8 @@ from pyjax.random.sampling import Shape, as_shape, float_dtype, result_shape, un
 Array = Any
 
 _SMALL_MEAN = 10
+# From here on the density is computed without cancellation.
+_LARGE_MEAN = 1e4
 # Where the squeeze of both transformed rejections begins and ends.
 _QUICK, _EDGE = 0.07, 0.013
 
@@ -73,6 +75,16 @@ def _poisson_by_gaps(key: Array, rate: Array, kind: np.dtype) -> Array:
     return lax.while_loop(inside, step, start)[0] - 1
 
 
+def _log_density_far(k: Array, rate: Array) -> Array:
+    """k log(rate) - rate - log k!, where the first term has more digits than float32 holds.
+
+    By Stirling's formula the large terms are k (log(1 + x) - x) for x = rate/k - 1.
+    """
+    safe = lax.max(k, np.array(1, k.dtype))
+    x = (rate - safe) / safe
+    return safe * (lax.log1p(x) - x) - lax.log(2 * np.pi * safe) / 2 - 1 / (12 * safe)
+
+
 def _poisson_by_rejection(key: Array, rate: Array) -> Array:
     log_rate = lax.log(rate)
     b = 0.931 + 2.53 * lax.sqrt(rate)
@@ -84,7 +96,8 @@ def _poisson_by_rejection(key: Array, rate: Array) -> Array:
         room = 0.5 - lax.abs(u)
         k = lax.floor((2 * a / room + b) * u + rate + 0.43)
         height = lax.log(v * inverse_alpha / (a / (room * room) + b))
-        density = k * log_rate - rate - lax.lgamma(k + 1)
+        near = k * log_rate - rate - lax.lgamma(k + 1)
+        density = jnp.where(rate < _LARGE_MEAN, near, _log_density_far(k, rate))
         quick = (room >= _QUICK) & (v <= v_squeeze)
         outside = (k < 0) | ((room < _EDGE) & (v > room))
         return k, quick | (~outside & (height <= density))

@@ -143,12 +143,14 @@ def _randint(key: Array, shape: Shape, minval: Any, maxval: Any, dtype: np.dtype
     lowest, highest = int(info.min), int(info.max)
     limit = _convert_clipped(highest, minval, maxval)
     above = lax.gt(jnp.asarray(maxval), limit.astype(jnp.asarray(maxval).dtype))
-    low = _clip_convert(minval, lowest, highest, dtype)
-    high = _clip_convert(maxval, lowest, highest, dtype)
+    # Smaller types are drawn in 32 bits too: in 8 bits the bias would be as large as 1 in 256.
+    wide = np.dtype(dtype if info.bits >= 32 else f"{dtype.kind}4")
+    low = _clip_convert(minval, lowest, highest, wide)
+    high = _clip_convert(maxval, lowest, highest, wide)
     low, high = (
         jnp.broadcast_to(v, (1,) * (len(shape) - jnp.ndim(v)) + jnp.shape(v)) for v in (low, high)
     )
-    width = info.bits
+    width = 8 * wide.itemsize
     unsigned = np.dtype(f"uint{width}")
     first, second = split(key)
     higher, lower = random_bits(first, width, shape), random_bits(second, width, shape)
@@ -163,7 +165,8 @@ def _randint(key: Array, shape: Shape, minval: Any, maxval: Any, dtype: np.dtype
     span_full, multiplier_full = (jnp.broadcast_to(v, shape) for v in (span, multiplier))
     offset = lax.rem(higher, span_full) * multiplier_full + lax.rem(lower, span_full)
     offset = lax.rem(offset, span_full)
-    return jnp.broadcast_to(low, shape) + lax.convert_element_type(offset, dtype)
+    drawn = jnp.broadcast_to(low, shape) + lax.convert_element_type(offset, wide)
+    return lax.convert_element_type(drawn, dtype)
 
 
 def _convert_clipped(highest: int, *bounds: Any) -> Array:

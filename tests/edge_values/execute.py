@@ -3,6 +3,7 @@
 The framework is an argument; nothing here imports one. An outcome is plain JSON:
 
     {"error": ["TypeError"]}                        names of the exception's class and of its bases
+                                                    up to Exception
     {"tree": "(*, *)", "leaves": [leaf, ...]}       a leaf: [dtype, weak type, shape, hex of bytes]
                                                     or [Python value as text]
 """
@@ -90,12 +91,13 @@ def describe(jax: Any, result: Any) -> Outcome:
 
 
 def describe_error(error: Exception) -> Outcome:
-    names = []
-    for cls in type(error).__mro__:
-        names.append(cls.__name__)
-        if getattr(builtins, cls.__name__, None) is cls:
-            break
-    return {"error": names}
+    names = [cls.__name__ for cls in type(error).__mro__]
+    return {"error": names[: names.index("Exception")] or ["Exception"]}
+
+
+def built_in(names: list[str]) -> str:
+    """The first class of an exception's classes that Python has."""
+    return next((n for n in names if hasattr(builtins, n)), "Exception")
 
 
 def run(jax: Any, case: Case, call: Callable[[], Any]) -> Outcome:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.edge_values.rows import GRAD, Row, tabulated
+from tests.edge_values.rows import GRAD, Row, rows, tabulated
 
 DIMS = "(((1,), (0,)), ((), ()))"
 G1 = "lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))"
@@ -395,7 +395,8 @@ CALLS = {
         "f(lambda y: q @ y, q[0], lambda mv, b: jnp.linalg.solve(q, b), lambda mv, b: jnp.linalg.solve(q.T, b))"
     ],
     "custom_root": [
-        "f(lambda y: y * y - 2.0, jnp.float32(1.0), lambda g, x0: jnp.sqrt(jnp.float32(2)), lambda g, y: y / g(jnp.float32(1.0)))"
+        "f(lambda y: y * y - s, jnp.float32(1.0), lambda g, x0: jnp.sqrt(s), lambda g, y: y / g(jnp.float32(1.0)))",
+        "f(lambda y: y * y - 2.0, jnp.float32(1.0), lambda g, x0: jnp.sqrt(jnp.float32(2)), lambda g, y: y / g(jnp.float32(1.0)))",
     ],
     "reduce_precision": ["f(v, 5, 2)"],
     "stop_gradient": ["f(v)", "f((v, 1))", "f(i)"],
@@ -435,4 +436,12 @@ CALLS = {
     ],
 }
 
-ROWS: tuple[Row, ...] = (*tabulated("lax", CALLS, ("float32",), norm=16, grad=GRAD, grad_norm=32),)
+ROWS: tuple[Row, ...] = (
+    *tabulated("lax", CALLS, ("float32",), norm=16, grad=GRAD, grad_norm=32),
+    *rows(
+        "lax",
+        "reduce_and reduce_or reduce_xor",
+        ["f(m, (1,))", "f(t, (0, 2))", "f(e2, (0,))"],
+        ("int32", "uint8", "bool"),
+    ),
+)

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.edge_values.rows import Row, rows
+from tests.edge_values.rows import FLOATS, Row, rows
 
 of = partial(rows, "random")
 
+HALVES = ("float16", "bfloat16", "float64")
+UNSIGNED = ("uint8", "uint32", "uint64")
+INTEGERS = ("int8", "uint8", "int32", "uint32", "int64", "uint64")
+COVARIANCE = "jnp.array([[2.0, 0.5], [0.5, 1.0]], dtype)"
 ENDS = "jnp.array([2.5, 0.0, inf, nan])"
 
 ROWS: tuple[Row, ...] = (
@@ -104,6 +108,116 @@ ROWS: tuple[Row, ...] = (
         ["f(key, jnp.ones(2), jnp.array([[2.0, 0.5], [0.5, 1.0]]), (3,))"],
         ulp=100,
     ),
+    # Draws in every floating type.
+    *of("uniform", ["f(key, (9,), dtype)", "f(key, (9,), dtype, -1.0, 2.0)"], HALVES),
+    *of("bits", ["f(key, (9,), dtype)", "f(key, (), dtype)"], UNSIGNED),
+    *of("randint", ["f(key, (9,), -5, 100, dtype)", "f(key, (3,), 0, 1, dtype)"], INTEGERS),
+    *of("rademacher", ["f(key, (9,), dtype)"], (*HALVES, "int8")),
+    *of(
+        "normal exponential laplace logistic cauchy maxwell",
+        ["f(key, (9,), dtype)", "f(key, (0,), dtype)"],
+        HALVES,
+        ulp=40,
+    ),
+    *of("gumbel", ["f(key, (9,), dtype)", "f(key, (9,), dtype, mode='high')"], HALVES, norm=4),
+    *of("truncated_normal", ["f(key, -1.0, 2.0, (9,), dtype)"], HALVES, norm=4),
+    *of("truncated_normal", ["f(key, -inf, inf, (9,))", "f(key, 3.0, inf, (9,))"], norm=4),
+    *of(
+        "pareto rayleigh lognormal wald",
+        ["f(key, s, (9,))", "f(key, w)", "f(key, e)", "f(key, 2, (3,))"],
+        FLOATS,
+        ulp=40,
+        grad="s",
+        grad_ulp=400,
+    ),
+    *of("weibull_min double_sided_maxwell", ["f(key, s, s, (9,))"], FLOATS, ulp=40),
+    *of("triangular", ["f(key, -1.0, s, 4.0, (9,))", "f(key, 2.0, s, 1.0)"], FLOATS, ulp=8),
+    *of(
+        "gamma loggamma chisquare t",
+        ["f(key, s, (9,))", "f(key, unit + 0.5)", "f(key, w)", "f(key, e)"],
+        FLOATS,
+        ulp=200,
+        grad="s unit",
+        grad_ulp=2000,
+    ),
+    *of(
+        "beta f",
+        ["f(key, s, 1.5, (9,))", "f(key, w, 2.0)", "f(key, 2.0, w)", "f(key, e, 1.0)"],
+        FLOATS,
+        ulp=400,
+        grad="s",
+        grad_ulp=4000,
+    ),
+    *of(
+        "dirichlet",
+        ["f(key, unit + 0.5)", "f(key, unit, (2,))", "f(key, w)", "f(key, s)"],
+        FLOATS,
+        ulp=400,
+        grad="unit",
+        grad_norm=400,
+    ),
+    *of("generalized_normal", ["f(key, 3.0, (5,), dtype)"], HALVES, ulp=100),
+    *of("generalized_normal", ["f(key, w)", "f(key, 0.5, (5,))"], ulp=100),
+    *of("ball", ["f(key, 3, shape=(2,), dtype=dtype)", "f(key, 1)"], HALVES, ulp=100),
+    *of("ball", ["f(key, 0)", "f(key, 3, inf)", "f(key, 3, nan)", "f(key, 3, 1)"], ulp=100),
+    *of("orthogonal", ["f(key, 3, dtype=dtype)"], ("float64", "complex64"), norm=100),
+    *of("orthogonal", ["f(key, 0)", "f(key, 1, (2,))", "f(key, 3, m=2)"], norm=40),
+    *of(
+        "multivariate_normal",
+        [f"f(key, v[:2], {COVARIANCE}, (3,))", f"f(key, v[:2], {COVARIANCE}, method='eigh')"],
+        FLOATS,
+        norm=100,
+        grad="v",
+    ),
+    *of(
+        "multivariate_normal", ["f(key, v[:3], h, (2,))", "f(key, v[:3], z)"], norm=100, grad="v h"
+    ),
+    *of(
+        "bernoulli",
+        ["f(key, unit)", "f(key, w)", "f(key, s)", "f(key, unit, (2, 5))", "f(key, e)"],
+        FLOATS,
+    ),
+    *of(
+        "categorical",
+        ["f(key, m, 0)", "f(key, n)", "f(key, m, shape=(2, 3))", "f(key, m, mode='high')"],
+        FLOATS,
+    ),
+    *of(
+        "choice",
+        ["f(key, v, (4,))", "f(key, v, (4,), False)", "f(key, v, (4,), p=jnp.abs(x))", "f(key, s)"],
+        FLOATS,
+    ),
+    *of("permutation", ["f(key, v)", "f(key, m)", "f(key, e)", "f(key, s)"], FLOATS),
+    *of(
+        "poisson",
+        [
+            "f(key, w)",
+            "f(key, unit * 40)",
+            "f(key, s, (5,), 'int8')",
+            "f(key, jnp.array([1e4, 2e4, 1e6, 1e9, 3e9, 1e20]))",
+            "f(key, jnp.array([9999.0, 1e4, 10001.0, 65536.0] * 4))",
+            "f(key, e)",
+        ],
+        FLOATS,
+    ),
+    *of(
+        "binomial",
+        [
+            "f(key, s * 10, unit)",
+            "f(key, jnp.array([5, 40, 100, 8], dtype), jnp.array([0.3, 0.7, 0.5, 0.1], dtype))",
+            "f(key, 40.0, 0.5, (9,), dtype)",
+            "f(key, w, 0.5)",
+            "f(key, 10.0, w)",
+            "f(key, jnp.array([1e4, 1e6, 1e8]), 0.25)",
+        ],
+        FLOATS,
+    ),
+    *of(
+        "multinomial",
+        ["f(key, 20.0, unit, dtype=dtype)", "f(key, 3.0, w)", "f(key, 0.0, unit)"],
+        FLOATS,
+    ),
+    *of("geometric", ["f(key, unit)", "f(key, w)", "f(key, s / 4, (9,), 'int8')"], FLOATS),
 )
 
 EXCLUDED = {

@@ -1,4 +1,4 @@
-"""Every public function is in a table, or excluded with a reason."""
+"""Every public function is in a table with a value and a gradient, or excluded with a reason."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import pyjax
 from pyjax.core.primitive import Primitive
 from tests.edge_values.execute import resolve
+from tests.edge_values.gradients import ALWAYS_ERRORS, WITHOUT
 from tests.edge_values.recorded import load
 from tests.edge_values.rows import cases
 from tests.edge_values.tables import EXCLUDED, PENDING, TABLES
@@ -53,10 +54,43 @@ def test_exclusions_are_needed_and_exist() -> None:
         assert reason
 
 
+def test_every_function_has_a_value() -> None:
+    """At least one call of it gives a result in the reference, not an error."""
+    values = {
+        case.row.name
+        for table, found in TABLES.items()
+        for case in cases(found)
+        if "tree" in load(table).get(case.key, {}).get("value", {})
+    }
+    assert NAMED - values == ALWAYS_ERRORS.keys()
+
+
+def test_every_function_has_a_gradient_or_a_reason() -> None:
+    differentiated = {
+        case.row.name
+        for table, found in TABLES.items()
+        for case in cases(found)
+        if "vjp" in load(table).get(case.key, {})
+    }
+    names = {f"{module}.{name}" for module in MODULES for name in public_functions(module)}
+    missing = sorted(
+        names - differentiated - WITHOUT.keys() - ALWAYS_ERRORS.keys() - EXCLUDED.keys()
+    )
+    assert not missing, f"no gradient case and no reason in gradients.py: {', '.join(missing)}"
+    needless = sorted(WITHOUT.keys() & differentiated | WITHOUT.keys() - names)
+    assert not needless, f"differentiated, or no public function: {', '.join(needless)}"
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_cases_are_recorded_but_for_those_that_are_counted(table: str) -> None:
     missing = sum(case.key not in load(table) for case in cases(TABLES[table]))
     assert missing == PENDING.get(table, 0), "run tests/edge_values/record.py, change PENDING"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_nothing_is_recorded_that_no_row_names(table: str) -> None:
+    stale = load(table).keys() - {case.key for case in cases(TABLES[table])}
+    assert not stale, "run tests/edge_values/record.py"
 
 
 def test_tables_do_not_share_a_case() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.edge_values.checks import check
@@ -21,6 +23,27 @@ def test_still_differs(entry: Difference) -> None:
     mode = entry.modes.split()[0]
     assert entry.covers(entry.example, mode)
     assert check(table, case, mode), f"{entry.example} no longer differs: remove the entry"
+
+
+@pytest.mark.parametrize("entry", KNOWN, ids=[d.title for d in KNOWN])
+def test_patterns_name_cases(entry: Difference) -> None:
+    for pattern in entry.cases:
+        alone = replace(entry, cases=(pattern,))
+        found = any(alone.covers(key, mode) for key in CASES for mode in entry.modes.split())
+        assert found, f"no case is called {pattern}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", KNOWN, ids=[d.title for d in KNOWN])
+def test_covers_only_what_differs(entry: Difference) -> None:
+    """Each case differs in one of the modes, and in each of the modes there is one that differs."""
+    modes = entry.modes.split()
+    covered = [found for key, found in CASES.items() if entry.covers(key, modes[0])]
+    differing = {case.key: [m for m in modes if check(table, case, m)] for table, case in covered}
+    idle = [key for key, found in differing.items() if not found]
+    assert not idle, f"no longer differ: {idle}"
+    unused = set(modes) - {mode for found in differing.values() for mode in found}
+    assert not unused, f"nothing differs in {unused}"
 
 
 def test_page_is_generated() -> None:

@@ -50,7 +50,7 @@ MESSAGES: list[tuple[Any, type[Exception], str]] = [
     (lambda: jnp.ones(3).reshape(2, 2), TypeError, "cannot reshape array of shape"),
     (lambda: jnp.ones(4).reshape(-1, -1), ValueError, "only one size may be -1"),
     (lambda: jnp.concatenate([]), ValueError, "at least one array"),
-    (lambda: jnp.concatenate([jnp.ones(2), jnp.ones((2, 2))]), ValueError, "same rank"),
+    (lambda: jnp.concatenate([jnp.ones(2), jnp.ones((2, 2))]), TypeError, "same rank"),
     (lambda: jnp.stack([jnp.ones(2), jnp.ones(3)]), ValueError, "same shape"),
     (lambda: jnp.zeros((2, -1)), ValueError, "no negative sizes"),
     (lambda: jnp.zeros("a"), TypeError, "Shapes must be"),
