@@ -127,7 +127,7 @@ def _drawn(s: Scope) -> tuple[_Lanes, Instruction]:
     lanes, width = x.shape.dimensions[:-1], x.shape.dimensions[-1]
     if rank == 1 and 0 not in lanes and 4 <= width and x.shape.num_elements <= s.scale.elements:
         return _Lanes(lanes, width, x.shape.element_type), x
-    size = s.between(1, 4)
+    size = s.between(1, 4) if rank == 1 else s.between(2, 4)
     drawn = _Lanes((size,) * rank, s.one_of((6, 8, 10, 17)), s.element_type(kinds))
     return drawn, s.like(drawn.shape(drawn.width))
 
@@ -218,7 +218,7 @@ def kept_updates(s: Scope, grow: Grow) -> None:
     arrays, values, masks = [x], [c], [outside]
     if s.chance(0.35):
         arrays.append(_update_before(s, lanes, arrays, values))
-    flagged = s.chance(0.4)
+    flagged = s.chance(0.6 if lanes.are_square else 0.4)
     members = (
         _flagged_start(s, lanes, arrays[-1], c, outside)
         if flagged
@@ -245,7 +245,7 @@ def kept_updates(s: Scope, grow: Grow) -> None:
         other = lanes.updated(s, members[-2], at, values[-1])
         wide = lanes.spread(s, outside, lanes.width)
         results = [s.add(O.SELECT, (wide, *s.shuffled((other, loops[-1]))))]
-    elif way < 0.6 and lanes.are_square:
+    elif way < 0.75 and lanes.are_square:
         results = [s.add(O.SELECT, (lanes.crossed(s, outside), loops[-1], members[-2]))]
     else:
         results = [_chosen(s, lanes, arrays, masks) for _ in range(s.one_of((1, 1, 2)))]
