@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
+
 from xla_backend.hlo.attributes import (
     ComparisonDirection,
     DynamicSliceAttributes,
@@ -80,10 +82,12 @@ def _starts(
     index_shape = flat.shape.with_dimensions(())
     zero = b.splat(index_shape, 0)
     starts = [zero] * len(dims)
+    largest = int(ml_dtypes.iinfo(index_shape.element_type.numpy_dtype).max)
     inside = b.splat(index_shape.with_type(PrimitiveType.PRED), True)
     for i, d in enumerate(a.scatter_dims_to_operand_dims):
         start = starts[d] = b.reshape(b.slice(flat, (i,), (i + 1,)), ())
-        last = b.splat(index_shape, dims[d] - window[d])
+        # Every index of a type too narrow for the last place is before it.
+        last = b.splat(index_shape, min(dims[d] - window[d], largest))
         for direction, bound in ((ComparisonDirection.GE, zero), (ComparisonDirection.LE, last)):
             inside = b.binary(Opcode.AND, inside, b.compare(start, bound, direction))
     return starts, inside

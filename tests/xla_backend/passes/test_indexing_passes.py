@@ -122,6 +122,24 @@ def test_a_scatter_of_one_block_updates_a_slice_if_all_of_it_is_inside(start: st
     check_pass(ScatterSimplifier(), scatter("add", start, row=False))
 
 
+@pytest.mark.parametrize("kind", ["s8", "u8", "s32"])
+@pytest.mark.parametrize("start", [0, 5, 99, 127])
+def test_a_scatter_with_indices_too_narrow_for_the_array(kind: str, start: int) -> None:
+    text = f"""
+        combine {{
+          a = f32[] parameter(0)
+          ROOT b = f32[] parameter(1)
+        }}
+        ENTRY main {{
+          p = f32[300] parameter(0)
+          i = {kind}[1] constant({{{start}}})
+          u = f32[2] parameter(1)
+          ROOT r = f32[300] scatter(p, i, u), update_window_dims={{0}}, inserted_window_dims={{}},
+            scatter_dims_to_operand_dims={{0}}, index_vector_dim=0, to_apply=combine
+        }}"""
+    check_pass(ScatterSimplifier(), text)
+
+
 def test_scatters_stay() -> None:
     check_pass(ScatterSimplifier(), scatter("two operations", "{3}"), expect_change=False)
     several = """
