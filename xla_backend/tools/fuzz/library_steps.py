@@ -99,14 +99,14 @@ def cholesky(s: Scope) -> None:
 
 
 def triangular_solve(s: Scope) -> None:
-    """With a dominant diagonal."""
+    """With a dominant diagonal, of finite numbers: BLAS works in blocks, and NaN fills those."""
     x = _square(s)
     *batch, n = x.shape.dimensions[:-1]
-    matrix = _plus_diagonal(s, x, 2.0 * n)
+    matrix = _plus_diagonal(s, s.finite(x), 2.0 * n)
     left = s.chance(0.5)
     columns = s.between(1, 5)
     dims = (*batch, n, columns) if left else (*batch, columns, n)
-    side = s.bounded(s.like(x.shape.with_dimensions(dims)))
+    side = s.bounded(s.finite(s.like(x.shape.with_dimensions(dims))))
     attributes = TriangularSolveAttributes(
         left, s.chance(0.5), s.chance(0.2), s.one_of(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
     )
