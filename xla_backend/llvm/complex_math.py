@@ -366,10 +366,13 @@ def tangent(w: FunctionWriter, ty: str, a: Pair) -> Pair:
 
 @_widen
 def logistic(w: FunctionWriter, ty: str, a: Pair) -> Pair:
-    """1 / (1 + e^-a)."""
-    e = exponential(w, ty, (w.fneg(ty, a[0]), w.fneg(ty, a[1])))
+    """1 / (1 + e^-a), or e^a / (1 + e^a) on the left, where e^-a overflows."""
+    left = fcmp(w, ty, "olt", a[0], 0.0)
+    x, y = (w.select(left, ty, v, w.fneg(ty, v)) for v in a)
+    e = exponential(w, ty, (x, y))
     one = const(ty, 1.0)
-    return divide(w, ty, (one, const(ty, 0.0)), (w.op("fadd", ty, e[0], one), e[1]))
+    above = w.select(left, ty, e[0], one), w.select(left, ty, e[1], const(ty, 0.0))
+    return divide(w, ty, above, (w.op("fadd", ty, e[0], one), e[1]))
 
 
 @_widen

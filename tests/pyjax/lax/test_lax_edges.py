@@ -144,3 +144,18 @@ def test_low_precision_special_functions():
     x = jnp.asarray([0.5, 1.5], jnp.bfloat16)
     for fn in (lax.lgamma, lax.erfc, lax.erf_inv, lax.bessel_i0e):
         assert fn(x).dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("dtype, far", [(np.complex64, 95), (np.complex128, 720)])
+def test_logistic_of_complex_numbers_far_on_the_left_is_small(dtype, far):
+    z = np.array([-far - 1.5j, -far + 0.3j, far - 2j, complex(-np.inf, 1), -2 + 1j], dtype)
+    with pyjax.enable_x64(True):
+        got = np.stack(
+            [np.asarray(f(jnp.asarray(z))) for f in (lax.logistic, pyjax.jit(lax.logistic))]
+        )
+    small = np.exp(z[:2].astype(np.clongdouble))
+    tiny = 4 * np.finfo(dtype).smallest_subnormal
+    np.testing.assert_allclose(got[:, :2] - small, 0, atol=tiny + 1e-4 * np.abs(small).max())
+    np.testing.assert_allclose(got[:, 2], 1, rtol=1e-6)
+    np.testing.assert_array_equal(got[:, 3], 0)
+    np.testing.assert_allclose(got[:, 4], 1 / (1 + np.exp(-z[4])), rtol=1e-6)

@@ -220,6 +220,13 @@ def test_complex(opcode, oracle):
     np.testing.assert_allclose(run(opcode, COMPLEX), expected, rtol=2e-7, atol=1e-15)
 
 
+def test_complex_logistic_does_not_overflow():
+    z = np.array([-720 + 0.3j, 720 + 1j, complex(-np.inf, 1)])
+    got = run("logistic", z)
+    np.testing.assert_allclose(got[0], np.exp(z[0]), rtol=1e-4)
+    np.testing.assert_allclose(got[1:], [1, 0], atol=1e-300)
+
+
 def test_complex_parts():
     assert run("abs", COMPLEX, result="f32").dtype == np.float32
     np.testing.assert_array_equal(run("real", COMPLEX, result="f32"), COMPLEX.real)

@@ -77,6 +77,13 @@ def test_no_early_overflow_or_underflow(lanes):
         close(lanes.emit("sqrt", z), np.sqrt(z.astype(np.clongdouble)), 1e-6)
 
 
+def test_logistic_does_not_overflow(lanes):
+    z = np.array([-720 + 0.3j, -730 - 1.5j, 720 + 1j, complex(-np.inf, 1)])
+    got = lanes.emit("logistic", z)
+    close(got[:2], np.exp(z[:2].astype(np.clongdouble)), 1e-4)
+    np.testing.assert_allclose(got[2:], [1, 0], atol=1e-300)
+
+
 def test_special_values(lanes):
     inf, nan = np.inf, np.nan
     root = lanes.emit("sqrt", np.array([complex(-4, 0), complex(-4, -0.0), 0, complex(1, inf)]))

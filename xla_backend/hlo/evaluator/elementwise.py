@@ -73,6 +73,12 @@ def transcendental(
     return apply
 
 
+def _complex_logistic(x: np.ndarray) -> np.ndarray:
+    left = x.real < 0  # where exp(-x) overflows
+    e = np.exp(np.where(left, x, -x))
+    return np.where(left, e, 1.0) / (1.0 + e)
+
+
 def _no_complex(*operands: np.ndarray) -> np.ndarray:
     raise UnimplementedError("this opcode has no complex form; write it with exp and log")
 
@@ -404,7 +410,7 @@ ELEMENTWISE: dict[Opcode, Elementwise] = {
     Opcode.EXPONENTIAL_MINUS_ONE: transcendental(np.expm1, _complex_expm1),
     Opcode.LOG: transcendental(np.log),
     Opcode.LOG_PLUS_ONE: transcendental(np.log1p, _complex_log1p),
-    Opcode.LOGISTIC: transcendental(scipy.special.expit, lambda x: 1.0 / (1.0 + np.exp(-x))),
+    Opcode.LOGISTIC: transcendental(scipy.special.expit, _complex_logistic),
     Opcode.RSQRT: transcendental(_rsqrt),
     Opcode.SQRT: transcendental(np.sqrt),
     Opcode.CBRT: transcendental(np.cbrt, _complex_cbrt),

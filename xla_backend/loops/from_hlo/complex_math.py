@@ -259,9 +259,11 @@ def expm1(r: Reals, z: Pair) -> Pair:
 
 
 def logistic(r: Reals, z: Pair) -> Pair:
+    """1 / (1 + e^-z), or e^z / (1 + e^z) on the left, where e^-z overflows."""
     one, zero = r.const(1), r.const(0)
-    e = exp(r, (r.neg(z[0]), r.neg(z[1])))
-    return divide(r, (one, zero), (r.add(one, e[0]), e[1]))
+    left = r.compare(z[0], zero, "LT")
+    e = exp(r, r.select2(left, z, (r.neg(z[0]), r.neg(z[1]))))
+    return divide(r, r.select2(left, e, (one, zero)), (r.add(one, e[0]), e[1]))
 
 
 def cbrt(r: Reals, z: Pair) -> Pair:

@@ -16,7 +16,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_backend.hlo.attributes import ConvolutionAttributes, DotAttributes, WindowAttributes
+from xla_backend.hlo.attributes import (
+    BatchNormAttributes,
+    ConvolutionAttributes,
+    DotAttributes,
+    WindowAttributes,
+)
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator.conversions import type_of
 from xla_backend.hlo.evaluator.interpreter import Interpreter
@@ -143,7 +148,10 @@ class PerturbedInterpreter(Interpreter):
         """`x` with up to `ulps` units in the last place added where asked, and zeros of a random
         sign."""
         if x.dtype.kind == "c":
-            size = np.abs(x) * ulps * float(np.finfo(x.dtype).eps)
+            parts = np.finfo(x.dtype)
+            size = np.abs(x) * ulps * float(parts.eps)
+            small = (x != 0) & (np.abs(x) < 8.0 * float(parts.smallest_normal))
+            size = np.where(small, 2.0 * float(parts.smallest_subnormal), size)
             noise = self._uniform(x.shape) + 1j * self._uniform(x.shape)
             moved = np.where(np.isfinite(x), x + size * noise, self._not_finite(x.shape))
             return np.where(where, moved, x).astype(x.dtype)
@@ -217,6 +225,8 @@ def _term_count(node: Instruction, inputs: list[np.ndarray]) -> int:
         return features * math.prod(w.size for w in a.window)
     if isinstance(a, WindowAttributes):
         return math.prod(w.size for w in a.window)
+    if isinstance(a, BatchNormAttributes):
+        return inputs[0].size // max(1, inputs[0].shape[a.feature_index])
     if node.opcode is O.SCATTER:
         return inputs[-1].size
     if node.opcode is O.MAP:
