@@ -146,3 +146,28 @@ def test_process_pools_beside_compiling_threads(context, tmp_path):
         env={**os.environ, "PYTHONPATH": root},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_thread_that_works_apart_is_there_in_children():
+    """Forked while that thread comes back from waiting, a child's would wait for ever."""
+    _run("""
+        import os, signal, sys, threading
+        from xla_backend.llvm.apart import apart, take_back
+        class Gone:
+            def give_back(self):
+                pass
+        sys.setswitchinterval(1e-5)
+        def busy():
+            while True:
+                sum(range(200))
+        threading.Thread(target=busy, daemon=True).start()
+        for _ in range(40):
+            assert apart(int, "7") == 7
+            take_back(Gone())  # wakes it
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(20)
+                os._exit(apart(int, "7"))
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        os._exit(0)
+        """)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from xla_backend.forks import ForkedWhileCompilingError, check_forked
+from xla_backend.forks import APART, ForkedWhileCompilingError, check_forked, take_for_forks
 
 Result = TypeVar("Result")
 
@@ -93,11 +93,51 @@ def _start() -> None:
 def _serve() -> None:
     while True:
         item = _handed_over.get()
-        if not isinstance(item, _Job):
+        if isinstance(item, _Pause):
+            item.reached.release()
+            item.over.acquire()
+        elif not isinstance(item, _Job):
             item.give_back()
         elif item.finished.locked():
             item.run()
         del item  # it must not wait for the next one
+
+
+class _Pause:
+    """Until it is over, the other thread waits for that and for nothing else."""
+
+    __slots__ = ("over", "reached")
+
+    def __init__(self) -> None:
+        self.reached, self.over = threading.Lock(), threading.Lock()
+        self.reached.acquire()
+        self.over.acquire()
+
+
+class _OutsideOfTheQueue:
+    """As a lock: while it is held, the other thread is not inside `_handed_over.get`. A fork in the
+    middle of that would leave the queue's own lock taken in the child by nobody, for ever."""
+
+    def __init__(self) -> None:
+        self.release: Callable[[], Any] = int  # what it is, the last `acquire` says
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if _worker is None:
+            self.release = int
+            return True
+        pause = _Pause()
+        reached = False
+        try:
+            _handed_over.put(pause)
+            reached = pause.reached.acquire(blocking, timeout)
+            self.release = pause.over.release
+            return reached
+        finally:  # a signal handler may have raised after any of these calls
+            if not reached:
+                pause.over.release()
+
+
+take_for_forks(_OutsideOfTheQueue(), APART)
 
 
 def _clear_frames(error: BaseException | None) -> None:
