@@ -2,9 +2,10 @@
 
 Code generation relies on two rules stated here. (1) Where the result of an instruction listed by
 `in_place_operands` and its operand have the same slice, the operand's other elements are already
-in place.
-(2) A fusion loads everything it reads at one point of its loop before it stores anything at that
-point, so a multi-output fusion may have an output over an operand that another output reads too.
+in place. (2) A loop nest of a fusion loads everything it reads at one point before it stores
+anything at that point, so an output may have the memory of an operand that other outputs of the
+same nest read too. Outputs of other nests are written before that, or after it (see
+loops/from_hlo/lower.py): what they read, no output of this nest may overwrite.
 """
 
 from __future__ import annotations
@@ -16,6 +17,20 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
 from xla_backend.passes.row_space import FULL, plan_rows
+
+# Roots that have loop nests of their own, or several, such as one for each operand of a
+# concatenation.
+_OWN_NESTS = frozenset(
+    {
+        Opcode.CONCATENATE,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+        Opcode.REDUCE,
+        Opcode.REDUCE_WINDOW,
+        Opcode.SCATTER,
+        Opcode.SELECT_AND_SCATTER,
+    }
+)
+_SAME_ELEMENTS = frozenset({Opcode.BITCAST, Opcode.RESHAPE})
 
 
 def fusion_roots(fused: Computation) -> list[Instruction]:
@@ -56,6 +71,7 @@ class SharingRules:
 
     def __init__(self) -> None:
         self._linear: dict[Computation, frozenset[int]] = {}
+        self._in_nest: dict[tuple[Computation, int, int], bool] = {}
 
     def may_write_over(self, node: Instruction, leaf: int, operand: int) -> bool:
         """Whether result `leaf` may have the memory of an operand that dies at this instruction.
@@ -72,7 +88,14 @@ class SharingRules:
             return False
         # A fusion of rows writes values of rows too, which are not where it reads.
         leaves = node.shape.flatten()
-        return leaves[leaf].num_elements == node.operands[operand].shape.num_elements
+        if leaves[leaf].num_elements != node.operands[operand].shape.num_elements:
+            return False
+        key = (node.called[0], operand, leaf)
+        known = self._in_nest.get(key)
+        if known is None:
+            known = plan_rows(key[0]) is not None or _read_in_nest_of(*key)
+            self._in_nest[key] = known
+        return known
 
     def linear_parameters(self, fusion: Instruction) -> frozenset[int]:
         """Parameters a loop fusion reads only at the element it is about to write."""
@@ -118,6 +141,38 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
         ):
             linear.add(node)
     return frozenset(p.parameter_number for p in fused.parameters if p in linear)
+
+
+def _read_in_nest_of(fused: Computation, operand: int, leaf: int) -> bool:
+    """Whether only the loop nest that writes output `leaf` reads a parameter."""
+    roots = fusion_roots(fused)
+    nest = _nest(roots[leaf])
+    if nest is None:
+        return False
+    readers = _reached(fused.parameters[operand])
+    return all(_nest(root) == nest for root in roots if root in readers)
+
+
+def _nest(root: Instruction) -> tuple[int, ...] | None:
+    """Roots with the same answer are computed in one loop nest; None: in nests of their own."""
+    core = root
+    while core.opcode in _SAME_ELEMENTS:
+        core = core.operands[0]
+    if core.opcode is Opcode.GET_TUPLE_ELEMENT:
+        core = core.operands[0]
+    return None if core.opcode in _OWN_NESTS else root.shape.dimensions
+
+
+def _reached(parameter: Instruction) -> set[Instruction]:
+    """The parameter and all that is computed from it."""
+    reached = {parameter}
+    stack = [parameter]
+    while stack:
+        for user in stack.pop().users:
+            if user not in reached:
+                reached.add(user)
+                stack.append(user)
+    return reached
 
 
 def _target_is_read_at_window_only(fused: Computation, operand: int, leaf: int) -> bool:

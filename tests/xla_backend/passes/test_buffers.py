@@ -9,8 +9,10 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
+from xla_backend.passes.buffer_sharing import SharingRules
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 
 LOOP = """
@@ -266,3 +268,48 @@ ENTRY main {{
 }}
 """
     run(text)
+
+
+SEVERAL_ROOTS = """
+HloModule m
+
+fused {{
+  a = f32[1] parameter(0)
+  b = f32[1] parameter(1)
+  x = f32[2] parameter(2)
+  {roots}
+}}
+
+ENTRY e {{
+  a = f32[1] parameter(0)
+  b = f32[1] parameter(1)
+  x = f32[2] parameter(2)
+  ROOT f = {shape} fusion(a, b, x), kind=kLoop, calls=fused
+}}
+"""
+JOINED = "joined = f32[2] concatenate(a, b), dimensions={0}"
+DOUBLED = "doubled = f32[2] add(x, x)"
+NEGATIVE = "negative = f32[2] negate(x)"
+TURNED = f"{NEGATIVE}  turned = f32[1,2] reshape(negative)"
+
+
+@pytest.mark.parametrize(
+    ("roots", "shape", "over_x"),
+    [
+        (f"{DOUBLED} {NEGATIVE} ROOT r = (f32[2], f32[2]) tuple(doubled, negative)",
+         "(f32[2], f32[2])", [True, True]),
+        # The pieces of a concatenation are written in nests of their own, before the sum reads.
+        (f"{JOINED} {DOUBLED} ROOT r = (f32[2], f32[2]) tuple(joined, doubled)",
+         "(f32[2], f32[2])", [False, True]),
+        (f"{JOINED} {DOUBLED} ROOT r = (f32[2], f32[2]) tuple(doubled, joined)",
+         "(f32[2], f32[2])", [True, False]),
+        # Results of other dimensions are computed in other nests.
+        (f"{DOUBLED} {TURNED} ROOT r = (f32[2], f32[1,2]) tuple(doubled, turned)",
+         "(f32[2], f32[1,2])", [False, False]),
+    ],
+)  # fmt: skip
+def test_an_output_is_not_written_over_what_another_loop_nest_reads(roots, shape, over_x):
+    module = parse_module(SEVERAL_ROOTS.format(roots=roots, shape=shape))
+    (fusion,) = [n for n in module.entry.instructions if n.opcode is Opcode.FUSION]
+    rules = SharingRules()
+    assert [rules.may_write_over(fusion, leaf, 2) for leaf in range(2)] == over_x
