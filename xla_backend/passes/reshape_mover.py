@@ -80,12 +80,14 @@ def _sunk(node: Instruction, pattern: Instruction) -> Instruction:
     b = Emit(node)
     operands = []
     for operand in node.operands:
-        scalar = scalar_of(operand)
-        if operand.opcode in _REARRANGES:
+        if not operand.shape.dimensions:
+            # A scalar beside arrays, such as a select's condition; a reshape made it, maybe.
+            operands.append(operand)
+        elif operand.opcode in _REARRANGES:
             operands.append(operand.operands[0])
-        elif scalar is None or not operand.shape.dimensions:
-            operands.append(operand)  # a scalar beside arrays, such as a select's condition
         else:
+            scalar = scalar_of(operand)
+            assert scalar is not None
             operands.append(b.broadcast(scalar, source, ()))
     shape = node.shape.with_dimensions(source)
     inner = b.computation.add(clone_instruction(node, operands, shape))

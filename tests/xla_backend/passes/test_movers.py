@@ -126,6 +126,17 @@ RESHAPES = {
           // CHECK: f32[2,3] select(
           ROOT r = f32[3,2] select(c, t, u)
         }""",
+    "a bound that a reshape made a scalar": """
+        ENTRY main {
+          low = f32[] parameter(0)
+          p = f32[2,3] parameter(1)
+          h = f32[1,1] parameter(2)
+          t = f32[3,2] transpose(p), dimensions={1,0}
+          high = f32[] reshape(h)
+          // CHECK: [[HIGH:%[^ ]+]] = f32[] reshape(
+          // CHECK: f32[2,3] clamp({{.*}}, [[HIGH]])
+          ROOT r = f32[3,2] clamp(low, t, high)
+        }""",
     "element types may change": """
         ENTRY main {
           p = s32[6] parameter(0)

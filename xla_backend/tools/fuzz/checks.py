@@ -16,6 +16,7 @@ from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import CANONICAL, computation_to_text, module_to_text
+from xla_backend.hlo.verifier import verify
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 from xla_backend.tools.fuzz.comparison import ROUNDS, Expectation, same_bits
@@ -173,8 +174,12 @@ def _check_compiled(
 def _check_memory(
     optimised: HloModule, assignment: BufferAssignment, expectation: Expectation, stage: str
 ) -> Failure | None:
-    """The optimised program means what the original one does, and its values do not destroy each
-    other in memory."""
+    """The optimised program is valid and means what the original one does, and its values do not
+    destroy each other in memory."""
+    try:
+        verify(optimised)
+    except Exception as error:
+        return Failure("compilation", stage, _told(error))
     try:
         results = ArenaInterpreter(optimised, assignment, expectation.arguments).run()
     except MemoryFault as fault:
