@@ -6,13 +6,15 @@ at its start does nothing, and what it was to put back stays for good as it was 
 function in C is not interrupted, so here it is one that ends the block.
 
 API
-  Leaving(how)                the `__exit__` of a context manager
-  drop_last(stack)            for Leaving: takes the last element off a list
-  put_back(stack, before)     for Leaving: gives a list the elements `before`
+  Leaving(how)                       the `__exit__` of a context manager
+  take_out(stack, element)           for Leaving: takes the first such element out of a list
+  take_out_of_last(opened, element)  the same, out of the list `opened[0]`, which goes too
 
-What is in force in a thread is a list; entering a block puts an element on it, as the last thing
-that `__enter__` does and without a call: `stack += (element,)`. `try` ... `finally` blocks are as
-good, if the `finally` begins with what must happen and does that without a call.
+What is in force in a thread is a list, innermost first; entering a block puts an element before the
+others, as the last thing that `__enter__` does and without a call: `stack[:0] = (element,)`. Blocks
+in generators end in any order: each takes out its own element, and what is in force is found from
+those that are left. `try` ... `finally` blocks are as good, if the `finally` begins with what must
+happen and does that without a call.
 """
 
 from __future__ import annotations
@@ -20,34 +22,43 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 _object = ctypes.py_object
 # The last three arguments are those of `__exit__`. A C function does not see arguments beyond its
-# own, and what these return, 0, lets exceptions pass.
-_delete_item = ctypes.PYFUNCTYPE(ctypes.c_int, _object, ctypes.c_ssize_t, *[_object] * 3)(
-    ("PySequence_DelItem", ctypes.pythonapi)
-)
-_set_item = ctypes.PYFUNCTYPE(ctypes.c_int, *[_object] * 6)(("PyObject_SetItem", ctypes.pythonapi))
+# own. What these return here, None, lets exceptions pass.
+_call = ctypes.PYFUNCTYPE(_object, *[_object] * 5)(("PyObject_CallObject", ctypes.pythonapi))
+_next = ctypes.PYFUNCTYPE(_object, *[_object] * 4)(("PyIter_Next", ctypes.pythonapi))
 
 Leave = Callable[[Any, Any, Any], Any]
 
 
-def drop_last(stack: list[Any]) -> Leave:
-    """An `__exit__` that takes the last element off `stack`.
+def take_out(stack: list[Any], element: Any) -> Leave:
+    """An `__exit__` that takes the first `element` out of `stack`.
 
-    >>> stack = [1, 2]
-    >>> drop_last(stack)(None, None, None)
-    0
+    Args:
+      element: compared by identity, or by an `==` that is no Python code.
+
+    >>> stack = [1, 2, 1]
+    >>> take_out(stack, 1)(None, None, None)
     >>> stack
-    [1]
+    [2, 1]
     """
-    return partial(_delete_item, stack, -1)
+    return partial(_call, stack.remove, (element,))
 
 
-def put_back(stack: list[Any], before: list[Any]) -> Leave:
-    """An `__exit__` that gives `stack` the elements of `before`."""
-    return partial(_set_item, stack, slice(None), before)
+def take_out_of_last(opened: list[list[Any]], element: Any) -> Leave:
+    """An `__exit__` that takes the first list out of `opened`, and `element` out of that list.
+
+    Which list that is shows when the block ends.
+
+    >>> outer, inner = [1, 2], [1, 3]
+    >>> take_out_of_last([inner, outer], 1)(None, None, None)
+    >>> outer, inner
+    ([1, 2], [3])
+    """
+    return partial(_next, map(list.remove, map(opened.pop, repeat(0)), repeat(element)))
 
 
 class Leaving:

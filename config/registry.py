@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from contextlib import ContextDecorator
 from typing import Any
 
-from .blocks import Leaving, drop_last
+from .blocks import Leaving, take_out
 from .kinds import AbstractKind
 
 # Why an option that is declared does not act yet; setting it must say so.
@@ -67,28 +67,11 @@ class ContextKey:
         return f"ContextKey({', '.join(changed)})"
 
 
-class _Context:
-    """What an open `with option(value)` block makes of the options in its thread.
-
-    Attributes:
-      values: of the options that this block or one around it overrides.
-      key: the block's cache key, if it was asked for.
-      generation: of the process-wide values that `key` was made from.
-    """
-
-    __slots__ = ("generation", "key", "values")
-
-    def __init__(self, values: dict[Option, Any]) -> None:
-        self.values = values
-        self.key: ContextKey | None = None
-        self.generation = 0
-
-
 class _ThreadState(threading.local):
-    contexts: list[_Context]  # of the open blocks, the innermost one last
+    opened: list[Override]  # the blocks that are open, the innermost one first
 
     def __init__(self) -> None:
-        self.contexts = []
+        self.opened = []
 
 
 _thread = _ThreadState()
@@ -147,9 +130,11 @@ class Option:
     @property
     def value(self) -> Any:
         """The value in force in this thread."""
-        contexts = _thread.contexts
-        if contexts:
-            return contexts[-1].values.get(self, self._value)
+        opened = _thread.opened
+        if opened:
+            for block in (*opened,):
+                if block._option is self:
+                    return block._value
         return self._value
 
     def __bool__(self) -> bool:
@@ -160,8 +145,7 @@ class Option:
 
     def explain(self) -> str:
         """One line: the value in force and who set it."""
-        contexts = _thread.contexts
-        if contexts and self in contexts[-1].values:
+        if any(block._option is self for block in (*_thread.opened,)):
             return f"{self.name} = {self.value!r} (context manager in this thread)"
         source = max(self._layers)
         return f"{self.name} = {self._value!r} ({self._layers[source][1]})"
@@ -251,14 +235,15 @@ class Override(ContextDecorator):
     def __init__(self, option: Option, value: Any) -> None:
         self._option = option
         self._value = value
+        # The cache key inside, if it was asked for: for which blocks around this one, and from
+        # which generation of the process-wide values.
+        self._key: tuple[list[Override], int, ContextKey] | None = None
 
     def __enter__(self) -> None:
-        contexts = _thread.contexts
-        outer = contexts[-1].values if contexts else {}
-        context = _Context({**outer, self._option: self._value})
-        contexts += (context,)
+        opened = _thread.opened
+        opened[:0] = (self,)
 
-    __exit__ = Leaving(lambda manager: drop_last(_thread.contexts))
+    __exit__ = Leaving(lambda manager: take_out(_thread.opened, manager))
 
 
 def short_name(name: str) -> str:
@@ -349,15 +334,20 @@ def _remove_key(values: tuple[Any, ...], gone: weakref.ref[ContextKey]) -> None:
 
 def trace_context() -> ContextKey:
     """What this thread's options say about tracing and compilation: part of every cache key."""
-    contexts = _thread.contexts
-    if not contexts:
+    opened = _thread.opened
+    if not opened:
         return _global_key
-    context = contexts[-1]
-    key = context.key
-    if key is None or context.generation != _generation:
-        generation = _generation
-        key = _intern((*[o.value for o in _keyed], _environment))
-        context.key, context.generation = key, generation
+    blocks = [*opened]  # the garbage collector may end a generator, and its blocks, at any time
+    if not blocks:
+        return _global_key
+    block, *outer = blocks
+    known = block._key
+    if known is not None and known[1] == _generation and known[0] == outer:
+        return known[2]
+    generation = _generation
+    values = {b._option: b._value for b in (*outer[::-1], block)}
+    key = _intern((*[values.get(o, o._value) for o in _keyed], _environment))
+    block._key = outer, generation, key
     return key
 
 

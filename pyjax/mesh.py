@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from pyjax._config.blocks import Leaving, drop_last, put_back
+from pyjax._config.blocks import Leaving, take_out
 from xla_backend.runtime.client import Device
 
 
 class _Context(threading.local):
+    # `_in_context` of what the open blocks set, the innermost first. Such methods are equal if they
+    # are of one object, whatever its own `==` says.
+    stack: list[Any]
+
     def __init__(self) -> None:
-        self.stack: list[Mesh | AbstractMesh] = []
+        self.stack = []
 
 
 _context = _Context()
@@ -259,11 +263,14 @@ class Mesh(_NamedAxes):
         return hash(self._key())
 
     def __enter__(self) -> Mesh:
-        stack: list[Any] = _context.stack
-        stack += (self,)
+        stack, entry = _context.stack, self._in_context
+        stack[:0] = (entry,)
         return self
 
-    __exit__ = Leaving(lambda manager: drop_last(_context.stack))
+    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
+
+    def _in_context(self) -> Mesh:
+        return self
 
     def __str__(self) -> str:
         return f"Mesh({self._text()})"
@@ -280,17 +287,35 @@ class Mesh(_NamedAxes):
 # -- the mesh in context ---------------------------------------------------------------------------
 
 _EMPTY = Mesh(np.empty((), dtype=object), ())
+_NO_BLOCK = object()
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
     """The innermost mesh set by `set_mesh`, `use_abstract_mesh` or `with mesh:`."""
-    return _context.stack[-1] if _context.stack else None
+    stack = _context.stack
+    if not stack:
+        return None
+    return next((entry() for entry in (*stack,) if _in_force(entry, stack)), None)
+
+
+def _in_force(entry: Any, stack: list[Any]) -> bool:
+    """Whether what a statement has set is still in force: until the block around it ends."""
+    statement_in = getattr(entry.__self__, "_statement_in", None)
+    return statement_in is None or statement_in is _NO_BLOCK or statement_in in stack
 
 
 def get_mesh() -> Mesh:
     """The devices' mesh in context; an empty mesh outside."""
-    found = next((m for m in reversed(_context.stack) if isinstance(m, Mesh)), None)
-    return _EMPTY if found is None else found
+    stack = _context.stack
+    for entry in (*stack,):
+        if not _in_force(entry, stack):
+            continue
+        mesh = entry()
+        if mesh is None:
+            break
+        if isinstance(mesh, Mesh):
+            return mesh
+    return _EMPTY
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -305,14 +330,31 @@ class set_mesh:
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(f"set_mesh takes a Mesh, got {type(mesh).__name__}")
-        self._before = list(_context.stack)
-        _context.stack[:] = [] if mesh is None else [*self._before, mesh]
         self._mesh = mesh
+        stack, entry = _context.stack, self._in_context
+        for other in [*stack]:
+            if not _in_force(other, stack):
+                stack.remove(other)
+        # Of a block, None; it is taken for a statement until it begins.
+        self._statement_in: Any = stack[0] if stack else _NO_BLOCK
+        around = [getattr(e.__self__, "_statement_in", None) for e in stack[:2]]
+        if around and around[0] is not None:
+            self._statement_in = around[0]
+            if len(around) == 2 and around[1] is not None:
+                del stack[1]  # hidden for good
+        stack[:0] = (entry,)
 
     def __enter__(self) -> Mesh | None:
+        self._statement_in = None
+        stack, entry = _context.stack, self._in_context
+        if entry not in stack:  # a block with it has ended already
+            stack[:0] = (entry,)
         return self._mesh
 
-    __exit__ = Leaving(lambda manager: put_back(_context.stack, manager._before))
+    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
+
+    def _in_context(self) -> Mesh | None:
+        return self._mesh
 
 
 class use_abstract_mesh(ContextDecorator):
@@ -324,7 +366,10 @@ class use_abstract_mesh(ContextDecorator):
         self._mesh = mesh
 
     def __enter__(self) -> None:
-        stack: list[Any] = _context.stack
-        stack += (self._mesh,)
+        stack, entry = _context.stack, self._in_context
+        stack[:0] = (entry,)
 
-    __exit__ = Leaving(lambda manager: drop_last(_context.stack))
+    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
+
+    def _in_context(self) -> AbstractMesh:
+        return self._mesh

@@ -36,7 +36,7 @@ def _state():
     """All that blocks change in a thread."""
     return {
         "traces": list(trace_state.state.traces),
-        "names": list(source_info._scopes.names),
+        "names": source_info.current_names(),
         "axes": axis_env.key(),
         "meshes": list(meshes._context.stack),
         "x64": options.enable_x64.value,

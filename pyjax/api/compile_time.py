@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
-from pyjax._config.blocks import Leaving, drop_last
+from pyjax._config.blocks import Leaving, take_out_of_last
 from pyjax.core.trace import eval_trace, state
 
 
@@ -17,8 +17,16 @@ class ensure_compile_time_eval(ContextDecorator):
       UnexpectedTracerError: an operand is traced.
     """
 
-    def __enter__(self) -> None:
-        traces: list[Any] = state.traces
-        traces += (eval_trace,)
+    def __init__(self) -> None:
+        self._opened: list[list[Any]] = []  # the lists in which it is, the last one first
 
-    __exit__ = Leaving(lambda manager: drop_last(state.traces))
+    def _recreate_cm(self) -> ensure_compile_time_eval:
+        # Threads may call a decorated function at the same time.
+        return ensure_compile_time_eval()
+
+    def __enter__(self) -> None:
+        traces = state.traces
+        self._opened[:0] = (traces,)
+        traces[:0] = (eval_trace,)
+
+    __exit__ = Leaving(lambda manager: take_out_of_last(manager._opened, eval_trace))

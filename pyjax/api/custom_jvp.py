@@ -136,7 +136,7 @@ class custom_jvp:
             "stage": _stage,
             "jvp_name": function_name(jvp_rule),
         }
-        outs = state.traces[-1].process_custom_jvp_call(
+        outs = state.traces[0].process_custom_jvp_call(
             custom_jvp_call_p, flat_fun, flat_jvp, leaves, params
         )
         return tree_unflatten(out_trees[0], outs)
@@ -312,7 +312,7 @@ def _rebind(
         "stage": _stage,
         "jvp_name": jvp.__name__,
     }
-    return state.traces[-1].process_custom_jvp_call(
+    return state.traces[0].process_custom_jvp_call(
         custom_jvp_call_p, fun, jvp.rule, primals, params
     )
 

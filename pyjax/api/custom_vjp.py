@@ -126,7 +126,7 @@ class custom_vjp:
             "num_outs": lambda: call.num_outs,
             "set_perturbed": call.set_perturbed,
         }
-        outs = state.traces[-1].process_custom_vjp_call(
+        outs = state.traces[0].process_custom_vjp_call(
             custom_vjp_call_p, call.flat_fun, call.flat_fwd, call.flat_bwd, leaves, params
         )
         return tree_unflatten(call.out_trees[0], outs)
@@ -463,7 +463,7 @@ def _rebind(
         "num_outs": lambda: n,
         "set_perturbed": fwd.set_perturbed,
     }
-    return state.traces[-1].process_custom_vjp_call(
+    return state.traces[0].process_custom_vjp_call(
         custom_vjp_call_p, fun, fwd.fun, bwd.fun, primals, params
     )
 

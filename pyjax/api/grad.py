@@ -155,7 +155,7 @@ def _one(aval: Any) -> Any:
     if aval.weak_type:
         python = complex(1) if aval.dtype.kind == "c" else 1.0
         value = python if abstractify(python) is aval else value
-    if is_staging(state.traces[-1]):
+    if is_staging(state.traces[0]):
         return value
     key = (aval, default_device())
     found = _ones.get(key)

@@ -94,7 +94,7 @@ class Jit:
     # -- calling -----------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._has_direct_path and (not entered or state.traces[-1] is eval_trace):
+        if self._has_direct_path and (not entered or state.traces[0] is eval_trace):
             compiled, arrays = self._known(args, kwargs)
             if compiled is not None:
                 return self._run(compiled, arrays, args, kwargs)
@@ -136,7 +136,7 @@ class Jit:
         else:
             args_now, names, static = args, kwargs, ()
         leaves, in_tree = tree_flatten((args_now, names))
-        if state.traces[-1] is not eval_trace or any(
+        if state.traces[0] is not eval_trace or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not Array
         ):
             return self._stage(leaves, in_tree, static)

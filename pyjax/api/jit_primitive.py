@@ -102,7 +102,7 @@ class _Split:
             outs = jit_p.bind(*args, **_params(self.known, name))
         places = {"in": args, "out": outs}
         results = [x if kind == "literal" else places[kind][x] for kind, x in self.sources]
-        return results if is_staging(state.traces[-1]) else as_arrays(results)
+        return results if is_staging(state.traces[0]) else as_arrays(results)
 
 
 @jaxpr_cache

@@ -53,11 +53,11 @@ class Primitive:
 
     def bind(self, *args: Any, **params: Any) -> list[Any]:
         """Apply to values under the current trace."""
-        return _state.traces[-1].process_primitive(self, args, params)
+        return _state.traces[0].process_primitive(self, args, params)
 
     def bind1(self, *args: Any, **params: Any) -> Any:
         """`bind` for primitives with one output: that output."""
-        return _state.traces[-1].process_primitive(self, args, params)[0]
+        return _state.traces[0].process_primitive(self, args, params)[0]
 
     def __repr__(self) -> str:
         return self.name

@@ -13,7 +13,7 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
-from pyjax._config.blocks import Leaving, drop_last
+from pyjax._config.blocks import Leaving, take_out
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
@@ -38,11 +38,10 @@ def is_internal_file(filename: str) -> bool:
 
 
 class _NameScopes(threading.local):
-    # The names in force in each open scope, the innermost scope last.
-    names: list[tuple[str, ...]]
+    opened: list[name_scope]  # the innermost scope first
 
     def __init__(self) -> None:
-        self.names = [()]
+        self.opened = []
 
 
 _scopes = _NameScopes()
@@ -55,10 +54,16 @@ class name_scope:
         self._name = name
 
     def __enter__(self) -> None:
-        scopes = _scopes.names
-        scopes += ((*scopes[-1], self._name),)
+        opened = _scopes.opened
+        opened[:0] = (self,)
 
-    __exit__ = Leaving(lambda manager: drop_last(_scopes.names))
+    __exit__ = Leaving(lambda manager: take_out(_scopes.opened, manager))
+
+
+def current_names() -> tuple[str, ...]:
+    """The names of this thread's scopes, the outermost first."""
+    opened = _scopes.opened
+    return tuple([scope._name for scope in opened[::-1]]) if opened else ()
 
 
 class Frame:
@@ -121,9 +126,9 @@ def current_frame() -> Frame | None:
     frame = _python_user_frame()
     if frame is None:
         return None
-    code, lasti, names = frame.f_code, frame.f_lasti, _scopes.names[-1]
+    code, lasti, names = frame.f_code, frame.f_lasti, current_names()
     last = _latest.frame
-    if last is not None and last.code is code and last.lasti == lasti and last.names is names:
+    if last is not None and last.code is code and last.lasti == lasti and last.names == names:
         return last
     result = _latest.frame = Frame(code, lasti, names)
     return result

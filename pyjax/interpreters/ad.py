@@ -112,8 +112,8 @@ class JVPTrace(Trace):
                 primals.append(x)
                 tangents.append(None)
         parent = self.parent
-        traces = state.traces
-        traces += (parent,)
+        outer = state.traces
+        state.traces = [parent]
         try:
             if all_zero:
                 return parent.process_primitive(primitive, args, params)
@@ -122,7 +122,7 @@ class JVPTrace(Trace):
                     tangents[i] = Zero(abstractify(primals[i]).to_tangent_aval())
             outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
         finally:
-            del traces[-1]
+            state.traces = outer
         return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
 
     def process_custom_jvp_call(
@@ -131,8 +131,8 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
@@ -140,7 +140,7 @@ class JVPTrace(Trace):
                 tangents = [instantiate_zeros(t) for t in tangents]
             outs = jvp(*primals, *tangents)
         finally:
-            del traces[-1]
+            state.traces = outer
         n = len(outs) // 2
         return [self._join(p, t) for p, t in zip(outs[:n], outs[n:])]
 
@@ -156,8 +156,8 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_vjp_call(
@@ -165,7 +165,7 @@ class JVPTrace(Trace):
                 )
             outs, out_tangents = params["jvp_of_vjp"](fwd, bwd, primals, tangents, params)
         finally:
-            del traces[-1]
+            state.traces = outer
         return [self._join(p, t) for p, t in zip(outs, out_tangents)]
 
     def origin(self) -> str:
@@ -188,7 +188,7 @@ def jvp_aux(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """`jvp` of a function that returns (outputs, auxiliary values); the latter lose their
     tangents."""
-    trace = JVPTrace(state.traces[-1], debug)
+    trace = JVPTrace(state.traces[0], debug)
     args = [
         p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
         for p, t in zip(primals, tangents)
@@ -283,7 +283,7 @@ def linearize_aux(
     avals = [abstractify(p) for p in primals]
     if nonzero_in is None:
         nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
-    partial_trace = PartialTrace(state.traces[-1], debug)
+    partial_trace = PartialTrace(state.traces[0], debug)
     trace = JVPTrace(partial_trace, debug)
     args = [
         JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p

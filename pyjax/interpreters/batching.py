@@ -103,9 +103,9 @@ class BatchTrace(Trace):
                 NamedAxisEffect(axis_name) in j.effects for j in jaxprs_in_params(params)
             )
         parent = self.parent
-        traces = state.traces
+        outer = state.traces
         outer_axis = _current_axis.name
-        traces += (parent,)
+        state.traces = [parent]
         _current_axis.name = axis_name
         try:
             if collective is not None:
@@ -115,7 +115,7 @@ class BatchTrace(Trace):
             else:
                 outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
-            del traces[-1]
+            state.traces = outer
             _current_axis.name = outer_axis
         return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
 
@@ -124,8 +124,8 @@ class BatchTrace(Trace):
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             if all(d is None for d in dims) and self.axis_name is None:
                 return self.parent.process_custom_jvp_call(primitive, fun, jvp, values, params)
@@ -135,7 +135,7 @@ class BatchTrace(Trace):
                 primitive, batched_fun, batched_jvp, values, params
             )
         finally:
-            del traces[-1]
+            state.traces = outer
         return [BatchTracer(self, o, 0) for o in outs]
 
     def process_custom_vjp_call(
@@ -149,8 +149,8 @@ class BatchTrace(Trace):
     ) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             if all(d is None for d in dims) and self.axis_name is None:
                 return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, values, params)
@@ -161,7 +161,7 @@ class BatchTrace(Trace):
                 primitive, batched_fun, batched_fwd, batched_bwd, values, params
             )
         finally:
-            del traces[-1]
+            state.traces = outer
         return [BatchTracer(self, o, 0) for o in outs]
 
     def _batched(self, fun: FlatFun, dims: Sequence[Dim]) -> FlatFun:
@@ -234,7 +234,7 @@ def batch_with_dims(
     debug: DebugInfo = UNKNOWN,
 ) -> tuple[list[Any], list[Dim]]:
     """Like `batch`, with output dimensions where they fell."""
-    trace = BatchTrace(state.traces[-1], axis_size, axis_name, debug)
+    trace = BatchTrace(state.traces[0], axis_size, axis_name, debug)
     args = [v if d is None else BatchTracer(trace, v, d) for v, d in zip(values, in_dims)]
     outs = under(trace, under_axis, axis_name, axis_size, fun, *args)
     trace.closed = True

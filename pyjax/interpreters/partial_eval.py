@@ -85,21 +85,21 @@ class PartialTrace(Trace):
             if type(x) is JaxprTracer and x._trace is recorder:
                 break
         else:
-            traces = state.traces
-            traces += (self.parent,)
+            outer = state.traces
+            state.traces = [self.parent]
             try:
                 return self.parent.process_primitive(primitive, args, params)  # type: ignore
             finally:
-                del traces[-1]
+                state.traces = outer
         rule = partial_eval_rules.get(primitive)
         if rule is None:
             return recorder.process_primitive(primitive, args, params)
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             return rule(self, args, **params)
         finally:
-            del traces[-1]
+            state.traces = outer
 
     def process_custom_jvp_call(
         self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
@@ -108,12 +108,12 @@ class PartialTrace(Trace):
         # being differentiated: then its rule has no say any more.
         if any(map(self.is_unknown, args)):
             return fun(*args)
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)  # type: ignore
         finally:
-            del traces[-1]
+            state.traces = outer
 
     def process_custom_vjp_call(
         self,
@@ -126,14 +126,14 @@ class PartialTrace(Trace):
     ) -> list[Any]:
         if any(map(self.is_unknown, args)):
             return fun(*args)
-        traces = state.traces
-        traces += (self.parent,)
+        outer = state.traces
+        state.traces = [self.parent]
         try:
             return self.parent.process_custom_vjp_call(  # type: ignore[union-attr]
                 primitive, fun, fwd, bwd, args, params
             )
         finally:
-            del traces[-1]
+            state.traces = outer
 
     def origin(self) -> str:
         return self.recorder.origin()
@@ -223,7 +223,7 @@ def _partial_eval_jaxpr(
     result: list[Any] = []
 
     def known_fun(*known_args: Any) -> list[Any]:
-        trace = PartialTrace(state.traces[-1], jaxpr.debug_info)
+        trace = PartialTrace(state.traces[0], jaxpr.debug_info)
         known = iter(known_args)
         args = [
             trace.new_unknown(v.aval) if unknown else next(known)

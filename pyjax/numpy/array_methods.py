@@ -94,7 +94,7 @@ def _eager(method: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., 
     compiled = jit(op)
 
     def eager(self: Any, other: Any) -> Any:
-        if type(other) in _OPERANDS and (not entered or state.traces[-1] is eval_trace):
+        if type(other) in _OPERANDS and (not entered or state.traces[0] is eval_trace):
             return compiled(self, other)
         return method(self, other)
 

@@ -34,7 +34,7 @@ from pyjax.numpy.indexing_basic import parse_mode
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]` for an Array or Tracer."""
-    if type(x) is Array and (not entered or state.traces[-1] is eval_trace):
+    if type(x) is Array and (not entered or state.traces[0] is eval_trace):
         if type(index) is int:
             shape = x.aval.shape
             if shape and shape[0]:

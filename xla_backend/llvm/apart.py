@@ -19,6 +19,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
@@ -97,10 +98,23 @@ def _serve() -> None:
             item.reached.release()
             item.over.acquire()
         elif not isinstance(item, _Job):
-            item.give_back()
+            _give_back(item)
         elif item.finished.locked():
             item.run()
         del item  # it must not wait for the next one
+
+
+def _give_back(item: Any) -> None:
+    """Nobody waits for this: an error is shown as that of a thread, but this one goes on."""
+    try:
+        item.give_back()
+    except BaseException as error:
+        _clear_frames(error)
+        current = threading.current_thread()
+        with suppress(Exception):  # nowhere to show it
+            threading.excepthook(
+                threading.ExceptHookArgs((type(error), error, error.__traceback__, current))
+            )
 
 
 class _Pause:

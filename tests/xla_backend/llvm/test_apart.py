@@ -14,7 +14,7 @@ import pytest
 from llvmlite.binding.orcjit import ResourceTracker
 
 from xla_backend.llvm import jit
-from xla_backend.llvm.apart import apart
+from xla_backend.llvm.apart import apart, take_back
 
 TEXT = "define i32 @f() {\n  ret i32 %d\n}"
 timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
@@ -105,6 +105,39 @@ def test_code_is_given_back_there(monkeypatch):
     gc.collect()
     apart(int)
     assert threads == ["pyjax: LLVM"] * 2
+
+
+class _Broken:
+    def give_back(self):
+        raise KeyError("why")
+
+
+class _Last:
+    def __init__(self):
+        self.given_back = threading.Event()
+
+    def give_back(self):
+        self.given_back.set()
+
+
+def test_an_error_while_something_is_given_back_is_shown_and_the_thread_goes_on(monkeypatch):
+    def goes_on():
+        last = _Last()  # a call of apart would wait for ever
+        take_back(_Broken())
+        take_back(last)
+        return last.given_back.wait(20)
+
+    def hook(error):
+        shown.append((error.exc_type, error.exc_value.args, error.thread.name))
+        raise OSError("nowhere to show it")
+
+    apart(int)
+    shown = []
+    monkeypatch.setattr(threading, "excepthook", hook)
+    assert goes_on()
+    assert goes_on()
+    assert shown == [(KeyError, ("why",), "pyjax: LLVM")] * 2
+    assert apart(int) == 0
 
 
 def test_a_library_that_could_not_be_linked_has_nothing_to_give_back():
