@@ -124,4 +124,46 @@ SPECIAL: tuple[Difference, ...] = (
         "weibull_min in the type of concentration.",
         example="random.normal f(key, (9,), dtype) float64",
     ),
+    Difference(
+        cases=(
+            "nn.dot_product_attention f(t, t, t) float64",
+            "nn.dot_product_attention f(t, t, t, is_causal=True) float64",
+        ),
+        modes="value jit vmap",
+        title="Attention in float64",
+        reason="The weights are computed in the type of the operands; JAX computes them in float32, "
+        "which leaves about eight digits.",
+        example="nn.dot_product_attention f(t, t, t) float64",
+    ),
+    Difference(
+        cases=("random.poisson f(key, w) *float*",),
+        modes="value jit vmap",
+        title="poisson of an infinite rate",
+        reason="-1, as for all rates that have no distribution; JAX gives 0 or the largest integer, "
+        "as the key wants.",
+        example="random.poisson f(key, w) float32",
+    ),
+    Difference(
+        cases=("random.poisson f(key, jnp.array([9999.0, 1e4, 10001.0, 65536.0] * 4)) float32",),
+        modes="value jit vmap",
+        title="poisson of large rates",
+        reason="From 1e4 on the density is computed so that its terms do not cancel, and other "
+        "samples are accepted now and then; JAX's deviation is too large there.",
+        example="random.poisson f(key, jnp.array([9999.0, 1e4, 10001.0, 65536.0] * 4)) float32",
+    ),
+    Difference(
+        cases=(
+            "random.binomial f(key, s * 10, unit) float16",
+            "random.binomial f(key, s * 10, unit) bfloat16",
+            "random.binomial f(key, jnp.array([5, 40, 100, 8], dtype), jnp.array([0.3, 0.7, 0.5, 0.1], dtype)) float16",
+            "random.binomial f(key, jnp.array([5, 40, 100, 8], dtype), jnp.array([0.3, 0.7, 0.5, 0.1], dtype)) bfloat16",
+            "random.multinomial f(key, 20.0, unit, dtype=dtype) float16",
+            "random.multinomial f(key, 20.0, unit, dtype=dtype) bfloat16",
+        ),
+        modes="value jit vmap",
+        title="binomial of half-precision parameters",
+        reason="Samples are those of the same parameters in float32; JAX draws and compares in half "
+        "precision, which gives other samples.",
+        example="random.binomial f(key, s * 10, unit) float16",
+    ),
 )

@@ -41,9 +41,9 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "special": table_special.ROWS,
 }
 
-# How many cases of a table have no recorded result yet; record.py records them. Only what is
-# recorded is compared.
-PENDING: dict[str, int] = {"random": 115, "special": 332}
+# How many cases of a table have no recorded result; only what is recorded is compared. These are
+# cases of `binomial` and `expn` that JAX takes more than 45 s for.
+PENDING: dict[str, int] = {"random": 4, "special": 6}
 
 _HOST = "reads or writes files or settings of Python, no arrays"
 

@@ -168,9 +168,3 @@ def test_zeta_derivative_is_refused_with_a_hint():
 def test_polygamma_order_derivative():
     with pytest.raises(ValueError, match="with respect to m is not supported"):
         pyjax.jvp(lambda m: lax.polygamma(m, np.float32(2)), (np.float32(1),), (np.float32(1),))
-
-
-def test_tall_full_qr_derivative():
-    x = np.ones((4, 3), np.float32)
-    with pytest.raises(NotImplementedError, match="QR decomposition derivative"):
-        pyjax.jvp(linalg.qr, (x,), (x,))
