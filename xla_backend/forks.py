@@ -7,7 +7,6 @@ go afterwards in both processes. Locks are taken in order, holders of earlier on
 later ones:
 
   START    held while a backend is started
-  APART    held by a fork while the thread that works for others waits
   CODE     held around calls into LLVM
   LEAF     held for moments, by holders who wait for nothing
 
@@ -26,7 +25,7 @@ from contextlib import contextmanager, suppress
 from operator import methodcaller
 from typing import Any, Protocol
 
-START, APART, CODE, LEAF = range(4)
+START, CODE, LEAF = range(3)
 # Seconds a fork waits for other threads: many times what LLVM takes for one module.
 _BOUND = 30.0
 

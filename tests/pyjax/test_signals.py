@@ -251,6 +251,8 @@ def test_interrupts_follow_the_handler_of_the_moment(how):
         loop = pyjax.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x))
         loop(jnp.float32(0), 10)
         rounds = 2**31 - 1
+        # Shells start programs in the background with SIGINT ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         if how == "ignored":
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             rounds = 10**8

@@ -208,11 +208,16 @@ def interrupted(action):
     except KeyboardInterrupt:
         return
     raise SystemExit("not interrupted")
+# Shells start programs in the background with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 interrupted(lambda: cache.make(1, lambda: time.sleep(30)))
 assert cache.make(1, lambda: 5) == 5
-slow = threading.Thread(target=lambda: cache.make(2, lambda: time.sleep(1.5) or 7))
+making = threading.Event()
+slow = threading.Thread(
+    target=lambda: cache.make(2, lambda: making.set() or time.sleep(1.5) or 7)
+)
 slow.start()
-time.sleep(0.1)
+making.wait()
 interrupted(lambda: cache.make(2, lambda: 8))
 assert cache.make(2, lambda: 9) == 7
 """

@@ -152,7 +152,8 @@ def test_the_thread_that_works_apart_is_there_in_children():
     """Forked while that thread comes back from waiting, a child's would wait for ever."""
     _run("""
         import os, signal, sys, threading
-        from xla_backend.llvm.apart import apart, take_back
+        from xla_backend.llvm.apart import apart, given_back_apart
+        @given_back_apart
         class Gone:
             def give_back(self):
                 pass
@@ -163,7 +164,7 @@ def test_the_thread_that_works_apart_is_there_in_children():
         threading.Thread(target=busy, daemon=True).start()
         for _ in range(40):
             assert apart(int, "7") == 7
-            take_back(Gone())  # wakes it
+            Gone()  # wakes it
             pid = os.fork()
             if pid == 0:
                 signal.alarm(20)

@@ -2,8 +2,8 @@
 
 API
   apart(work, *arguments)    work(*arguments), on a thread that runs no signal handlers
-  take_back                  a C function for finalizers: it takes an object, whose `give_back()`
-                             is called on that thread
+  given_back_apart           class decorator: `give_back()` of an object that nobody refers to any
+                             more is called on that thread
 
 Python runs signal handlers on the main thread, between any two of its byte codes. One that raises
 (Ctrl-C does) would end llvmlite's bookkeeping half-way: a string of LLVM's freed but not forgotten,
@@ -23,8 +23,10 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from xla_backend.forks import APART, ForkedWhileCompilingError, check_forked, take_for_forks
+from xla_backend.finalizers import handing_over
+from xla_backend.forks import ForkedWhileCompilingError, check_forked
 
+Kind = TypeVar("Kind")
 Result = TypeVar("Result")
 
 
@@ -53,7 +55,7 @@ class _Job:
 
 # Jobs, and objects with something to give back.
 _handed_over: SimpleQueue[Any] = SimpleQueue()
-take_back: Callable[[Any], None] = _handed_over.put
+_given_back: list[type] = []  # the classes of the latter
 _unfinished: set[_Job] = set()
 _worker: threading.Thread | None = None
 
@@ -82,24 +84,31 @@ def apart(work: Callable[..., Result], *arguments: Any) -> Result:
         del job  # it keeps the error, whose traceback keeps this frame
 
 
+def given_back_apart(kind: type[Kind]) -> type[Kind]:
+    """Class decorator: when the last reference to an object goes, on whatever thread, its
+    `give_back()` is called on the thread that runs no signal handlers."""
+    _given_back.append(kind)
+    kind.__del__ = handing_over(_handed_over.put)  # type: ignore[attr-defined]
+    return kind
+
+
 def _start() -> None:
     """Make sure that the thread is there."""
     global _worker
     if _worker is None:
-        worker = threading.Thread(target=_serve, name="pyjax: LLVM", daemon=True)
+        worker = threading.Thread(
+            target=_serve, args=(_handed_over,), name="pyjax: LLVM", daemon=True
+        )
         worker.start()
         _worker = worker  # a second one, started at the same moment, does no harm
 
 
-def _serve() -> None:
+def _serve(handed_over: SimpleQueue[Any]) -> None:
     while True:
-        item = _handed_over.get()
-        if isinstance(item, _Pause):
-            item.reached.release()
-            item.over.acquire()
-        elif not isinstance(item, _Job):
+        item = handed_over.get()
+        if not isinstance(item, _Job):
             _give_back(item)
-        elif item.finished.locked():
+        else:
             item.run()
         del item  # it must not wait for the next one
 
@@ -117,43 +126,6 @@ def _give_back(item: Any) -> None:
             )
 
 
-class _Pause:
-    """Until it is over, the other thread waits for that and for nothing else."""
-
-    __slots__ = ("over", "reached")
-
-    def __init__(self) -> None:
-        self.reached, self.over = threading.Lock(), threading.Lock()
-        self.reached.acquire()
-        self.over.acquire()
-
-
-class _OutsideOfTheQueue:
-    """As a lock: while it is held, the other thread is not inside `_handed_over.get`. A fork in the
-    middle of that would leave the queue's own lock taken in the child by nobody, for ever."""
-
-    def __init__(self) -> None:
-        self.release: Callable[[], Any] = int  # what it is, the last `acquire` says
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if _worker is None:
-            self.release = int
-            return True
-        pause = _Pause()
-        reached = False
-        try:
-            _handed_over.put(pause)
-            reached = pause.reached.acquire(blocking, timeout)
-            self.release = pause.over.release
-            return reached
-        finally:  # a signal handler may have raised after any of these calls
-            if not reached:
-                pause.over.release()
-
-
-take_for_forks(_OutsideOfTheQueue(), APART)
-
-
 def _clear_frames(error: BaseException | None) -> None:
     """Let go of LLVM's objects in the frames of a traceback."""
     while error is not None:
@@ -163,8 +135,13 @@ def _clear_frames(error: BaseException | None) -> None:
 
 def _after_fork_in_child() -> None:
     """A child has no such thread. A fork in a signal handler leaves its caller waiting here too."""
-    global _worker
+    global _worker, _handed_over
     _worker = None
+    # The parent's thread may have been inside the old queue, whose own lock nobody gives back then.
+    # What was in it to be given back stays in the child's memory.
+    _handed_over = SimpleQueue()
+    for kind in _given_back:
+        kind.__del__ = handing_over(_handed_over.put)  # type: ignore[attr-defined]
     lost = [job for job in _unfinished if job.caller == threading.get_ident()]
     _unfinished.clear()
     if not lost:
@@ -177,7 +154,7 @@ def _after_fork_in_child() -> None:
             job.finished.release()
         return
     _start()
-    for job in lost:  # a job may be in the queue already: it is run once
+    for job in lost:
         _handed_over.put(job)
 
 

@@ -37,10 +37,9 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from xla_backend.finalizers import handing_over
 from xla_backend.forks import CODE, Visitors, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
-from xla_backend.llvm.apart import apart, take_back
+from xla_backend.llvm.apart import apart, given_back_apart
 from xla_backend.llvm.target import TargetInfo, host_target
 
 llvm.initialize_native_target()
@@ -287,6 +286,7 @@ def _prototype(keeps_gil: bool, restype: Any, *argtypes: Any) -> Any:
     return (ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE)(restype, *argtypes)
 
 
+@given_back_apart
 class Library:
     """An object linked into this process. The code lives as long as this object does, and this
     object as long as anybody has an address or a function of it."""
@@ -347,8 +347,6 @@ class Library:
         code = builder.link(linker, f"pyjax.{self._number}")
         _linked[self._number] = (code, linker)
         return {name: code[name] for name in names}
-
-    __del__ = handing_over(take_back)
 
     def give_back(self) -> None:
         """Unmap the code, before what it stands on goes; called once this is out of use."""

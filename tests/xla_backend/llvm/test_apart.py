@@ -14,7 +14,7 @@ import pytest
 from llvmlite.binding.orcjit import ResourceTracker
 
 from xla_backend.llvm import jit
-from xla_backend.llvm.apart import apart, take_back
+from xla_backend.llvm.apart import apart, given_back_apart
 
 TEXT = "define i32 @f() {\n  ret i32 %d\n}"
 timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
@@ -107,14 +107,16 @@ def test_code_is_given_back_there(monkeypatch):
     assert threads == ["pyjax: LLVM"] * 2
 
 
+@given_back_apart
 class _Broken:
     def give_back(self):
         raise KeyError("why")
 
 
+@given_back_apart
 class _Last:
-    def __init__(self):
-        self.given_back = threading.Event()
+    def __init__(self, given_back):
+        self.given_back = given_back
 
     def give_back(self):
         self.given_back.set()
@@ -122,10 +124,10 @@ class _Last:
 
 def test_an_error_while_something_is_given_back_is_shown_and_the_thread_goes_on(monkeypatch):
     def goes_on():
-        last = _Last()  # a call of apart would wait for ever
-        take_back(_Broken())
-        take_back(last)
-        return last.given_back.wait(20)
+        given_back = threading.Event()  # a call of apart would wait for ever
+        _Broken()
+        _Last(given_back)
+        return given_back.wait(20)
 
     def hook(error):
         shown.append((error.exc_type, error.exc_value.args, error.thread.name))
