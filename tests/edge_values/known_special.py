@@ -102,8 +102,6 @@ SPECIAL: tuple[Difference, ...] = (
     ),
     Difference(
         cases=(
-            "random.randint f(key, (9,), -5, 100, dtype) int8",
-            "random.randint f(key, (9,), -5, 100, dtype) uint8",
             "random.normal f(key, (9,), dtype) float64",
             "random.maxwell f(key, (9,), dtype) float64",
             "random.gumbel f(key, (9,), dtype, mode='high') float64",

@@ -16,6 +16,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
+from xla_backend.passes.patterns import depend_on_any
 from xla_backend.passes.row_space import FULL, plan_rows
 
 # Roots that have loop nests of their own, or several, such as one for each operand of a
@@ -149,8 +150,8 @@ def _read_in_nest_of(fused: Computation, operand: int, leaf: int) -> bool:
     nest = _nest(roots[leaf])
     if nest is None:
         return False
-    readers = _reached(fused.parameters[operand])
-    return all(_nest(root) == nest for root in roots if root in readers)
+    read = (fused.parameters[operand],)
+    return all(_nest(root) == nest for root in roots if depend_on_any([root], read))
 
 
 def _nest(root: Instruction) -> tuple[int, ...] | None:
@@ -161,18 +162,6 @@ def _nest(root: Instruction) -> tuple[int, ...] | None:
     if core.opcode is Opcode.GET_TUPLE_ELEMENT:
         core = core.operands[0]
     return None if core.opcode in _OWN_NESTS else root.shape.dimensions
-
-
-def _reached(parameter: Instruction) -> set[Instruction]:
-    """The parameter and all that is computed from it."""
-    reached = {parameter}
-    stack = [parameter]
-    while stack:
-        for user in stack.pop().users:
-            if user not in reached:
-                reached.add(user)
-                stack.append(user)
-    return reached
 
 
 def _target_is_read_at_window_only(fused: Computation, operand: int, leaf: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,20 @@ from xla_backend.hlo.opcode import Opcode
 
 # Combining a value with itself gives that value.
 IDEMPOTENT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
+
+
+def depend_on_any(nodes: Iterable[Instruction], sources: Collection[Instruction]) -> bool:
+    """Whether any of the nodes is one of the sources, or computed from one."""
+    stack = list(nodes) if sources else []
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node in sources:
+            return True
+        new = [o for o in node.operands if o not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return False
 
 
 def scalar_of(node: Instruction) -> Instruction | None:

@@ -13,6 +13,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.emit import Emit
+from xla_backend.passes.patterns import depend_on_any
 
 _OPCODES = frozenset({Opcode.SEND, Opcode.RECV, Opcode.SEND_DONE, Opcode.RECV_DONE})
 
@@ -88,7 +89,7 @@ class TransferPairing(HloPass):
                 "stand in one computation"
             )
         data = sent[channel][number]
-        if _depends_on(data, node):
+        if depend_on_any([data], (node,)):
             raise UnimplementedError(
                 f"{node!r}: what is sent on channel {channel} depends on what is received from "
                 "it: on one device this waits for ever"
@@ -116,16 +117,3 @@ def _with_host(node: Instruction) -> bool:
 def _takes_part(node: Instruction) -> bool:
     pairs = transfer_pairs(node)
     return pairs is None or (0, 0) in pairs
-
-
-def _depends_on(node: Instruction, other: Instruction) -> bool:
-    seen = {node}
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        if top is other:
-            return True
-        new = [o for o in top.operands if o not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return False

@@ -26,6 +26,7 @@ from xla_backend.passes.loop_lanes import (
     plan_loop,
     set_start,
 )
+from xla_backend.passes.patterns import depend_on_any
 
 _MAX_UPDATES = 64
 
@@ -92,7 +93,7 @@ def _predicated(node: Instruction) -> Instruction | None:
     # from its result, not even in lanes that do not show.
     loops = {plan.loop for plan in plans.values()}
     later = {*when_false, *(plans[update].loop for update in when_false if update in plans)}
-    if _depend([predicate], loops) or _depend(when_true, later):
+    if depend_on_any([predicate], loops) or depend_on_any(when_true, later):
         return None
     sides = ((Lanes(predicate), when_true), (Lanes(predicate, False), when_false))
     # What happens second starts with what happened first, which so must not depend on it.
@@ -101,20 +102,6 @@ def _predicated(node: Instruction) -> Instruction | None:
     if not _confined(when_false, dims, plans, sides[1][0], never=when_true):
         return None
     return _rebuilt(node, base, sides, plans)
-
-
-def _depend(nodes: Sequence[Instruction], sources: set[Instruction]) -> bool:
-    """Whether any of the nodes is computed from one of the sources."""
-    stack = list(nodes) if sources else []
-    seen: set[Instruction] = set()
-    while stack:
-        node = stack.pop()
-        if node in sources:
-            return True
-        if node not in seen:
-            seen.add(node)
-            stack.extend(node.operands)
-    return False
 
 
 def _confined(

@@ -178,12 +178,18 @@ MUTANTS = (
     _mutant(
         "a loop is given a predicate that comes from its result",
         update_predication._predicated,
-        ("_depend([predicate], loops) or _depend(when_true, later)", "_depend(when_true, later)"),
+        (
+            "depend_on_any([predicate], loops) or depend_on_any(when_true, later)",
+            "depend_on_any(when_true, later)",
+        ),
     ),
     _mutant(
         "one branch starts with another that reads it",
         update_predication._predicated,
-        ("_depend([predicate], loops) or _depend(when_true, later)", "_depend([predicate], loops)"),
+        (
+            "depend_on_any([predicate], loops) or depend_on_any(when_true, later)",
+            "depend_on_any([predicate], loops)",
+        ),
     ),
     _mutant(
         "a transposed mask keeps out the same lanes",
