@@ -1,22 +1,22 @@
 """Elementwise programs without compiling for each shape.
 
 An eager operation on a shape that was not seen before would wait for the compiler. A jaxpr whose
-arrays are all
-scalars or of one shape, and whose equations are elementwise, is instead compiled once for vectors
-of any length;
-each shape then only binds its number of elements. Below dispatch: deals in avals and executables,
-  not in arrays.
+arrays are all scalars or of one shape, and whose equations are elementwise, is instead compiled
+once for vectors of any length; each shape then only binds its number of elements. A single
+primitive is not even traced for each shape. Below dispatch: deals in avals and executables, not in
+arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
@@ -41,15 +41,48 @@ def find(
     closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
 ) -> LoadedExecutable | None:
     """An executable from the shape-generic programs, or None for other kinds of jaxprs."""
-    shape = _common_shape(closed)
+    if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
+        return None
+    shape = _common_shape((*closed.in_avals, *closed.out_avals))
     if shape is None:
         return None
-    key = _structure(closed.jaxpr, shape)
-    if key is None:
+    structure = _structure(closed.jaxpr, shape)
+    if structure is None:
         return None
-    key = (key, client, options)
+    key = (structure, client, options)
     maker = _makers.make(key, lambda: _compile(closed, name, client, options))
     return None if maker is None else maker(_size(shape))
+
+
+def find_primitive(
+    primitive: Primitive,
+    avals: Sequence[Any],
+    params: Mapping[str, Any],
+    client: AbstractClient,
+    options: CompileOptions,
+) -> tuple[LoadedExecutable, list[Any]] | None:
+    """The same for a single primitive, which `find` would know by the same structure: an
+    executable and the avals of its results.
+    """
+    if primitive not in elementwise_primitives:
+        return None
+    out_avals = primitive.abstract_eval(*avals, **params)
+    shape = _common_shape((*avals, *out_avals))
+    if shape is None:
+        return None
+    numbers = tuple(range(len(avals) + len(out_avals)))
+    operands, results = numbers[: len(avals)], numbers[len(avals) :]
+    kinds, out_kinds = (tuple([_kind(a, shape) for a in group]) for group in (avals, out_avals))
+    equation = (primitive, exact_key(tuple(params.items())), operands, out_kinds)
+    key = ((kinds, equation, results), client, options)
+
+    def compile_it() -> Maker | None:
+        closed, _ = trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+        return _compile(closed, primitive.name, client, options)
+
+    maker = _makers.make(key, compile_it)
+    executable = None if maker is None else maker(_size(shape))
+    return None if executable is None else (executable, out_avals)
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -59,12 +92,10 @@ def _size(shape: tuple[int, ...]) -> int:
     return total
 
 
-def _common_shape(closed: ClosedJaxpr) -> tuple[int, ...] | None:
+def _common_shape(avals: Iterable[Any]) -> tuple[int, ...] | None:
     """The one shape of all arrays that are no scalars; None if there are several, or none."""
-    if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
-        return None
     shape: tuple[int, ...] = ()
-    for aval in (*closed.in_avals, *closed.out_avals):
+    for aval in avals:
         if not isinstance(aval, ShapedArray) or is_extended(aval.dtype):
             return None
         if aval.shape:
@@ -78,22 +109,15 @@ def _structure(jaxpr: Jaxpr, shape: tuple[int, ...]) -> Any:
     """What the program does, without its shape: equal for programs that differ in that only."""
     numbers: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
 
-    def kind(aval: Any) -> Any:
-        if not isinstance(aval, ShapedArray) or is_extended(aval.dtype):
-            return None
-        if aval.shape and aval.shape != shape:
-            return None
-        return (bool(aval.shape), aval.dtype, aval.weak_type)
-
     def operand(atom: Any) -> Any:
         if type(atom) is Literal:
             return (exact_key(atom.val), atom.aval) if not atom.aval.shape else None
         return numbers[atom]
 
-    parts: list[Any] = [tuple(kind(v.aval) for v in jaxpr.invars)]
+    parts: list[Any] = [tuple(_kind(v.aval, shape) for v in jaxpr.invars)]
     for eqn in jaxpr.eqns:
         params = _parameters(eqn, shape)
-        kinds = tuple(kind(v.aval) for v in eqn.outvars)
+        kinds = tuple(_kind(v.aval, shape) for v in eqn.outvars)
         operands = tuple(operand(a) for a in eqn.invars)
         if params is None or None in kinds or None in operands:
             return None
@@ -102,6 +126,15 @@ def _structure(jaxpr: Jaxpr, shape: tuple[int, ...]) -> Any:
         parts.append((eqn.primitive, params, operands, kinds))
     parts.append(tuple(operand(a) for a in jaxpr.outvars))
     return tuple(parts) if None not in parts[0] else None
+
+
+def _kind(aval: Any, shape: tuple[int, ...]) -> Any:
+    """An operand or result as a structure knows it; None for what has no place in one."""
+    if not isinstance(aval, ShapedArray) or is_extended(aval.dtype):
+        return None
+    if aval.shape and aval.shape != shape:
+        return None
+    return (bool(aval.shape), aval.dtype, aval.weak_type)
 
 
 def _parameters(eqn: JaxprEqn, shape: tuple[int, ...]) -> Any:
