@@ -335,3 +335,21 @@ def test_an_interrupt_of_an_inner_program_is_not_one_of_the_outer(alarm, where):
         alarm(0.15)
     np.testing.assert_allclose(outer(jnp.ones(1000)), 0.739085, rtol=1e-5)
     assert caught == [1]
+
+
+@pytest.mark.parametrize("what", ["callback", "fft"])
+def test_after_an_interrupt_the_next_program_makes_host_calls(alarm, what):
+    """One without loops, which does not look for signals itself: it took the interrupt of the
+    program before for its own, and so did the next one."""
+    x = jnp.eye(3)
+    functions = {
+        "callback": lambda v: pyjax.pure_callback(lambda v: np.asarray(v) * 2, x, v),
+        "fft": lambda v: jnp.fft.ifft(jnp.fft.fft(v)).real * 2,
+    }
+    compiled = pyjax.jit(functions[what]).lower(x).compile()
+    loop = pyjax.jit(_while).lower(jnp.float32(1)).compile()
+    alarm(0.2)
+    with pytest.raises(Alarm):
+        loop(jnp.float32(1))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x), np.eye(3) * 2, rtol=1e-6)

@@ -45,6 +45,7 @@ def call_host(driver: Driver, node: Instruction, function: HostFunction) -> None
     table = w.alloca("ptr", max(1, len(addresses)), 8)
     for i, address in enumerate(addresses):
         w.store("ptr", address, w.gep("ptr", table, i))
+    driver.can_be_stopped = True  # host calls look whether the program was interrupted
     status = w.call("pyjax_host_call", "i32", [("i64", str(call.number)), ("ptr", table)])
     driver.check_status(status)
 
