@@ -54,7 +54,7 @@ class Program:
         self.out_specs = tuple(out_specs)
         self.donated = tuple(donated)
         # Looked up ahead: it is done for each result of each call.
-        self._makers = tuple([(s, s.block, s.free.pop, s.grow) for s in self.out_specs])
+        self._makers = tuple([(s, s.take, s.grow) for s in self.out_specs])
         self._taken_over = frozenset(output for _, output in self.donated)
         self._debug = debug
         self._native = getattr(executable, "call", None) or executable.run
@@ -76,7 +76,7 @@ class Program:
     def _one_output_call(self) -> Callable[[Sequence[Array]], list[Array]]:
         """The common case with every lookup done ahead: each one costs at every call."""
         (spec,) = self.out_specs
-        pop, block, grow, new = spec.free.pop, spec.block, spec.grow, Array.__new__
+        take, grow, new = spec.take, spec.grow, Array.__new__
         native, pack_arguments = self._native, self._pack_arguments
         pack_outputs = self._pack_outputs
 
@@ -87,7 +87,7 @@ class Program:
                 raise self._find_deleted(arguments) from None
             out = new(Array)
             try:
-                out.ptr = result = block(pop())
+                out.ptr = result = take()
             except IndexError:
                 out.ptr = result = grow()
             out.spec = spec
@@ -114,10 +114,10 @@ class Program:
         new = Array.__new__
         results: list[Array] = []
         memory: list[Block] = []
-        for spec, block, pop, grow in self._makers:
+        for spec, take, grow in self._makers:
             out = new(Array)
             try:
-                out.ptr = result = block(pop())
+                out.ptr = result = take()
             except IndexError:
                 out.ptr = result = grow()
             out.spec = spec
@@ -223,7 +223,7 @@ def new_block(spec: ArraySpec) -> Block:
       MemoryError: there is none.
     """
     try:
-        return spec.block(spec.free.pop())
+        return spec.take()
     except IndexError:
         return spec.grow()
 

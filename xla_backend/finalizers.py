@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 _as_method = ctypes.pythonapi.PyInstanceMethod_New
@@ -32,3 +33,12 @@ def handing_over(receive: Callable[[Any], object]) -> Any:
     [64]
     """
     return _as_method(receive)
+
+
+def reading(*properties: str) -> Any:
+    """A `__del__` that reads these properties of `self`, one after the other.
+
+    Make the first one of a function written in C, `property(list.append)` say, that keeps what must
+    not be lost; others may be interrupted.
+    """
+    return _as_method(attrgetter(*properties))

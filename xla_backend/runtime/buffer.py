@@ -13,10 +13,10 @@ from xla_backend.runtime.memory import POOL, Block, ForeignBlock
 class BufferSpec:
     """What all buffers of one kind share, so that making one means setting two attributes.
 
-    `block(free.pop())` is memory for one; if `free` is empty, `grow()` is.
+    `take()` is memory for one; if it raises IndexError, `grow()` is (see memory.SizeClass).
     """
 
-    __slots__ = ("block", "dimensions", "free", "grow", "nbytes", "numpy_dtype")
+    __slots__ = ("dimensions", "grow", "nbytes", "numpy_dtype", "take")
 
     def __init__(self, dimensions: tuple[int, ...], numpy_dtype: np.dtype) -> None:
         self.dimensions = dimensions
@@ -25,8 +25,7 @@ class BufferSpec:
         for n in dimensions:
             self.nbytes *= n
         memory = POOL.size_class(self.nbytes)
-        self.free = memory.free
-        self.block = memory.block
+        self.take = memory.take
         self.grow = memory.grow
 
 
@@ -63,7 +62,7 @@ def allocate(buffer: Buffer, spec: BufferSpec) -> None:
       MemoryError: there is none.
     """
     try:
-        buffer.ptr = spec.block(spec.free.pop())
+        buffer.ptr = spec.take()
     except IndexError:
         buffer.ptr = spec.grow()
     buffer.spec = spec

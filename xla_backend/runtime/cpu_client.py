@@ -60,11 +60,11 @@ class CpuLoadedExecutable(LoadedExecutable):
     def _with_arena(self) -> Callable[[bytes, bytes], None]:
         entry, fail = self._entry, self.executable.raise_error
         memory = POOL.size_class(self.executable.temp_size)
-        pop, block, grow = memory.free.pop, memory.block, memory.grow
+        take, grow = memory.take, memory.grow
 
         def call(arguments: bytes, outputs: bytes) -> None:
             try:
-                arena = block(pop())
+                arena = take()
             except IndexError:
                 arena = grow()
             try:

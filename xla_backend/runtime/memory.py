@@ -26,19 +26,34 @@ clock of its own: a process that stops allocating keeps what it has; `trim` retu
 
 If the system (or `limit`) refuses memory, garbage is collected, everything free goes back, and it
 is asked once more.
+
+No lock. Code here may be interrupted anywhere, by a signal handler that raises or by a garbage
+collection, whose finalizers allocate and take locks of their own; they would wait for ever for a
+thread that waits for a lock held here. So an address is always in a list of free ones or in a
+Block, and goes from one to the other within a single call of functions in C, as does the count of
+mappings. What decides how much goes back (times, streaks, bounds) is only roughly right when
+threads change it at the same moment.
 """
 
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from operator import itemgetter
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
-from xla_backend.finalizers import handing_over
-from xla_backend.forks import LEAF, take_for_forks
-from xla_backend.runtime.pages import map_pages, memory_limit, unmap_pages
+from xla_backend.finalizers import handing_over, reading
+from xla_backend.runtime.pages import (
+    check_unmapped,
+    expect_use,
+    mapping,
+    memory_limit,
+    unmapping,
+)
+
+Result = TypeVar("Result")
 
 ALIGNMENT = 64
 KEPT_BYTES = 128 << 20
@@ -86,56 +101,143 @@ class ForeignBlock(Block):
         return block
 
 
-def _block_type(size: int, give_back: Any) -> type[Block]:
-    return type(f"Block{size}", (Block,), {"__slots__": (), "__del__": give_back})
+_first = itemgetter(0)
+
+
+def _taken_from(free: list[int]) -> Iterator[int]:
+    """Takes an address out of the list each time it is asked; IndexError if there is none."""
+    return map(list.pop, repeat(free))
+
+
+def _counted(addresses: Iterator[int], counter: list[None]) -> Iterator[int]:
+    """The same addresses; the list becomes longer by one with each."""
+    return map(_first, zip(addresses, map(list.append, repeat(counter), repeat(None))))
 
 
 class SizeClass:
     """Where blocks of one size come from.
 
-    `block(free.pop())` is a block; if `free` is empty, `grow()` is one. `list.pop` and
-    `list.append` are atomic, so that this way takes no lock.
+    `take()` is a block or raises IndexError; then `grow()` is one.
 
     Attributes:
       size: bytes of a block.
-      free: addresses of free blocks; of a large class it is always empty. Small blocks that went
-        are themselves in it, as numbers like the others: they come here without byte code, so that
-        no signal handler can end their way half-way.
+      free: addresses of free blocks. Blocks that went are themselves in it, as numbers like the
+        others: they come here without byte code, so that no signal handler can end their way.
       block: the subclass of Block that gives back to this class.
-      grow: a block that did not come from `free`. Raises MemoryError.
-      made: how many blocks there are, of a class that is not large.
+      take: takes a free block; one call of functions in C.
+      grow: makes a block where there is no free one. Raises MemoryError.
     """
 
-    __slots__ = ("block", "free", "grow", "made", "size")
+    __slots__ = ("block", "free", "grow", "size", "take")
+
+    grow: Callable[[], Block]
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.free: list[int] = []
-        self.block: type[Block] = Block
-        self.grow: Callable[[], Block]
+        self.block = self._block_type()
+        self.take: Callable[[], Block] = map(self.block, _taken_from(self.free)).__next__
+
+    def _block_type(self) -> type[Block]:
+        members = {"__slots__": (), "__del__": handing_over(self.free.append)}
+        return type(f"Block{self.size}", (Block,), members)
+
+
+class _SmallClass(SizeClass):
+    """Blocks carved from slabs.
+
+    Attributes:
+      made: how many there are.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self, size: int, grow: Callable[[_SmallClass], Block]) -> None:
+        super().__init__(size)
         self.made = 0
+        self.grow = lambda: grow(self)
+
+    def used_bytes(self) -> int:
+        return (self.made - len(self.free)) * self.size
+
+    def carve(self, start: int, length: int) -> None:
+        addresses = range(start, start + length - self.size + 1, self.size)[::-1]
+        made = self.made + len(addresses)
+        self.made = made  # and no call in between, after which a handler could raise
+        self.free.extend(addresses)
 
 
 class _MappedClass(SizeClass):
-    """Blocks with a mapping each. What is here is changed under the pool's lock only.
+    """Blocks with a mapping each.
 
     Attributes:
-      kept: addresses of free large blocks.
+      mapped: as long as there are mappings.
       bound: how many free blocks of a medium class stay.
+      used_at: when a large block was last taken or freed.
       hot_until: the class is hot until then.
     """
 
-    __slots__ = ("bound", "given_back", "given_back_at", "hot_until", "kept", "streak", "used_at")
+    __slots__ = (
+        "_freed",
+        "_return_one",
+        "bound",
+        "given_back",
+        "given_back_at",
+        "hot_until",
+        "mapped",
+        "streak",
+        "used_at",
+    )
 
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self,
+        size: int,
+        grow: Callable[[_MappedClass], Block],
+        freed: Callable[[_MappedClass], None],
+    ) -> None:
+        self._freed = freed
         super().__init__(size)
-        self.kept: list[int] = []
+        self.grow = lambda: grow(self)
+        self.mapped: list[None] = []
+        uncounted = zip(_taken_from(self.free), map(list.pop, repeat(self.mapped)))
+        self._return_one = unmapping(map(_first, uncounted), size).__next__
         self.bound = MEDIUM_BYTES // size
         self.used_at = 0.0
         self.given_back = 0  # blocks that went back to the system and were not asked for again
         self.given_back_at = 0.0
         self.streak = 0
         self.hot_until = 0.0
+
+    def _block_type(self) -> type[Block]:
+        freed = self._freed
+        members = {
+            "__slots__": (),
+            "_keep": property(self.free.append),
+            "_look": property(lambda block: freed(self)),
+            "__del__": reading("_keep", "_look"),
+        }
+        return type(f"Block{self.size}", (Block,), members)
+
+    def used_bytes(self) -> int:
+        return (len(self.mapped) - len(self.free)) * self.size
+
+    def map(self) -> Block | None:
+        """A block with a new mapping, or None if the system refuses."""
+        block = next(map(self.block, _counted(mapping(self.size), self.mapped)), None)
+        if block is not None:
+            expect_use(block, self.size)
+        return block
+
+    def unmap_one(self, now: float) -> bool:
+        """Return a free block to the system; False if there is none."""
+        try:
+            status = self._return_one()
+        except IndexError:
+            return False
+        check_unmapped(status, self.size)
+        self.given_back += 1
+        self.given_back_at = now
+        return True
 
     def asked_again(self, now: float) -> bool:
         """A new mapping is needed. Was it wrong, twice in a row, to give the last one back?"""
@@ -150,6 +252,17 @@ class _MappedClass(SizeClass):
         return False
 
 
+class _LargeClass(_MappedClass):
+    """The policy wants to know of each block that is taken: `take` never has one."""
+
+    __slots__ = ("take_free",)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.take_free = self.take
+        self.take = [].pop
+
+
 class MemoryPool:
     """Blocks of memory by size class.
 
@@ -161,17 +274,12 @@ class MemoryPool:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._classes: dict[int, SizeClass] = {}
-        self._medium: list[_MappedClass] = []
-        self._large: list[_MappedClass] = []
-        # Blocks are freed by finalizers, which may run while this very thread holds the lock.
-        # Every section is such that this does no harm: counters change in single steps.
-        self._lock = threading.RLock()
+        self._small: dict[int, _SmallClass] = {}
+        self._medium: dict[int, _MappedClass] = {}
+        self._large: dict[int, _LargeClass] = {}
+        self._slabs: list[int] = []  # not carved yet
         self._runs: list[int] = []
-        self._slab_bytes = 0
-        self._medium_bytes = 0
-        self._large_bytes = 0
-        self._free_bytes = 0  # of free large blocks
+        self._mapped_slabs: list[None] = []  # as long as there are slabs
         self._tolerated = KEPT_BYTES  # free bytes that give no reason to look at the policy again
         self._look_again_at = 0.0  # but then hot blocks above KEPT_BYTES may have cooled down
         self._largest_use = 0  # of large blocks
@@ -183,16 +291,17 @@ class MemoryPool:
     def size_class(self, nbytes: int) -> SizeClass:
         """Where blocks of at least `nbytes` bytes come from."""
         size = size_class(nbytes)
-        found = self._classes.get(size)
-        if found is None:
-            with self._lock:
-                found = self._classes.get(size)
-                if found is None:
-                    make = self._large_class
-                    if size <= _MEDIUM_LIMIT:
-                        make = self._small_class if size <= _SMALL_LIMIT else self._medium_class
-                    found = self._classes[size] = make(size)
-        return found
+        if size <= _SMALL_LIMIT:
+            return self._small.get(size) or self._small.setdefault(
+                size, _SmallClass(size, self._carve)
+            )
+        if size <= _MEDIUM_LIMIT:
+            return self._medium.get(size) or self._medium.setdefault(
+                size, _MappedClass(size, self._map_medium, self._medium_freed)
+            )
+        return self._large.get(size) or self._large.setdefault(
+            size, _LargeClass(size, self._take_large, self._large_freed)
+        )
 
     def allocate(self, nbytes: int) -> Block:
         """A free block of at least `nbytes` bytes, 64-byte aligned.
@@ -202,116 +311,72 @@ class MemoryPool:
         """
         kind = self.size_class(nbytes)
         try:
-            return kind.block(kind.free.pop())
+            return kind.take()
         except IndexError:
             return kind.grow()
 
-    def _small_class(self, size: int) -> SizeClass:
-        kind = SizeClass(size)
-        kind.block = _block_type(size, handing_over(kind.free.append))
-        kind.grow = lambda: self._carve(kind)
-        return kind
-
-    def _carve(self, kind: SizeClass) -> Block:
+    def _carve(self, kind: _SmallClass) -> Block:
         """Make a slab, or a run of one, into blocks of a class, and take one of them."""
-        if kind.size > _RUN_LIMIT:
-            start, length = self._slab(), _SLAB_BYTES
-        else:
-            length = _RUN_BYTES
+        while True:
             try:
-                start = self._runs.pop()
-            except IndexError:
-                start = self._slab()
-                self._runs.extend(range(start + _SLAB_BYTES - length, start, -length))
-        count = length // kind.size
-        with self._lock:
-            kind.made += count
-            self._note_peak()
-        kind.free.extend(range(start + (count - 1) * kind.size, start, -kind.size))
-        return kind.block(start)
+                # An interrupt here loses addresses of pages that nobody has touched.
+                if kind.size > _RUN_LIMIT:
+                    kind.carve(self._slabs.pop(), _SLAB_BYTES)
+                else:
+                    kind.carve(self._run(), _RUN_BYTES)
+                self._note_peak()
+                return kind.take()
+            except IndexError:  # or other threads have taken all of them
+                self._from_system(_SLAB_BYTES, self._map_slab)
 
-    def _slab(self) -> int:
-        address = self._map(_SLAB_BYTES)
-        with self._lock:
-            self._slab_bytes += _SLAB_BYTES
-        return address
+    def _run(self) -> int:
+        try:
+            return self._runs.pop()
+        except IndexError:
+            start = self._slabs.pop()
+        self._runs.extend(range(start + _SLAB_BYTES - _RUN_BYTES, start, -_RUN_BYTES))
+        return start
 
-    def _medium_class(self, size: int) -> SizeClass:
-        kind = _MappedClass(size)
-
-        def give_back(
-            block: Block,
-            push: Callable[[int], None] = kind.free.append,
-            free: list[int] = kind.free,
-            too_many: Callable[..., None] = self._too_many,
-        ) -> None:
-            push(+block)
-            if len(free) > kind.bound:
-                too_many(kind)
-
-        kind.block = _block_type(size, give_back)
-        kind.grow = lambda: self._map_medium(kind)
-        self._medium.append(kind)
-        return kind
+    def _map_slab(self) -> bool | None:
+        before = len(self._mapped_slabs)
+        self._slabs.extend(_counted(mapping(_SLAB_BYTES), self._mapped_slabs))
+        return len(self._mapped_slabs) > before or None
 
     def _map_medium(self, kind: _MappedClass) -> Block:
+        if kind.asked_again(self._clock()):
+            kind.bound = min(2 * kind.bound, self._hot_bytes() // kind.size)
+        block = self._from_system(kind.size, kind.map)
+        self._note_peak()
+        return block
+
+    def _take_large(self, kind: _LargeClass) -> Block:
         now = self._clock()
-        with self._lock:
-            if kind.asked_again(now):
-                kind.bound = min(2 * kind.bound, self._hot_bytes() // kind.size)
-        address = self._map(kind.size)
-        with self._lock:
-            self._medium_bytes += kind.size
-            kind.made += 1
-            self._note_peak()
-        return kind.block(address)
+        kind.used_at = now
+        try:
+            block = kind.take_free()
+        except IndexError:
+            kind.asked_again(now)
+            block = self._from_system(kind.size, kind.map)
+        else:
+            self._tolerated = max(KEPT_BYTES, self._free_bytes() + _SLACK_BYTES)
+            if kind.hot_until > now:
+                kind.hot_until = now + HOT_SECONDS
+        self._note_use()
+        return block
 
-    def _large_class(self, size: int) -> SizeClass:
-        kind = _MappedClass(size)
-
-        def give_back(block: Block, free: Callable[..., None] = self._free_large) -> None:
-            free(kind, +block)
-
-        kind.block = _block_type(size, give_back)
-        kind.grow = lambda: self._take_large(kind)
-        self._large.append(kind)
-        return kind
-
-    def _take_large(self, kind: _MappedClass) -> Block:
-        now = self._clock()
-        with self._lock:
-            kind.used_at = now
-            try:
-                address = kind.kept.pop()
-            except IndexError:
-                kind.asked_again(now)
-            else:
-                self._free_bytes -= kind.size
-                self._tolerated = max(KEPT_BYTES, self._free_bytes + _SLACK_BYTES)
-                if kind.hot_until > now:
-                    kind.hot_until = now + HOT_SECONDS
-                self._note_use()
-                return kind.block(address)
-        address = self._map(kind.size)
-        with self._lock:
-            self._large_bytes += kind.size
-            self._note_use()
-        return kind.block(address)
-
-    def _map(self, nbytes: int) -> int:
-        address = self._try_to_map(nbytes)
-        if address is None:
+    def _from_system(self, nbytes: int, take: Callable[[], Result | None]) -> Result:
+        """What `take()` has from the system, which must be `nbytes` more."""
+        taken = take() if self._is_allowed(nbytes) else None
+        if taken is None:
             gc.collect()
             self.trim()
-            address = self._try_to_map(nbytes)
-        if address is None:
+            taken = take() if self._is_allowed(nbytes) else None
+        if taken is None:
             raise MemoryError(self._refusal(nbytes))
-        return address
+        return taken
 
-    def _try_to_map(self, nbytes: int) -> int | None:
-        if self.limit is not None and self.bytes_reserved() + nbytes > self.limit:
-            return None
-        return map_pages(nbytes)
+    def _is_allowed(self, nbytes: int) -> bool:
+        return self.limit is None or self.bytes_reserved() + nbytes <= self.limit
 
     def _refusal(self, nbytes: int) -> str:
         by = "the limit set for this process" if self.limit is not None else "the system"
@@ -328,85 +393,53 @@ class MemoryPool:
 
     # -- giving back -----------------------------------------------------------------------------
 
-    def _free_large(self, kind: _MappedClass, address: int) -> None:
-        time = self._clock()
-        with self._lock:
-            kind.used_at = time
-            self._free_bytes += kind.size
-            kind.kept.append(address)
-            crowded = self._free_bytes > self._tolerated or (
-                self._free_bytes > KEPT_BYTES and time > self._look_again_at
-            )
-        if crowded:
-            self._give_back(time)
-
-    def _give_back(self, now: float) -> None:
-        """Return free blocks by the policy in this file's docstring."""
-        with self._lock:
-            kinds = sorted([k for k in self._large if k.kept], key=lambda k: k.used_at)
-            hot = [k for k in kinds if k.hot_until > now]
-            victims = self._evict([k for k in kinds if k.hot_until <= now], KEPT_BYTES, now)
-            victims += self._evict(hot, self._hot_bytes(), now)
-            self._tolerated = max(KEPT_BYTES, self._free_bytes + _SLACK_BYTES)
-            self._look_again_at = now + HOT_SECONDS
-        self._unmap(victims)
-
-    def _evict(self, kinds: list[_MappedClass], allowed: int, now: float) -> list[tuple[int, int]]:
-        """Take free blocks of these classes, in order, until at most `allowed` bytes are free."""
-        victims = []
-        for kind in kinds:
-            while kind.kept and self._free_bytes > allowed:
-                kind.given_back += 1
-                kind.given_back_at = now
-                self._free_bytes -= kind.size
-                victims.append((kind.kept.pop(), kind.size))
-        return victims
-
-    def _too_many(self, kind: _MappedClass) -> None:
+    def _medium_freed(self, kind: _MappedClass) -> None:
         """Return the free blocks of a medium class beyond its bound."""
-        time = self._clock()
-        with self._lock:
-            if time > kind.hot_until:
-                kind.bound = MEDIUM_BYTES // kind.size
-            victims = self._take_medium(kind, kind.bound, time)
-        self._unmap(victims)
+        if len(kind.free) <= kind.bound:
+            return
+        now = self._clock()
+        if now > kind.hot_until:
+            kind.bound = MEDIUM_BYTES // kind.size
+        while len(kind.free) > kind.bound and kind.unmap_one(now):
+            pass
 
-    def _take_medium(self, kind: _MappedClass, bound: int, now: float) -> list[tuple[int, int]]:
-        victims = []
-        while len(kind.free) > bound:
-            try:
-                victims.append((kind.free.pop(), kind.size))
-            except IndexError:
-                break  # others take from the list without a lock
-            kind.made -= 1
-            kind.given_back += 1
-            kind.given_back_at = now
-        return victims
+    def _large_freed(self, kind: _MappedClass) -> None:
+        """Return free large blocks by the policy in this file's docstring."""
+        now = kind.used_at = self._clock()
+        free = self._free_bytes()
+        if free <= KEPT_BYTES or (free <= self._tolerated and now <= self._look_again_at):
+            return
+        kinds = sorted(self._large.copy().values(), key=lambda k: k.used_at)
+        self._evict([k for k in kinds if k.hot_until <= now], KEPT_BYTES, now)
+        self._evict([k for k in kinds if k.hot_until > now], self._hot_bytes(), now)
+        self._tolerated = max(KEPT_BYTES, self._free_bytes() + _SLACK_BYTES)
+        self._look_again_at = now + HOT_SECONDS
 
-    def _unmap(self, victims: list[tuple[int, int]]) -> None:
-        for address, size in victims:
-            unmap_pages(address, size)
-            with self._lock:
-                if size > _MEDIUM_LIMIT:
-                    self._large_bytes -= size
-                else:
-                    self._medium_bytes -= size
+    def _evict(self, kinds: Iterable[_MappedClass], allowed: int, now: float) -> int:
+        """Return free large blocks of these classes, in order, until at most `allowed` bytes of
+        all large blocks are free; returns how many bytes that were."""
+        count = 0
+        for kind in kinds:
+            while self._free_bytes() > allowed and kind.unmap_one(now):
+                count += kind.size
+        return count
 
     def trim(self) -> int:
         """Return all free blocks but small ones to the system; returns how many bytes that were."""
         now = self._clock()
-        with self._lock:
-            victims = self._evict(self._large, 0, now)
-            for kind in self._medium:
-                victims += self._take_medium(kind, 0, now)
-        self._unmap(victims)
-        return sum(size for _, size in victims)
+        count = self._evict(self._large.copy().values(), 0, now)
+        for kind in self._medium.copy().values():
+            while kind.unmap_one(now):
+                count += kind.size
+        return count
 
     # -- counting --------------------------------------------------------------------------------
 
     def bytes_reserved(self) -> int:
         """Bytes taken from the system."""
-        return self._slab_bytes + self._medium_bytes + self._large_bytes
+        mapped = (*self._medium.copy().values(), *self._large.copy().values())
+        slabs = len(self._mapped_slabs) * _SLAB_BYTES
+        return slabs + sum([len(kind.mapped) * kind.size for kind in mapped])
 
     def stats(self) -> dict[str, int]:
         """bytes_in_use: of blocks that have an owner, rounded up to size classes.
@@ -414,41 +447,38 @@ class MemoryPool:
         the system, when large blocks take more than ever, and here, so that small and medium
         blocks that were free then may be missing. bytes_reserved: taken from the system.
         bytes_limit: what that may become."""
-        with self._lock:
-            self._note_peak()
-            return {
-                "bytes_in_use": self._bytes_in_use(),
-                "peak_bytes_in_use": self._peak,
-                "bytes_reserved": self.bytes_reserved(),
-                "bytes_limit": self._bytes_limit(),
-            }
+        self._note_peak()
+        return {
+            "bytes_in_use": self._bytes_in_use(),
+            "peak_bytes_in_use": self._peak,
+            "bytes_reserved": self.bytes_reserved(),
+            "bytes_limit": self._bytes_limit(),
+        }
 
     def _bytes_limit(self) -> int:
         system = memory_limit()
         return system if self.limit is None else min(system, self.limit)
 
     def _bytes_in_use(self) -> int:
-        others = sum((k.made - len(k.free)) * k.size for k in list(self._classes.values()))
-        return others + self._large_bytes - self._free_bytes
+        tables: tuple[dict[int, Any], ...] = (self._small, self._medium, self._large)
+        return sum([kind.used_bytes() for table in tables for kind in table.copy().values()])
+
+    def _free_bytes(self) -> int:
+        """Of large blocks."""
+        return sum([len(kind.free) * kind.size for kind in self._large.copy().values()])
 
     def _hot_bytes(self) -> int:
         return max(KEPT_BYTES, self._bytes_limit() // _HOT_PART)
 
     def _note_use(self) -> None:
-        if self._large_bytes - self._free_bytes > self._largest_use:
-            self._largest_use = self._large_bytes - self._free_bytes
+        """A large block was taken."""
+        use = sum([kind.used_bytes() for kind in self._large.copy().values()])
+        if use > self._largest_use:
+            self._largest_use = use
             self._note_peak()
 
     def _note_peak(self) -> None:
         self._peak = max(self._peak, self._bytes_in_use())
 
-    # -- fork ------------------------------------------------------------------------------------
-
-    def survive_forks(self) -> None:
-        """Fork only while no thread changes this pool, so that the child's copy is whole. (The
-        memory itself is private to each process.)"""
-        take_for_forks(self._lock, LEAF)
-
 
 POOL = MemoryPool()
-POOL.survive_forks()

@@ -11,9 +11,11 @@ import mmap
 import os
 import resource
 import sys
+from collections.abc import Iterator
+from itertools import repeat, takewhile
 
 _HUGE_PAGE = 1 << 21
-_FAILED = ctypes.c_void_p(-1).value
+_FAILED = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap = _libc.mmap
@@ -29,22 +31,33 @@ _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 _KIND = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-def map_pages(nbytes: int) -> int | None:
-    """Address of fresh zeroed memory, or None if the system has none. It costs nothing until it is
-    touched."""
+def mapping(nbytes: int) -> Iterator[int]:
+    """Gives the address of fresh zeroed memory when it is asked for the first time, and nothing if
+    the system has none. The memory costs nothing until it is touched.
+
+    `next` of it, and of what `map` and its like make of it, is one call of functions in C, so that
+    no signal handler runs before the address is where it belongs.
+    """
     if nbytes > sys.maxsize:
-        return None
-    address = _mmap(None, nbytes, _PROTECTION, _KIND, -1, 0)
-    if address == _FAILED:
-        return None
+        return iter(())
+    arguments = (None, nbytes, _PROTECTION, _KIND, -1, 0)
+    return takewhile(_FAILED.__ne__, map(_mmap, *[(a,) for a in arguments]))
+
+
+def expect_use(address: int, nbytes: int) -> None:
+    """All of a mapping will be used: the system may take large pages for it."""
     if nbytes >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         _madvise(address, nbytes, mmap.MADV_HUGEPAGE)
-    return address
 
 
-def unmap_pages(address: int, nbytes: int) -> None:
-    """Give a whole mapping back to the system."""
-    if _munmap(address, nbytes):
+def unmapping(addresses: Iterator[int], nbytes: int) -> Iterator[int]:
+    """Takes an address and gives that whole mapping of `nbytes` back to the system, each time it is
+    asked; one call, as above. What comes out is for `check_unmapped`."""
+    return map(_munmap, addresses, repeat(nbytes))
+
+
+def check_unmapped(status: int, nbytes: int) -> None:
+    if status:
         code = ctypes.get_errno()
         raise OSError(code, f"munmap of {nbytes} bytes: {os.strerror(code)}")
 
