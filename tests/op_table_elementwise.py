@@ -9,6 +9,7 @@ import scipy.special as sp
 from pyjax import lax
 from pyjax.core.structural import add_any_p
 from pyjax.lax.arithmetic import integer_power
+from pyjax.lax.special_gamma import zeta_slope_p
 from tests.op_table import (
     BF16,
     BOOL,
@@ -480,7 +481,22 @@ BINARY = [
         domain=positive,
         tol=1e-5,
     ),
-    Op("zeta", lax.zeta, _wide(sp.zeta), shapes=_PAIR, domain=(uniform(1.1, 9), positive)),
+    Op(
+        "zeta",
+        lax.zeta,
+        _wide(sp.zeta),
+        shapes=_PAIR,
+        domain=(uniform(1.1, 9), positive),
+        grad_order=1,
+    ),
+    Op(
+        "zeta_slope",
+        zeta_slope_p.bind1,
+        lambda x, q: _slope(lambda v: sp.zeta(v, q.astype(float)), x.astype(float)),
+        shapes=_PAIR,
+        domain=(uniform(1.1, 9), positive),
+        tol=1e-5,
+    ),
     Op(
         "polygamma",
         lax.polygamma,

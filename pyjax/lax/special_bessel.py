@@ -9,14 +9,14 @@ from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, mul, neg, reciprocal, sign, sub
 from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
 from pyjax.lax.compare import full_value, gt, le, lt, select
-from pyjax.lax.elementwise import rsqrt
+from pyjax.lax.elementwise import exp, rsqrt
 from pyjax.lax.nary import define_unary
 from pyjax.lax.special_common import const, horner, lower_in_float64
 from xla_backend.hlo.special_function_tables import (
+    BESSEL_I0_SERIES,
     BESSEL_I0E_LARGE,
-    BESSEL_I0E_SMALL,
+    BESSEL_I1_SERIES,
     BESSEL_I1E_LARGE,
-    BESSEL_I1E_SMALL,
 )
 
 
@@ -25,22 +25,23 @@ def _large(y: Array, coefficients: tuple[float, ...]) -> Array:
     return mul(horner(u, coefficients), rsqrt(y))
 
 
-def _small_argument(y: Array) -> Array:
-    return sub(mul(y, const(y, 0.25)), const(y, 1.0))
+def _small(y: Array, coefficients: tuple[float, ...]) -> Array:
+    half = mul(y, const(y, 0.5))
+    return mul(exp(neg(y)), horner(mul(half, half), coefficients))
 
 
 def _i0e(x: Array) -> Array:
     y = abs_(x)
     return select(
         le(y, const(y, 8.0)),
-        horner(_small_argument(y), BESSEL_I0E_SMALL),
+        _small(y, BESSEL_I0_SERIES),
         _large(y, BESSEL_I0E_LARGE),
     )
 
 
 def _i1e(x: Array) -> Array:
     y = abs_(x)
-    small = mul(x, horner(_small_argument(y), BESSEL_I1E_SMALL))
+    small = mul(mul(x, const(x, 0.5)), _small(y, BESSEL_I1_SERIES))
     large = _large(y, BESSEL_I1E_LARGE)
     large = select(lt(x, const(x, 0.0)), neg(large), large)
     return select(le(y, const(y, 8.0)), small, large)

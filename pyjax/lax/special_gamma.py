@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.primitive import Primitive
+from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, Array, ArrayLike, fail, nary_operands
+from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands
 from pyjax.lax.compare import eq, full_value, le, lt, ne, select
 from pyjax.lax.elementwise import cos, exp, is_finite, sin
 from pyjax.lax.nary import define_nary, define_unary
@@ -155,32 +156,61 @@ def zeta_float64(x: Array, q: Array) -> Array:
         total = add(total, mul(factor, const(x, c)))
         grow = mul(add(x, const(x, 2.0 * k + 1)), add(x, const(x, 2.0 * k + 2)))
         factor = mul(mul(factor, grow), inverse_square)
-    # Large x: the first term is all, and the series' factors overflow.
-    total = select(is_finite(total), total, pow(q, minus_x))
+    # Large x: the first term is all (but for negative q), and the series' factors overflow.
+    summed = bitwise_or(is_finite(total), lt(q, const(q, 0.0)))
+    total = select(summed, total, pow(q, minus_x))
     pole = bitwise_and(le(q, const(q, 0.0)), _is_integer(q))
     total = select(pole, full_value(q, np.inf), total)
     undefined = bitwise_and(bitwise_and(le(q, const(q, 0.0)), ne(q, floor(q))), ne(x, floor(x)))
     undefined = bitwise_or(undefined, lt(x, const(x, 1.0)))
+    undefined = bitwise_or(undefined, bitwise_or(ne(x, x), ne(q, q)))
     total = select(undefined, full_value(q, np.nan), total)
-    total = select(eq(x, const(x, 1.0)), full_value(q, np.inf), total)
-    return select(bitwise_or(ne(x, x), ne(q, q)), full_value(q, np.nan), total)
+    return select(eq(x, const(x, 1.0)), full_value(q, np.inf), total)
 
 
-def _no_exponent_derivative(*args: Any) -> Any:
-    fail(
-        NotImplementedError,
-        "zeta(x, q) has no derivative with respect to x.",
-        why="only the derivative with respect to q, -x * zeta(x + 1, q), is known in closed form.",
-        fix="stop the gradient of x: zeta(lax.stop_gradient(x), q).",
-    )
+def zeta_slope_float64(x: Array, q: Array) -> Array:
+    """The derivative of zeta_float64 by x, for q > 0: that of each term of its sum."""
+    minus_x, less_one = neg(x), sub(x, const(x, 1.0))
+    first = neg(mul(log(q), pow(q, minus_x)))
+    total: Any = first
+    for k in range(1, _ZETA_DIRECT):
+        base = add(q, const(q, float(k)))
+        total = sub(total, mul(log(base), pow(base, minus_x)))
+    a = add(q, const(q, float(_ZETA_DIRECT)))
+    power, log_a = pow(a, minus_x), log(a)
+    integral = div(mul(power, a), less_one)
+    total = sub(total, mul(integral, add(log_a, reciprocal(less_one))))
+    total = sub(total, mul(mul(power, const(x, 0.5)), log_a))
+    # Of the series' factors, x (x + 1) ... a**-x / a**n, by their logarithmic derivatives.
+    factor, slope = mul(x, div(power, a)), sub(reciprocal(x), log_a)
+    inverse_square = reciprocal(square(a))
+    for k, c in enumerate(_ZETA_TERMS):
+        total = add(total, mul(mul(factor, slope), const(x, c)))
+        low, high = add(x, const(x, 2.0 * k + 1)), add(x, const(x, 2.0 * k + 2))
+        factor = mul(mul(factor, mul(low, high)), inverse_square)
+        slope = add(slope, add(reciprocal(low), reciprocal(high)))
+    # Large x: as in zeta_float64.
+    total = select(is_finite(total), total, first)
+    total = select(eq(q, const(q, np.inf)), full_value(q, 0.0), total)
+    total = select(eq(x, const(x, 1.0)), full_value(q, -np.inf), total)
+    undefined = bitwise_or(le(q, const(q, 0.0)), lt(x, const(x, 1.0)))
+    undefined = bitwise_or(undefined, bitwise_or(ne(x, x), ne(q, q)))
+    return select(undefined, full_value(q, np.nan), total)
 
 
+zeta_slope_p: Primitive = define_nary(
+    "zeta_slope",
+    None,
+    (FLOATING, FLOATING),
+    Unsupported("second derivatives of zeta in x are not available"),
+    lowering=lower_in_float64(zeta_slope_float64),
+)
 zeta_p: Primitive = define_nary(
     "zeta",
     None,
     (FLOATING, FLOATING),
     (
-        _no_exponent_derivative,
+        lambda g, ans, x, q: mul(g, zeta_slope_p.bind1(x, q)),
         lambda g, ans, x, q: neg(mul(g, mul(x, zeta(add(x, const(x, 1.0)), q)))),
     ),
     lowering=lower_in_float64(zeta_float64),

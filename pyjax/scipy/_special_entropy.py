@@ -72,10 +72,16 @@ def _rel_entr(p: Array, q: Array) -> Array:
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, value)
 
 
-# Outside of the domain, and on its border, the value counts as constant.
+def _where_positive(g: Array, p: Array, q: Array, slope: Array) -> Array:
+    """Outside of the domain, and on its border, the value counts as constant."""
+    inside = (p > 0) & (q > 0)
+    # Both selections: backwards, the factor is multiplied by the zero of the outer one.
+    return jnp.where(inside, g * jnp.where(inside, slope, 0), 0)
+
+
 _rel_entr.defjvps(
-    lambda g, ans, p, q: g * jnp.where((p > 0) & (q > 0), lax.log(p / q) + 1, 0),
-    lambda g, ans, p, q: g * jnp.where((p > 0) & (q > 0), -p / q, 0),
+    lambda g, ans, p, q: _where_positive(g, p, q, lax.log(p / q) + 1),
+    lambda g, ans, p, q: _where_positive(g, p, q, -p / q),
 )
 
 

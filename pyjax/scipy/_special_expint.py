@@ -57,7 +57,7 @@ def _exp1(x: Array) -> Array:
     return jnp.where(x == 0, np.inf, jnp.where((x < 0) | jnp.isnan(x), np.nan, value))
 
 
-_exp1.defjvps(lambda g, ans, x: -g * lax.exp(-x) / x)
+_exp1.defjvps(lambda g, ans, x: -g * jnp.where(x < 0, np.nan, lax.exp(-x) / x))
 
 
 def exp1(x: ArrayLike) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.api.custom_jvp import custom_jvp
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -127,8 +128,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
         + _stirling_error(large_b)
         - _stirling_error(both)
     )
-    value = jnp.where(a >= 8, large, jnp.where((a > 0) & (b >= 8), mixed, plain))
-    return jnp.where(jnp.isnan(a) | jnp.isnan(b), np.nan, value)
+    return jnp.where(a >= 8, large, jnp.where((a > 0) & (b >= 8), mixed, plain))
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
@@ -149,15 +149,39 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
 
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The rising factorial Γ(z + m) / Γ(z); 1 where m is 0."""
-    z, m = jnp.broadcast_arrays(*promote_args_inexact("poch", z, m))
-    value = lax.exp(lax.lgamma(z + m) - lax.lgamma(z)) * gammasgn(z + m) * gammasgn(z)
-    return jnp.where(m == 0, 1, value)
+    return _poch(*jnp.broadcast_arrays(*promote_args_inexact("poch", z, m)))
+
+
+@custom_jvp
+def _poch(z: Array, m: Array) -> Array:
+    end = z + m
+    low = jnp.minimum(z, end)
+    # Stirling's formula where the difference of two large logarithms would cancel.
+    large = (low >= 8) & lax.is_finite(end)
+    low, step = jnp.where(large, low, 8.0), jnp.where(large, lax.abs(m), 0)
+    rising = (
+        (low - 0.5) * lax.log1p(step / low)
+        + step * (lax.log(low + step) - 1)
+        + _stirling_error(low + step)
+        - _stirling_error(low)
+    )
+    size = jnp.where(large, jnp.where(m < 0, -rising, rising), lax.lgamma(end) - lax.lgamma(z))
+    return jnp.where(m == 0, 1, lax.exp(size) * gammasgn(end) * gammasgn(z))
+
+
+_poch.defjvps(
+    lambda g, ans, z, m: g * (lax.digamma(z + m) - lax.digamma(z)) * ans,
+    lambda g, ans, z, m: g * lax.digamma(z + m) * ans,
+)
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """The number of ways to choose k of N things (with repetition: more than once), in floating
     point; 0 for k < 0, k > N or N < 0."""
     N, k = jnp.broadcast_arrays(*promote_args_inexact("comb", N, k))
+    if N.dtype.itemsize == 2:  # too few digits for the logarithms
+        wide = comb(N.astype(np.float32), k.astype(np.float32), repetition=repetition)
+        return wide.astype(N.dtype)
     if repetition:
         N = N + k - 1
     valid = (k >= 0) & (k <= N) & (N >= 0)

@@ -166,10 +166,14 @@ def _ndtri(p: Array) -> Array:
     return jnp.where((p < 0) | (p > 1) | jnp.isnan(p), np.nan, x)
 
 
-# At 0 and 1, where ndtri is infinite, the derivative is 0 by convention (JAX's), not infinite.
-_ndtri.defjvps(
-    lambda g, ans, p: g * jnp.where(jnp.isinf(ans), 0, lax.exp(ans * ans / 2 + _HALF_LOG_2PI))
-)
+@_ndtri.defjvp
+def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
+    (p,), (g,) = primals, tangents
+    ans = _ndtri(p)
+    # At 0 and 1, where ndtri is infinite, the derivative is 0 by convention (JAX's), not infinite.
+    end = jnp.isinf(ans)
+    safe = jnp.where(end, 0, ans)
+    return ans, jnp.where(end, 0, g * lax.exp(safe * safe / 2 + _HALF_LOG_2PI))
 
 
 def ndtri(p: ArrayLike) -> Array:

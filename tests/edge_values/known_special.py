@@ -19,23 +19,22 @@ SPECIAL: tuple[Difference, ...] = (
     ),
     Difference(
         cases=(
+            "nn.gelu f(u) float32",
+            "nn.gelu f(u) float64",
+            "nn.gelu f(u) int32",
+        ),
+        modes="value jit vmap",
+        title="Digits of gelu in its tail",
+        reason="1 + tanh cancels there, and tanh rounds differently. At -3 pyjax is 176 units in the "
+        "last place off in float32 and 57 in float64, JAX 208 and 328.",
+        example="nn.gelu f(u) float32",
+    ),
+    Difference(
+        cases=(
             "scipy.special.exp1 f(u) float32",
             "scipy.special.exp1 f(u) float16",
             "scipy.special.exp1 f(u) bfloat16",
             "scipy.special.expi f(u) *",
-            "scipy.special.gammainc f(p, r) *",
-            "scipy.special.gammaincc f(p, r) int32",
-            "scipy.special.rel_entr f(p, r) float32",
-            "scipy.special.rel_entr f(p, r) float16",
-            "scipy.special.rel_entr f(p, r) bfloat16",
-            "scipy.special.rel_entr f(p, r) float64",
-            "scipy.special.zeta f(p, r) *",
-            "scipy.special.zeta f(s, v) float32",
-            "scipy.special.polygamma f(1, u) float32",
-            "scipy.special.polygamma f(1, u) float16",
-            "scipy.special.polygamma f(1, u) bfloat16",
-            "scipy.special.polygamma f(1, u) float64",
-            "scipy.special.polygamma f(p, r) int32",
             "scipy.special.expn f(3, unit) float32",
             "scipy.special.expn f(0, u) float16",
             "scipy.special.expn f(0, u) bfloat16",
@@ -44,34 +43,77 @@ SPECIAL: tuple[Difference, ...] = (
             "scipy.special.expn f(1, u) bfloat16",
             "scipy.special.expn f(7, u) float16",
             "scipy.special.expn f(7, u) int32",
+        ),
+        modes="value jit vmap",
+        title="Exponential integrals at zero and infinity, and in half precision",
+        reason="The limits are SciPy's: 0 at infinity, where JAX gives NaN, -inf for expi at 0, and 1 "
+        "/ (n - 1) for expn of n at 0, where JAX gives 1 / n. In half precision JAX's series "
+        "overflow to NaN or 0 and lose digits.",
+        example="scipy.special.exp1 f(u) float32",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.gammainc f(p, r) *",
+            "scipy.special.gammaincc f(p, r) int32",
+        ),
+        modes="value jit vmap",
+        title="Incomplete gamma functions of order 0 and of large orders",
+        reason="gammainc of order 0 is 1, as in SciPy; JAX gives NaN at some arguments. Of order "
+        "2147483647 at the same argument both functions are near 1/2; JAX gives 0. At 31 JAX "
+        "has five digits.",
+        example="scipy.special.gammainc f(p, r) float32",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.rel_entr f(p, r) float32",
+            "scipy.special.rel_entr f(p, r) float16",
+            "scipy.special.rel_entr f(p, r) bfloat16",
+            "scipy.special.rel_entr f(p, r) float64",
+        ),
+        modes="value jit vmap",
+        title="rel_entr of NaN and infinity",
+        reason="NaN for a NaN, and infinity for infinity and a finite number, as in SciPy. JAX gives "
+        "infinity for a NaN, and NaN for infinity.",
+        example="scipy.special.rel_entr f(p, r) float32",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.zeta f(p, r) *",
+            "scipy.special.zeta f(s, v) float32",
+            "scipy.special.polygamma f(1, u) float32",
+            "scipy.special.polygamma f(1, u) float16",
+            "scipy.special.polygamma f(1, u) bfloat16",
+            "scipy.special.polygamma f(1, u) float64",
+            "scipy.special.polygamma f(p, r) int32",
+        ),
+        modes="value jit vmap",
+        title="zeta and polygamma at poles and infinity",
+        reason="zeta is infinite at its poles (0, -1, -2, ...) for orders above 1, where JAX gives "
+        "NaN, and NaN for orders below 1, where JAX gives infinity at the poles; both as in "
+        "SciPy. Large and infinite orders and arguments have the limit, JAX NaN or 0. "
+        "polygamma is made of zeta.",
+        example="scipy.special.zeta f(p, r) float32",
+    ),
+    Difference(
+        cases=(
             "scipy.special.poch f(p, r) int32",
             "scipy.special.comb f(p, r) int32",
         ),
-        modes="value jit vmap jvp vjp",
-        title="Special functions at the ends of their domains",
-        reason="The limits are SciPy's: exponential integrals at 0 and infinity (expn of n at 0 is 1 "
-        "/ (n - 1)), gammainc at order 0, NaN for a NaN in rel_entr, zeta at infinity and its "
-        "poles, polygamma at infinity. In half precision JAX's series overflow. Zeta has no "
-        "derivative by its order, which JAX lets pass; at order 0 it is NaN.",
-        example="scipy.special.exp1 f(u) float32",
+        modes="value jit vmap",
+        title="poch and comb of large numbers",
+        reason="JAX subtracts logarithms that are large and nearly equal, and gives 1 for comb and "
+        "NaN for poch of 2147483647, infinity for poch(31, 7). poch(0, m) is 0, as in SciPy.",
+        example="scipy.special.comb f(p, r) int32",
     ),
     Difference(
         cases=(
             "scipy.special.digamma f(u) float32",
             "scipy.special.digamma f(u) float64",
-            "scipy.special.erfinv f(u) float64",
-            "scipy.special.i1e f(u) float64",
-            "scipy.special.log_ndtr f(u) float32",
-            "scipy.special.log_ndtr f(u) float64",
-            "scipy.special.factorial f(u) float64",
-            "scipy.special.factorial f(u) int32",
-            "scipy.special.gamma f(u) int32",
             "scipy.special.gammaln f(u) float32",
             "scipy.special.gammaln f(u) float16",
             "scipy.special.gammaln f(u) bfloat16",
             "scipy.special.gammaln f(u) float64",
             "scipy.special.gammaln f(u) int32",
-            "scipy.special.i1 f(u) float64",
             "scipy.special.loggamma f(u) float32",
             "scipy.special.loggamma f(u) float16",
             "scipy.special.loggamma f(u) bfloat16",
@@ -83,44 +125,75 @@ SPECIAL: tuple[Difference, ...] = (
             "scipy.special.betaln f(p, r) float16",
             "scipy.special.betaln f(p, r) bfloat16",
             "scipy.special.betaln f(p, r) int32",
-            "scipy.special.poch f(p, r) float16",
-            "scipy.special.beta f(s, v) float32",
-            "scipy.special.comb f(7, u) float16",
-            "scipy.special.comb f(7, u) bfloat16",
-            "scipy.special.bernoulli f(5) float32",
-            "scipy.special.bernoulli f(20) float32",
-            "nn.gelu f(u) float32",
-            "nn.gelu f(u) float64",
-            "nn.gelu f(u) int32",
         ),
         modes="value jit vmap",
-        title="Digits of special functions",
-        reason="JAX's series lose digits near zeros of these functions and in their tails, and so do "
-        "those in half precision. erf_inv of float64 is within 2.8e-14 of the value here, and "
-        "gamma within 4e-14.",
+        title="Digits near the zeros of digamma and gammaln",
+        reason="There the sums of both cancel. pyjax's are of float64: in narrower types the results "
+        "are within 0.5 units in the last place (and 0 at zeros), where JAX's are up to 48 off "
+        "and 5e-7 at zeros. In float64 both err by some 1e-15 next to zeros, which is 46 and "
+        "114 units for digamma(-0.5), 74 and 86 for digamma(1.5), 267 and 75 for gammaln(-2.5).",
         example="scipy.special.digamma f(u) float32",
     ),
     Difference(
         cases=(
-            "random.normal f(key, (9,), dtype) float64",
-            "random.maxwell f(key, (9,), dtype) float64",
+            "scipy.special.factorial f(u) float64",
+            "scipy.special.factorial f(u) int32",
+            "scipy.special.gamma f(u) int32",
+            "scipy.special.beta f(s, v) float32",
+            "scipy.special.poch f(p, r) float16",
+        ),
+        modes="value jit vmap",
+        title="Digits of gamma, factorial, beta and poch",
+        reason="Both take the exponential of logarithms, which magnifies their rounding. Of gamma(31) "
+        "and factorial(32) in float32 pyjax is 37 and 14 units in the last place off, JAX 68 and "
+        "116; of factorial(40) in float64 165 and 95. In float64 gamma is within 3e-13 up to "
+        "170, JAX within 5e-13.",
+        example="scipy.special.factorial f(u) float64",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.comb f(7, u) float16",
+            "scipy.special.comb f(7, u) bfloat16",
+        ),
+        modes="value jit vmap",
+        title="comb in half precision",
+        reason="It is computed in float32 and rounded once, so that whole numbers are exact; JAX's "
+        "logarithms have three digits.",
+        example="scipy.special.comb f(7, u) float16",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.log_ndtr f(u) float32",
+            "scipy.special.log_ndtr f(u) float64",
+        ),
+        modes="value jit vmap",
+        title="Digits of log_ndtr above zero",
+        reason="It is log1p of the upper tail, which keeps its digits; JAX's result at 7.25 has five "
+        "(float64).",
+        example="scipy.special.log_ndtr f(u) float32",
+    ),
+    Difference(
+        cases=(
+            "scipy.special.bernoulli f(5) float32",
+            "scipy.special.bernoulli f(20) float32",
+        ),
+        modes="value jit",
+        title="Digits of bernoulli",
+        reason="The numbers are exact fractions, rounded once; JAX's sums err by 3e-6.",
+        example="scipy.special.bernoulli f(5) float32",
+    ),
+    Difference(
+        cases=(
             "random.gumbel f(key, (9,), dtype, mode='high') float64",
-            "random.truncated_normal f(key, -1.0, 2.0, (9,), dtype) float64",
             "random.truncated_normal f(key, 3.0, inf, (9,)) float32",
-            "random.lognormal f(key, s, (9,)) float64",
-            "random.lognormal f(key, w) float64",
-            "random.wald f(key, s, (9,)) float64",
-            "random.wald f(key, w) float64",
             "random.weibull_min f(key, s, s, (9,)) float16",
-            "random.double_sided_maxwell f(key, s, s, (9,)) float64",
-            "random.ball f(key, 3, shape=(2,), dtype=dtype) float64",
         ),
         modes="value jit vmap",
         title="Digits of samples",
-        reason="Samples go through logarithms and erf_inv, whose last digits differ; far in the "
-        "tails of truncated_normal they are of erf. JAX computes 1 / concentration of "
-        "weibull_min in the type of concentration.",
-        example="random.normal f(key, (9,), dtype) float64",
+        reason="Samples go through logarithms, erf and erf_inv, whose last digits differ; far in the "
+        "tail of truncated_normal a digit of erf is many of the sample. JAX computes 1 / "
+        "concentration of weibull_min in the type of concentration.",
+        example="random.truncated_normal f(key, 3.0, inf, (9,)) float32",
     ),
     Difference(
         cases=(

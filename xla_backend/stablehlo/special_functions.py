@@ -12,8 +12,8 @@ import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.special_function_tables import (
+    BESSEL_I1_SERIES,
     BESSEL_I1E_LARGE,
-    BESSEL_I1E_SMALL,
     ERF_INV_CENTRAL_F32,
     ERF_INV_CENTRAL_F64,
     ERF_INV_MIDDLE_F64,
@@ -165,14 +165,14 @@ def zeta(x: Expression, q: Expression) -> Expression:
     for k, c in enumerate(_ZETA_TERMS):
         total = total + factor * c
         factor = factor * ((x + (2.0 * k + 1)) * (x + (2.0 * k + 2))) * inverse_square
-    # Large x: the first term is all, and the series' factors overflow.
-    total = total.is_finite().select(total, first)
+    # Large x: the first term is all (but for negative q), and the series' factors overflow.
+    total = (total.is_finite() | q.compare("LT", 0.0)).select(total, first)
     total = _is_pole(q).select(q.full(np.inf), total)
     undefined = q.compare("LE", 0.0) & q.compare("NE", q.floor()) & x.compare("NE", x.floor())
     undefined = undefined | x.compare("LT", 1.0)
+    undefined = undefined | x.compare("NE", x) | q.compare("NE", q)
     total = undefined.select(q.full(np.nan), total)
-    total = x.compare("EQ", 1.0).select(q.full(np.inf), total)
-    return (x.compare("NE", x) | q.compare("NE", q)).select(q.full(np.nan), total)
+    return x.compare("EQ", 1.0).select(q.full(np.inf), total)
 
 
 def polygamma(m: Expression, x: Expression) -> Expression:
@@ -186,9 +186,10 @@ def polygamma(m: Expression, x: Expression) -> Expression:
 
 
 def bessel_i1e(x: Expression) -> Expression:
-    """exp(-|x|) I1(x): one polynomial up to 8, another in 16 / x beyond."""
+    """exp(-|x|) I1(x): the power series up to 8, a polynomial in 16 / x beyond."""
     y = x.abs()
-    small = x * horner(y * 0.25 - 1.0, BESSEL_I1E_SMALL)
+    half = x * 0.5
+    small = half * ((-y).exp() * horner(half * half, BESSEL_I1_SERIES))
     large = horner(16.0 / y - 1.0, BESSEL_I1E_LARGE) * y.rsqrt()
     large = x.compare("LT", 0.0).select(-large, large)
     return y.compare("LE", 8.0).select(small, large)
