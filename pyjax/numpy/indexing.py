@@ -7,7 +7,7 @@ clamped (mode None, 'promise_in_bounds', 'clip'), filled ('fill', 'drop') or wra
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from pyjax.numpy.index_plan import (
     static_key,
 )
 from pyjax.numpy.indexing_basic import parse_mode
+from xla_backend.bounded_cache import BoundedCache, Budget
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -55,19 +56,25 @@ def _read_compiled(x: Any, index: tuple[Any, ...]) -> Any:
 
 
 def _read_eager(x: Array, key: tuple[Any, ...]) -> Array:
-    recipe = _window_recipe(x.aval.shape, key)
+    shape = x.aval.shape
+    recipe = _recipes.hot.get((shape, key))
     if recipe is None:
-        plan, arrays = _analyse_static(x.aval.shape, key, True)
-        return _read_static(x, plan, arrays)
+        recipe = _recipes.make((shape, key), lambda: _window_recipe(shape, key))
     starts, window = recipe
+    if starts is None:
+        plan, arrays = _analyse_static(shape, key, True)
+        return _read_static(x, plan, arrays)
     return window(x, starts) if window is not None else x
 
 
-@lru_cache(maxsize=4096)
-def _window_recipe(
-    shape: tuple[int, ...], key: tuple[Any, ...]
-) -> tuple[Array, Callable[..., Any] | None] | None:
-    """Starts and the compiled window function of a static index, or None for other forms."""
+_Recipe = tuple[Array | None, Callable[..., Any] | None]
+# They hold arrays and programs, so clear_caches empties them.
+_recipes: BoundedCache[Any, _Recipe] = BoundedCache(Budget("static indices", entries=4096))
+_windows: BoundedCache[Any, Callable[..., Any]] = BoundedCache(Budget("windows", entries=4096))
+
+
+def _window_recipe(shape: tuple[int, ...], key: tuple[Any, ...]) -> _Recipe:
+    """Starts and the compiled window function of a static index; no starts for other forms."""
     plan, arrays = _analyse_static(shape, key, True)
     starts, sizes, squeezed = [], [], []
     for e in plan.elements:
@@ -80,10 +87,11 @@ def _window_recipe(
             sizes.append(1)
             squeezed.append(e.dim)
         else:
-            return None
+            return None, None
     if not squeezed and tuple(sizes) == shape:
         return _host_starts(starts), None
-    return _host_starts(starts), _window(tuple(sizes), tuple(squeezed))
+    window = (tuple(sizes), tuple(squeezed))
+    return _host_starts(starts), _windows.make(window, lambda: _window(*window))
 
 
 def _host_starts(starts: list[int]) -> Array:
@@ -207,7 +215,6 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
     return lax.expand_dims(x, new_axes) if new_axes else x
 
 
-@lru_cache(maxsize=4096)
 def _window(sizes: tuple[int, ...], squeezed: tuple[int, ...]) -> Callable[..., Any]:
     """A compiled function that cuts windows of `sizes` and drops the axes `squeezed`.
 

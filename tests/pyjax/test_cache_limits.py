@@ -148,3 +148,19 @@ def test_clear_caches_empties_all_of_them():
     assert left == {} and f._cache_size() == 0
     np.testing.assert_array_equal(np.asarray(f(x)), np.arange(5.0) * 7 - 1)
     assert f._cache_size() == 1
+
+
+def test_clear_caches_gives_back_the_arrays_of_caches():
+    """Static indices have starts and programs, which stayed for good."""
+    x = jnp.arange(1000.0)
+
+    def in_use():
+        pyjax.clear_caches()
+        gc.collect()
+        return pyjax.devices()[0].memory_stats()["bytes_in_use"]
+
+    assert x[5:7].sum() == 11 and x[None, 3].shape == (1,)
+    before = in_use()
+    for i in range(50):
+        assert x[i : i + 3].shape == (3,)
+    assert in_use() == before
