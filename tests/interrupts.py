@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import _thread
 import dis
+import gc
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import CodeType, FrameType, ModuleType
 from typing import Any
+
+from pyjax._config import options, registry
+
+from pyjax import mesh as meshes
+from pyjax.core import axis_env, source_info, trace_state
+from xla_backend import forks
 
 SIGNAL = signal.SIGUSR1
 
@@ -99,3 +107,50 @@ def _interrupted(
         signal.signal(SIGNAL, before)
     assert handler is not _raise or not arrived, "the interrupt was lost"
     return bool(arrived)
+
+
+def thread_state() -> dict[str, object]:
+    """All that blocks change in a thread."""
+    return {
+        "traces": list(trace_state.state.traces),
+        "names": source_info.current_names(),
+        "axes": axis_env.key(),
+        "meshes": list(meshes._context.stack),
+        "x64": options.enable_x64.value,
+        "key": registry.trace_context(),
+    }
+
+
+def check_nothing_entered() -> None:
+    """No thread is inside a trace. What an exception's traceback kept may wait for a collection."""
+    if trace_state.entered:
+        gc.collect()
+    assert not trace_state.entered
+
+
+def check_locks() -> None:
+    """All locks that forks wait for are free, or become so."""
+    forks._before()
+    taken = len(forks._taken)
+    forks._after_in_parent()
+    assert taken == len(forks._locks), f"{taken} of {len(forks._locks)} locks are free"
+
+
+def in_another_thread(work: Callable[[], Any]) -> Any:
+    """The result of work(), which must not wait for ever."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append((work(), None))
+        except BaseException as error:
+            results.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(100)
+    assert results, "a thread waits for ever"
+    result, error = results[0]
+    if error is not None:
+        raise error
+    return result

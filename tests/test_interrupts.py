@@ -4,7 +4,6 @@ inside a block, no lock stays held, nobody waits for ever, and the same call wor
 import contextlib
 import signal
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ import pyjax.numpy as jnp
 from pyjax import mesh as meshes
 from pyjax import program
 from pyjax.api import compile_time, naming
-from pyjax.core import axis_env, source_info, trace, trace_state
-from tests.interrupts import each_interrupt
+from pyjax.core import source_info, trace, trace_state
+from tests.interrupts import check_locks, each_interrupt, in_another_thread, thread_state
 from xla_backend import bounded_cache, forks
 
 pytestmark = pytest.mark.skipif(
@@ -32,18 +31,6 @@ class _Trace(trace.Trace):
 _MESH = meshes.Mesh(np.array(pyjax.devices()[:1]), ("i",))
 
 
-def _state():
-    """All that blocks change in a thread."""
-    return {
-        "traces": list(trace_state.state.traces),
-        "names": source_info.current_names(),
-        "axes": axis_env.key(),
-        "meshes": list(meshes._context.stack),
-        "x64": options.enable_x64.value,
-        "key": registry.trace_context(),
-    }
-
-
 BLOCKS = {
     "set_current_trace": lambda: trace_state.set_current_trace(_Trace()),
     "ensure_compile_time_eval": pyjax.ensure_compile_time_eval,
@@ -57,14 +44,14 @@ _MODULES = (trace_state, blocks, registry, source_info, naming, compile_time, me
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_puts_back_what_was(name):
-    before = _state()
+    before = thread_state()
 
     def work():
         with BLOCKS[name]():
-            assert _state() != before or name == "ensure_compile_time_eval"
+            assert thread_state() != before or name == "ensure_compile_time_eval"
             with BLOCKS[name]():
-                assert len(str(_state())) > 0
-        assert _state() == before
+                assert len(str(thread_state())) > 0
+        assert thread_state() == before
 
     # This module too: an interrupt after the last call inside and after the block's end.
     count = sum(1 for _ in _checked(each_interrupt(work, *_MODULES, sys.modules[__name__]), before))
@@ -74,42 +61,33 @@ def test_a_block_puts_back_what_was(name):
 
 def _checked(interrupts, before):
     for number in interrupts:
-        assert _state() == before, f"after interrupt {number}"
+        assert thread_state() == before, f"after interrupt {number}"
         yield number
 
 
 def test_blocks_work_as_decorators_in_stacks_and_by_hand():
-    before = _state()
+    before = thread_state()
     for make in BLOCKS.values():
         with contextlib.ExitStack() as stack:
             stack.enter_context(make())
             stack.enter_context(make())
-        assert _state() == before
+        assert thread_state() == before
         manager = make()
         manager.__enter__()
         manager.__exit__(None, None, None)
-        assert _state() == before
+        assert thread_state() == before
         with pytest.raises(ZeroDivisionError), make():
             raise ZeroDivisionError
-        assert _state() == before
+        assert thread_state() == before
     assert pyjax.enable_x64(True)(lambda: jnp.arange(3).dtype)() == np.int64
     assert jnp.arange(3).dtype == np.int32
 
 
 def test_set_mesh_as_a_block():
-    before = _state()
+    before = thread_state()
     with pyjax.set_mesh(_MESH):
         assert meshes.get_mesh() is _MESH
-    assert _state() == before
-
-
-def _in_another_thread(work):
-    """The result in a list; nothing in it if the thread waits for ever."""
-    results = []
-    thread = threading.Thread(target=lambda: results.append(work()), daemon=True)
-    thread.start()
-    thread.join(20)
-    return results
+    assert thread_state() == before
 
 
 def test_a_cache_after_interrupts():
@@ -126,7 +104,7 @@ def test_a_cache_after_interrupts():
         cache.make("last", lambda: 2)
 
     for _ in each_interrupt(work, bounded_cache):
-        assert _in_another_thread(lambda: cache.make(3, lambda: 3)) == [3]
+        assert in_another_thread(lambda: cache.make(3, lambda: 3)) == 3
         assert cache.make(5, lambda: 5) == 5
         assert all(making.done for making in bounded_cache._making.values())
     for key in range(20, 40):  # what interrupts have left goes
@@ -231,16 +209,8 @@ def test_a_fork_gives_back_all_locks():
                 hook()
 
     for _ in each_interrupt(work, forks, handler=alarm):
-        assert _in_another_thread(_take_all) == [len(forks._locks)]
+        in_another_thread(check_locks)
         assert not forks._taken and not forks._raised
 
 
 _HOOKS = (forks._before, forks._before, forks._after, forks._after_in_parent)
-
-
-def _take_all():
-    """How many locks are free."""
-    forks._before()
-    count = len(forks._taken)
-    forks._after_in_parent()
-    return count
