@@ -11,12 +11,13 @@ from pyjax._config import blocks, options, registry
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax import array, program
 from pyjax import mesh as meshes
-from pyjax import program
 from pyjax.api import compile_time, naming
 from pyjax.core import source_info, trace, trace_state
 from tests.interrupts import check_locks, each_interrupt, in_another_thread, thread_state
 from xla_backend import bounded_cache, forks
+from xla_backend.runtime import buffer
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "SIGUSR1") or sys.implementation.name != "cpython",
@@ -214,3 +215,16 @@ def test_a_fork_gives_back_all_locks():
 
 
 _HOOKS = (forks._before, forks._before, forks._after, forks._after_in_parent)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python asks; NumPy forgets")
+def test_numpy_does_not_forget_an_interrupt():
+    """It forgets the error of who is asked for a buffer, and makes its array in another way."""
+    x = jnp.arange(5.0)
+
+    def work():
+        view = np.asarray(x)
+        assert view.sum() == 10  # Python code, so that an exception raised later arrives
+
+    count = sum(1 for _ in each_interrupt(work, array, buffer))
+    assert count > 5

@@ -4,6 +4,10 @@ Since 3.12 a class with a method `__buffer__` has the protocol (PEP 688). Before
 the slot `bf_getbuffer` of a type, a C function. A callback of ctypes cannot stand there: it drops
 its exception, also one that the handler of a signal raises before its first bytecode, and who asked
 gets a buffer that nobody has filled in. A few native instructions call the method instead.
+
+NumPy forgets whatever a buffer is refused with, and a handler's exception with it. So a method that
+fails with anything but BufferError is called once more; if that succeeds, a handler had interrupted
+it: the buffer is given, and the main thread raises the exception right afterwards.
 """
 
 from __future__ import annotations
@@ -19,10 +23,26 @@ _TP_AS_BUFFER = 20 * ctypes.sizeof(ctypes.c_void_p)
 
 _GET_BUFFER = """
 @name = external global i8
+@refusal = external global i8
 declare ptr @PyLong_FromLong(i64)
 declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
 declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @Py_DecRef(ptr)
+declare i32 @PyErr_ExceptionMatches(ptr)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @PyException_SetTraceback(ptr, ptr)
+declare void @PyErr_SetObject(ptr, ptr)
+declare ptr @PyObject_Type(ptr)
+declare i32 @Py_AddPendingCall(ptr, ptr)
+
+define internal i32 @raise(ptr %error) {
+  %kind = call ptr @PyObject_Type(ptr %error)
+  call void @PyErr_SetObject(ptr %kind, ptr %error)
+  call void @Py_DecRef(ptr %kind)
+  call void @Py_DecRef(ptr %error)
+  ret i32 -1
+}
 
 define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {
   %owner = getelementptr ptr, ptr %view, i64 1
@@ -31,14 +51,55 @@ define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {
   %number = call ptr @PyLong_FromLong(i64 %wide)
   %memory = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(
     ptr %object, ptr @name, ptr %number, ptr null)
-  call void @Py_DecRef(ptr %number)
   %none = icmp eq ptr %memory, null
-  br i1 %none, label %fail, label %fill
+  br i1 %none, label %failed, label %first
+first:
+  call void @Py_DecRef(ptr %number)
+  br label %fill
+failed:
+  %refused = call i32 @PyErr_ExceptionMatches(ptr @refusal)
+  %own = icmp ne i32 %refused, 0
+  br i1 %own, label %fail, label %retry
+retry:
+  %kind = alloca ptr
+  %value = alloca ptr
+  %traceback = alloca ptr
+  call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %traceback)
+  call void @PyErr_NormalizeException(ptr %kind, ptr %value, ptr %traceback)
+  %k = load ptr, ptr %kind
+  %error = load ptr, ptr %value
+  %t = load ptr, ptr %traceback
+  %untraced = icmp eq ptr %t, null
+  br i1 %untraced, label %again, label %trace
+trace:
+  %r = call i32 @PyException_SetTraceback(ptr %error, ptr %t)
+  call void @Py_DecRef(ptr %t)
+  br label %again
+again:
+  call void @Py_DecRef(ptr %k)
+  %second = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(
+    ptr %object, ptr @name, ptr %number, ptr null)
+  %still = icmp eq ptr %second, null
+  br i1 %still, label %drop, label %later
+drop:
+  call void @Py_DecRef(ptr %error)
+  br label %fail
+later:
+  call void @Py_DecRef(ptr %number)
+  %full = call i32 @Py_AddPendingCall(ptr @raise, ptr %error)
+  %taken = icmp eq i32 %full, 0
+  br i1 %taken, label %fill, label %now
+now:
+  call void @Py_DecRef(ptr %second)
+  %status.now = call i32 @raise(ptr %error)
+  ret i32 %status.now
 fail:
+  call void @Py_DecRef(ptr %number)
   ret i32 -1
 fill:
-  %status = call i32 @PyObject_GetBuffer(ptr %memory, ptr %view, i32 %flags)
-  call void @Py_DecRef(ptr %memory)
+  %bytes = phi ptr [ %memory, %first ], [ %second, %later ]
+  %status = call i32 @PyObject_GetBuffer(ptr %bytes, ptr %view, i32 %flags)
+  call void @Py_DecRef(ptr %bytes)
   ret i32 %status
 }
 """
@@ -47,6 +108,13 @@ _PYTHON_NAMES = (
     "PyObject_CallMethodObjArgs",
     "PyObject_GetBuffer",
     "Py_DecRef",
+    "PyErr_ExceptionMatches",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyException_SetTraceback",
+    "PyErr_SetObject",
+    "PyObject_Type",
+    "Py_AddPendingCall",
 )
 
 _kept: list[Any] = []  # what types call, for the life of the process
@@ -57,7 +125,7 @@ def give_buffer_protocol(cls: type) -> None:
     if sys.version_info >= (3, 12):
         return  # Python does
     name = sys.intern("__buffer__")
-    symbols = {"name": id(name)} | {
+    symbols = {"name": id(name), "refusal": id(BufferError)} | {
         each: _address(ctypes.pythonapi[each]) for each in _PYTHON_NAMES
     }
     library = compile_library(_GET_BUFFER, symbols, cache=True, keep=(name,))
