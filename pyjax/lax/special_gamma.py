@@ -12,10 +12,13 @@ from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands
+from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands, shape_of
 from pyjax.lax.compare import eq, full_value, le, lt, ne, select
+from pyjax.lax.control_flow.while_loop import while_loop
+from pyjax.lax.convert import convert_element_type
 from pyjax.lax.elementwise import cos, exp, is_finite, sin
 from pyjax.lax.nary import define_nary, define_unary
+from pyjax.lax.reduce import reduce_or
 from pyjax.lax.special_common import const, horner, lower_in_float64
 
 # Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
@@ -140,8 +143,8 @@ _ZETA_TERMS = tuple(b / math.factorial(2 * (k + 1)) for k, b in enumerate(_ZETA_
 _ZETA_DIRECT = 10
 
 
-def zeta_float64(x: Array, q: Array) -> Array:
-    """sum over k >= 0 of (q + k)**-x, for x > 1: ten terms, then Euler-Maclaurin."""
+def _zeta_sum(x: Array, q: Array) -> Array:
+    """sum over k >= 0 of (q + k)**-x, for x > 1 and q > -1: ten terms, then Euler-Maclaurin."""
     minus_x = neg(x)
     total: Any = pow(q, minus_x)
     for k in range(1, _ZETA_DIRECT):
@@ -156,9 +159,40 @@ def zeta_float64(x: Array, q: Array) -> Array:
         total = add(total, mul(factor, const(x, c)))
         grow = mul(add(x, const(x, 2.0 * k + 1)), add(x, const(x, 2.0 * k + 2)))
         factor = mul(mul(factor, grow), inverse_square)
-    # Large x: the first term is all (but for negative q), and the series' factors overflow.
-    summed = bitwise_or(is_finite(total), lt(q, const(q, 0.0)))
-    total = select(summed, total, pow(q, minus_x))
+    # Large x: the first term is all, and the series' factors overflow.
+    return select(is_finite(total), total, pow(q, minus_x))
+
+
+def _zeta_shifted(x: Array, q: Array) -> Array:
+    """_zeta_sum for any q. Below -1, where x is whole, with the fraction f of q: the sum from f on,
+    and (-1)**x times that from 1 - f on less that from 1 - q on, which are the other terms.
+    """
+    one = const(q, 1.0)
+    below = lt(q, const(q, -1.0))
+    fraction = sub(q, floor(q))
+    even = eq(rem(x, const(x, 2.0)), const(x, 0.0))
+    sign = select(even, full_value(x, 1.0), full_value(x, -1.0))
+    anywhere = reduce_or(below, tuple(range(len(shape_of(q)))))
+    # One sum for all three, in a loop that ends after the first if no q is below -1.
+    rounds = add(mul(convert_element_type(anywhere, np.int32), np.int32(2)), np.int32(1))
+
+    def body(state: Any) -> Any:
+        number, total = state
+        second, third = eq(number, np.int32(1)), eq(number, np.int32(2))
+        start = select(second, sub(one, fraction), select(below, fraction, q))
+        start = select(third, sub(one, q), start)
+        term = _zeta_sum(x, start)
+        later = add(total, mul(select(third, neg(sign), sign), term))
+        total = select(eq(number, np.int32(0)), term, select(below, later, total))
+        return add(number, np.int32(1)), total
+
+    start = (np.int32(0), full_value(q, 0.0))
+    return while_loop(lambda state: lt(state[0], rounds), body, start)[1]
+
+
+def zeta_float64(x: Array, q: Array) -> Array:
+    """sum over k >= 0 of (q + k)**-x, for x > 1."""
+    total = _zeta_shifted(x, q)
     pole = bitwise_and(le(q, const(q, 0.0)), _is_integer(q))
     total = select(pole, full_value(q, np.inf), total)
     undefined = bitwise_and(bitwise_and(le(q, const(q, 0.0)), ne(q, floor(q))), ne(x, floor(x)))

@@ -150,8 +150,8 @@ _ZETA_TERMS = tuple(b / math.factorial(2 * (k + 1)) for k, b in enumerate(_ZETA_
 _ZETA_DIRECT = 10
 
 
-def zeta(x: Expression, q: Expression) -> Expression:
-    """The sum of (q + k)**-x over k >= 0: ten terms, then Euler-Maclaurin; nan for x < 1."""
+def _zeta_sum(x: Expression, q: Expression) -> Expression:
+    """The sum of (q + k)**-x over k >= 0, q > -1: ten terms, then Euler-Maclaurin."""
     minus_x = -x
     first = q**minus_x
     total = first
@@ -165,8 +165,21 @@ def zeta(x: Expression, q: Expression) -> Expression:
     for k, c in enumerate(_ZETA_TERMS):
         total = total + factor * c
         factor = factor * ((x + (2.0 * k + 1)) * (x + (2.0 * k + 2))) * inverse_square
-    # Large x: the first term is all (but for negative q), and the series' factors overflow.
-    total = (total.is_finite() | q.compare("LT", 0.0)).select(total, first)
+    # Large x: the first term is all, and the series' factors overflow.
+    return total.is_finite().select(total, first)
+
+
+def zeta(x: Expression, q: Expression) -> Expression:
+    """The sum of (q + k)**-x over k >= 0; nan for x < 1."""
+    below = q.compare("LT", -1.0)
+    fraction = q - q.floor()
+    total = _zeta_sum(x, below.select(fraction, q))
+    # The terms from q on that are negative, for whole x: those from 1 - f on less those from 1 - q.
+    others = _zeta_sum(x, below.select(1.0 - fraction, 1.0)) - _zeta_sum(
+        x, below.select(1.0 - q, 1.0)
+    )
+    odd = x.apply(Opcode.REMAINDER, 2.0).compare("NE", 0.0)
+    total = below.select(total + odd.select(-others, others), total)
     total = _is_pole(q).select(q.full(np.inf), total)
     undefined = q.compare("LE", 0.0) & q.compare("NE", q.floor()) & x.compare("NE", x.floor())
     undefined = undefined | x.compare("LT", 1.0)

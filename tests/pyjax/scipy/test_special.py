@@ -184,6 +184,32 @@ def test_derivative_of_zeta_by_its_exponent():
     np.testing.assert_array_equal(ends, [inf, 0, 0, -inf, 0, 0, nan, nan])
 
 
+def test_zeta_and_polygamma_far_below_zero():
+    # Ten terms do not reach past 0 from there: polygamma(1, -12.3) was -0.078, with JAX's formula.
+    q = np.array([-1e-20, -0.3, -1.0 - 1e-15, -2.5, -8.5, -12.3, -50.7, -1000.25])
+    with pyjax.enable_x64(True):
+        for x in (2.0, 3.0, 7.0):
+            # All terms up to 1, then the function there.
+            counts = np.floor(-q) + 1
+            expected = [
+                sum((a + k) ** -x for k in range(int(n))) + reference.zeta(x, a + n)
+                for a, n in zip(q, counts, strict=True)
+            ]
+            # In the sum, though not in the function, the terms on both sides of 0 may cancel.
+            error = 4e-15 * np.abs(q - np.round(q)) ** -x + 1e-12 * np.abs(expected)
+            assert (np.abs(special.zeta(x, q) - np.array(expected)) <= error).all()
+            factor = (1 if x % 2 == 0 else -1) * reference.gamma(x)
+            polygamma = np.asarray(special.polygamma(x - 1, q)) / factor
+            assert (np.abs(polygamma - np.array(expected)) <= error).all()
+        # Trigamma, by the reflection formula; beside arguments above 0, and alone.
+        slope = pyjax.vmap(pyjax.grad(special.digamma))(jnp.array([-12.3, 4.5, -1e6 - 0.5]))
+        expected = [np.pi**2 / np.sin(12.3 * np.pi) ** 2 - reference.polygamma(1, 13.3)]
+        expected += [reference.polygamma(1, 4.5), np.pi**2 - reference.polygamma(1, 1e6 + 1.5)]
+        np.testing.assert_allclose(slope, expected, rtol=1e-12)
+    ends = special.zeta(jnp.array([1.0, inf, inf, 3.0]), jnp.array([nan, -2.5, 0.5, -3.0]))
+    np.testing.assert_array_equal(ends, [inf, nan, inf, inf])
+
+
 def test_gradients_that_are_zero_have_no_sign():
     # A negative cotangent gave -0.0 where the value counts as constant.
     for name, points in (("rel_entr", (1.0, -1.0)), ("rel_entr", (0.0, 1.0)), ("ndtri", (0.0,))):

@@ -650,11 +650,12 @@ case(
     [_ORDER, _Q0],
     scipy.special.polygamma(_ORDER.astype(int), _Q0.astype(np.float64)).astype(np.float32),
 )
+_FAR_BELOW = np.float32([0.5, 1.5, -2.5, -12.25])
 case(
     "chlo.zeta",
     "chlo.zeta %a, %b : T, T -> T",
-    [_ORDER + 2, _Q0],
-    scipy.special.zeta(_ORDER.astype(np.float64) + 2, _Q0).astype(np.float32),
+    [_ORDER + 2, _FAR_BELOW],
+    scipy.special.zeta(_ORDER.astype(np.float64) + 2, _FAR_BELOW).astype(np.float32),
 )
 _NEXT = np.float32([1, 0, -1, np.nan, 3, -0.0]), np.float32([2, -1, -2, 1, 3, 1])
 case("chlo.next_after", "chlo.next_after %a, %b : T, T -> T", list(_NEXT), np.nextafter(*_NEXT))
