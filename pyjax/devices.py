@@ -12,6 +12,7 @@ from xla_backend.forks import START, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
+from xla_backend.targets import built_in as built_in  # registers the platforms
 
 # The compiler is imported under it: a child of a fork in the middle of that would wait for ever.
 _lock = threading.RLock()

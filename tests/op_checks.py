@@ -14,9 +14,9 @@ from pyjax.api.make_jaxpr import make_jaxpr
 from pyjax.core.tree_util import tree_leaves
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
 from tests.op_table import Op
-from xla_backend.cpu import lapack_calls
 from xla_backend.hlo.evaluator.interpreter import evaluate
 from xla_backend.runtime.custom_calls import find_custom_call
+from xla_backend.targets.cpu import lapack_calls
 
 _LAPACK = {f"lapack.{name}": find_custom_call(f"lapack.{name}") for name in lapack_calls._ROUTINES}
 

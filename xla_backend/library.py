@@ -21,6 +21,7 @@ from xla_backend.runtime.custom_calls import registered_custom_calls
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.host_arrays import run_on_arrays
 from xla_backend.runtime.plugins import discover_plugins
+from xla_backend.targets import built_in as built_in  # registers the platforms
 
 
 def parse_hlo(text: str) -> HloModule:

@@ -30,7 +30,7 @@ from xla_backend.hlo.proto import (
     snapshot_from_proto,
     unoptimized_snapshot_from_proto,
 )
-from xla_backend.runtime.cpu_client import CpuLoadedExecutable
+from xla_backend.targets.cpu.client import CpuLoadedExecutable
 
 TEXT = """HloModule jit_f
 

@@ -16,14 +16,14 @@ import pyjax.numpy as jnp
 import xla_backend
 from xla_backend import debug_options, flags
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.kernels.thread_pool import num_threads, set_num_threads
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.debug_options import DebugOptions, FlagError, parse_flags, set_option
 from xla_backend.flag_effects import ACTING, with_flags
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.llvm.target import host_target
 from xla_backend.passes.registry import UnknownPassError
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionError
+from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.routines.thread_pool import num_threads, set_num_threads
 from xla_backend.xla_flag_meanings import MEANINGS
 from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS, WIDE_INTEGERS
 
@@ -249,8 +249,8 @@ def test_one_thread_in_library_kernels() -> None:
 
 
 def test_parallel_codegen_split_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_backend.cpu.compiler._PART_CHARACTERS", 200)
-    monkeypatch.setattr("xla_backend.cpu.compiler._CPUS", 4)
+    monkeypatch.setattr("xla_backend.targets.cpu.compiler._PART_CHARACTERS", 200)
+    monkeypatch.setattr("xla_backend.targets.cpu.compiler._CPUS", 4)
 
     def units(folder: str, *more: str) -> list[str]:
         text = LESS + CHAINS.replace("[8]", "[4096]")

@@ -11,11 +11,11 @@ import pyjax
 import pyjax.numpy as jnp
 import xla_backend
 from xla_backend import CompileOptions, HloPass, register_pass
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.dump_options import DumpOptions
 from xla_backend.hlo.errors import VerificationError
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.registry import UnknownPassError, unregister_pass
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.user_passes import user_passes
 
 

@@ -5,7 +5,7 @@ Code generation relies on two rules stated here. (1) Where the result of an inst
 in place. (2) A loop nest of a fusion loads everything it reads at one point before it stores
 anything at that point, so an output may have the memory of an operand that other outputs of the
 same nest read too. Outputs of other nests are written before that, or after it (see
-loops/from_hlo/lower.py): what they read, no output of this nest may overwrite.
+kernels/from_hlo/lower.py): what they read, no output of this nest may overwrite.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ calls.
 A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own
 memory: it reads
 `operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the
-program. (The native side is `cpu.kernels.python_calls`.)
+program. (The native side is `targets.cpu.routines.python_calls`.)
 """
 
 from __future__ import annotations

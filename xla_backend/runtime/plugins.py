@@ -1,11 +1,10 @@
-"""Which platforms exist: the built-in ones, plugins found through entry points, and those
-registered by hand.
+"""Which platforms exist: those that registered themselves, plugins found through entry points
+among them. The runtime knows none by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -23,39 +22,26 @@ class Plugin(NamedTuple):
     automatic: bool  # tried when no platform is named
 
 
-def _built_in(module: str, cls: str) -> Callable[..., AbstractClient]:
-    """A factory that imports its platform on first use: code generators are not needed to trace."""
-
-    def make(**options: Any) -> AbstractClient:
-        return getattr(import_module(module), cls)(**options)
-
-    return make
-
-
-_plugins: dict[str, Plugin] = {
-    p.name: p
-    for p in (
-        Plugin("cpu", 0, _built_in("xla_backend.runtime.cpu_client", "CpuClient"), True),
-        Plugin(
-            "interpreter",
-            -100,
-            _built_in("xla_backend.runtime.interpreter", "InterpreterClient"),
-            False,
-        ),
-    )
-}
+_plugins: dict[str, Plugin] = {}
 _discovered = False
 
 
-def register_plugin(name: str, factory: Callable[..., AbstractClient], priority: int = 400) -> None:
-    """Add a platform; `factory(**options)` makes its client on first use.
+def register_plugin(
+    name: str,
+    factory: Callable[..., AbstractClient],
+    priority: int = 400,
+    *,
+    automatic: bool = True,
+) -> None:
+    """Add a platform; `factory(**options)` makes its client on first use. Unless `automatic`, it
+    must be asked for by name.
 
     Raises:
       ValueError: the name is taken.
     """
     if name in _plugins:
         raise ValueError(f"platform {name!r} is registered already")
-    _plugins[name] = Plugin(name, priority, factory, True)
+    _plugins[name] = Plugin(name, priority, factory, automatic)
 
 
 def discover_plugins() -> dict[str, Plugin]:

@@ -22,10 +22,10 @@ import numpy as np
 
 from xla_backend import library
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.command_line import (
     FORMATS,
     LOAD_HELP,

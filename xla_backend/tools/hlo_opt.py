@@ -18,8 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_module
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.proto import hlo_proto_to_bytes
@@ -27,6 +25,8 @@ from xla_backend.hlo.verifier import verify
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.registry import make_pass, pass_names
+from xla_backend.targets.cpu.compiler import compile_module
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.command_line import (
     FORMATS,
     LOAD_HELP,

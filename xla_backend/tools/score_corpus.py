@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_module
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.module import HloModule
@@ -33,6 +32,7 @@ from xla_backend.runtime.custom_calls import find_custom_call, registered_custom
 from xla_backend.stablehlo import parse_stablehlo
 from xla_backend.stablehlo import parser as stablehlo_parser
 from xla_backend.stablehlo import printer as stablehlo_printer
+from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.tools.corpus import TEXTS, CorpusProgram, find_programs, mismatch_reason
 
 STAGES = ("parse", "round-trip", "verify", "evaluate", "run")

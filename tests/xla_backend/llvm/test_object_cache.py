@@ -315,7 +315,7 @@ def test_kernel_groups_are_found_by_their_key(cache):
     """The other user of this cache: code of one group is not run as another's."""
     program = """
 import warnings
-from xla_backend.cpu.kernels.library import kernel_library
+from xla_backend.targets.cpu.routines.library import kernel_library
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     kernel_library()["pyjax_cumsum_f32"], kernel_library()["pyjax_sort_f32"]

@@ -5,14 +5,14 @@ import ctypes
 import numpy as np
 import pytest
 
-from xla_backend.cpu.kernels import gemm, sort
-from xla_backend.cpu.kernels.gemm_tiles import GEMM_TYPES
-from xla_backend.cpu.kernels.registry import KernelLibrary
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental, jit
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.targets.cpu.routines import gemm, sort
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
+from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
 PTR, I64 = ctypes.c_void_p, ctypes.c_int64
 ON_X86 = pytest.mark.skipif(not host_target().is_x86, reason="needs an x86-64 machine")

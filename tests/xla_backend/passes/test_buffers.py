@@ -6,13 +6,13 @@ import pytest
 from pass_checks import random_arguments
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
 from xla_backend.passes.buffer_sharing import SharingRules
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 
 LOOP = """

@@ -4,10 +4,10 @@ import pytest
 from pass_checks import check_pass
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_module
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
+from xla_backend.targets.cpu.compiler import compile_module
 
 
 def test_known_sizes():

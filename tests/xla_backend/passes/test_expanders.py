@@ -5,7 +5,6 @@ import pytest
 from pass_checks import check_pass
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_module
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
@@ -14,6 +13,7 @@ from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.sharding_remover import ShardingRemover
 from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
 from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
+from xla_backend.targets.cpu.compiler import compile_module
 
 # -- tuple constants -------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ import pytest
 from pass_checks import random_arguments
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.memory_schedule import Liveness, best_order, list_order
 from xla_backend.passes.scheduler import Scheduler, schedule
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter
 from xla_backend.tools.fuzz.program import generate
 

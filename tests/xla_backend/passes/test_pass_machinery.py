@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pass_levels import LEVELS, MEMORY_LEVELS
-from xla_backend.cpu.pipeline import PIPELINES, build_pipeline
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
@@ -24,6 +22,8 @@ from xla_backend.passes.registry import (
     make_pass,
     pass_names,
 )
+from xla_backend.targets.cpu.pass_levels import LEVELS, MEMORY_LEVELS
+from xla_backend.targets.cpu.pipeline import PIPELINES, build_pipeline
 
 PROGRAM = """HloModule m
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.dump import make_dumper
 from xla_backend.dump_options import DumpOptions
 from xla_backend.hlo.errors import HloError, VerificationError
@@ -16,6 +15,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.targets.cpu.pipeline import build_pipeline
 
 TEXT = """HloModule m
 

@@ -4,9 +4,9 @@ clobber each other."""
 import pytest
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter
 from xla_backend.tools.fuzz.comparison import Expectation
 from xla_backend.tools.fuzz.data import arguments_for

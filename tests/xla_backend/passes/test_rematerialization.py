@@ -4,7 +4,6 @@ import pytest
 from pass_checks import compare_values
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
@@ -14,6 +13,7 @@ from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.memory_schedule import Liveness
 from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.scheduler import Scheduler
+from xla_backend.targets.cpu.pipeline import build_pipeline
 
 N = 64
 ARRAY = f"f32[{N},{N}]"

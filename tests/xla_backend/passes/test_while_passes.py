@@ -5,7 +5,6 @@ import pytest
 from pass_checks import check_pass, random_arguments
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.cost_analysis import known_trip_count
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
@@ -15,6 +14,7 @@ from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter
 
 # State: counter, u, v (both 8 by 64), w (64 by 64).

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes import (
@@ -15,6 +14,7 @@ from xla_backend.passes import (
     while_double_buffering,
 )
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter
 
 CARRIES = 4

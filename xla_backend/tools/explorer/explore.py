@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_scheduled
-from xla_backend.cpu.executable import CpuExecutable
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.targets.cpu.compiler import compile_scheduled
+from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.explorer.page import page
 from xla_backend.tools.explorer.recording import FrontStage, Recorder, Recording
 

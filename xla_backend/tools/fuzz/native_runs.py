@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_backend.cpu.executable import CpuExecutable
 from xla_backend.hlo.shape import Shape
+from xla_backend.targets.cpu.executable import CpuExecutable
 
 _ALIGNMENT = 64
 _GUARD = 192  # bytes on either side: a store of a few vectors too far shows

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.cpu.compiler import compile_module
-from xla_backend.cpu.pipeline import build_pipeline
 from xla_backend.hlo.errors import HloError, ParseError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
@@ -22,6 +20,8 @@ from xla_backend.hlo.proto_wire import ProtoError
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.stablehlo.library import module_to_stablehlo, parse_stablehlo
+from xla_backend.targets.cpu.compiler import compile_module
+from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.fuzz.checks import Failure
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.text_mutations import mutated, mutated_bytes

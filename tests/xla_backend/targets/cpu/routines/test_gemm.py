@@ -1,0 +1,243 @@
+"""GEMM kernels against NumPy: every element type, layout, edge size, accumulation, batches."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xla_backend.targets.cpu.routines import thread_pool
+from xla_backend.targets.cpu.routines.library import kernel_library
+
+I64, PTR = ctypes.c_int64, ctypes.c_void_p
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "s16": np.int16,
+    "u16": np.uint16,
+    "s32": np.int32,
+    "u32": np.uint32,
+    "s64": np.int64,
+    "u64": np.uint64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
+KINDS = [
+    "f32",
+    "f64",
+    "bf16_f32",
+    "bf16_bf16",
+    "f16_f16",
+    "s8_s32",
+    "s32_s32",
+    "u64_u64",
+    "c64_c64",
+]
+TOLERANCE = {"f32": 2e-6, "f64": 1e-14, "bf16": 1e-2, "f16": 2e-3, "c64": 2e-6, "c128": 1e-14}
+
+
+def function(kind, batched=False):
+    batch = [I64] if batched else []
+    step = [I64] if batched else []
+    types = [
+        *batch,
+        I64,
+        I64,
+        I64,
+        PTR,
+        *step,
+        I64,
+        I64,
+        PTR,
+        *step,
+        I64,
+        I64,
+        PTR,
+        *step,
+        I64,
+        I64,
+    ]
+    name = f"pyjax_gemm_{'batched_' if batched else ''}{kind}"
+    return ctypes.CFUNCTYPE(None, *types)(kernel_library()[name])
+
+
+def strides(a):
+    return [s // a.itemsize for s in a.strides]
+
+
+def draw(rng, shape, dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(max(info.min, -100), min(info.max, 100), shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        values = values + 1j * rng.standard_normal(shape)
+    return values.astype(dtype)
+
+
+def matrix(rng, rows, columns, dtype, layout):
+    if layout == "row":
+        return draw(rng, (rows, columns), dtype)
+    if layout == "column":
+        return draw(rng, (columns, rows), dtype).T
+    return draw(rng, (2 * rows, 3 * columns), dtype)[::2, ::3]
+
+
+def split(kind):
+    source, _, target = kind.partition("_")
+    return source, target or source
+
+
+def check(kind, m, n, k, layout_a, layout_b, accumulate, seed=0):
+    rng = np.random.default_rng(seed)
+    source, target = split(kind)
+    a = matrix(rng, m, k, DTYPES[source], layout_a)
+    b = matrix(rng, k, n, DTYPES[source], layout_b)
+    c = np.full((m, n + 3), 2, DTYPES[target])
+    args = (m, n, k, a.ctypes.data, *strides(a), b.ctypes.data, *strides(b), c.ctypes.data, n + 3)
+    function(kind)(*args, int(accumulate))
+    out = DTYPES[target]
+    if np.dtype(out).kind in "iu":
+        wide = np.dtype(out)
+    else:
+        wide = np.dtype(np.complex128 if target[0] == "c" else np.float64)
+    expected = a.astype(wide) @ b.astype(wide)
+    if accumulate:
+        expected = expected + np.asarray(2, wide)
+    got = c[:, :n].astype(wide)
+    if np.dtype(out).kind in "iu":
+        np.testing.assert_array_equal(got, expected.astype(out).astype(wide))
+    else:
+        scale = max(1.0, float(k)) ** 0.5 * 6
+        np.testing.assert_allclose(
+            got, expected, rtol=TOLERANCE[target], atol=TOLERANCE[target] * scale
+        )
+    assert (c[:, n:] == 2).all(), "wrote beyond the last column"
+
+
+SIZES = [(1, 1, 1), (8, 48, 4), (3, 5, 7), (17, 33, 65), (5, 10, 0), (40, 70, 300)]
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("layout_b", ["row", "column", "strided"])
+@pytest.mark.parametrize("layout_a", ["row", "column", "strided"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_layouts(kind, layout_a, layout_b, accumulate):
+    for m, n, k in SIZES:
+        check(kind, m, n, k, layout_a, layout_b, accumulate)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(
+    "size", [(1, 100, 50), (100, 1, 50), (1, 1000, 300), (700, 1, 333), (129, 257, 600)]
+)
+def test_vectors_and_blocks(kind, size):
+    for layout_a in ("row", "column"):
+        for layout_b in ("row", "column"):
+            check(kind, *size, layout_a, layout_b, False)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_result_does_not_depend_on_threads(threads):
+    before = thread_pool.num_threads()
+    rng = np.random.default_rng(1)
+    a, b = draw(rng, (300, 500), np.float32), draw(rng, (500, 200), np.float32)
+    results = []
+    for count in (1, threads):
+        thread_pool.set_num_threads(count)
+        c = np.empty((300, 200), np.float32)
+        function("f32")(
+            300, 200, 500, a.ctypes.data, 500, 1, b.ctypes.data, 200, 1, c.ctypes.data, 200, 0
+        )
+        results.append(c)
+    thread_pool.set_num_threads(before)
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize("batch", [0, 1, 5, 64])
+def test_batched(batch):
+    rng = np.random.default_rng(2)
+    a, b = draw(rng, (batch, 20, 64), np.float32), draw(rng, (batch, 64, 30), np.float32)
+    c = np.full((batch, 20, 30), np.nan, np.float32)
+    function("f32", batched=True)(
+        batch,
+        20,
+        30,
+        64,
+        a.ctypes.data,
+        1280,
+        64,
+        1,
+        b.ctypes.data,
+        1920,
+        30,
+        1,
+        c.ctypes.data,
+        600,
+        30,
+        0,
+    )
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_and_infinity_pass_through():
+    a = np.array([[np.nan, 1], [np.inf, 1]], np.float32)
+    b = np.array([[0, 1], [1, 1]], np.float32)
+    c = np.empty((2, 2), np.float32)
+    function("f32")(2, 2, 2, a.ctypes.data, 2, 1, b.ctypes.data, 2, 1, c.ctypes.data, 2, 0)
+    np.testing.assert_array_equal(c, [[np.nan, np.nan], [np.nan, np.inf]])
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("size", [(1, 2100, 77), (2100, 1, 77), (1, 7, 9), (1, 40, 0)])
+def test_streaming_vectors_accumulate(size, layout, accumulate):
+    for kind in ("f32", "f64"):
+        check(kind, *size, layout, layout, accumulate)
+
+
+EPILOGUE = ctypes.CFUNCTYPE(None, PTR, PTR, *[I64] * 6)
+FUSED_SIZES = [(1, 1, 4), (1, 2100, 7), (2100, 1, 7), (5, 300, 9), (150, 260, 40), (33, 70, 500)]
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+@pytest.mark.parametrize("kind", ["f32", "bf16_bf16", "s32_s32"])
+def test_epilogue_gets_every_element_once_and_complete(kind, scratch):
+    source, target = split(kind)
+    rng = np.random.default_rng(3)
+    types = [I64, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, PTR, I64, I64]
+    run = ctypes.CFUNCTYPE(None, *types)(kernel_library()[f"pyjax_gemm_fused_{kind}"])
+    for m, n, k in FUSED_SIZES:
+        if scratch and min(m, n) == 1:
+            continue
+        a, b = draw(rng, (m, k), DTYPES[source]), draw(rng, (k, n), DTYPES[source])
+        c, seen = np.zeros((m, n), DTYPES[target]), np.zeros((m, n), DTYPES[target])
+        count = np.zeros((m, n), int)
+
+        def epilogue(data, block, ld, row_lo, row_hi, column_lo, column_hi, batch):
+            assert batch == 7
+            width = column_hi - column_lo
+            for row in range(row_lo, row_hi):
+                at = block + (row - row_lo) * ld * c.itemsize  # noqa: B023
+                raw = ctypes.string_at(at, width * c.itemsize)  # noqa: B023
+                seen[row, column_lo:column_hi] = np.frombuffer(raw, c.dtype)  # noqa: B023
+                count[row, column_lo:column_hi] += 1  # noqa: B023
+
+        callback = EPILOGUE(epilogue)
+        place = 0 if scratch else c.ctypes.data
+        function_pointer = ctypes.cast(callback, PTR)
+        operands = (a.ctypes.data, *strides(a), b.ctypes.data, *strides(b))
+        run(m, n, k, *operands, place, n, 0, function_pointer, None, 7, 10)
+        assert (count == 1).all()
+        expected = np.zeros((m, n), DTYPES[target])
+        function(kind)(m, n, k, *operands, expected.ctypes.data, n, 0)
+        if scratch and k > 192:  # one long sum instead of a sum of pieces
+            close = {"rtol": 10 * TOLERANCE.get(target, 0), "atol": 100 * TOLERANCE.get(target, 0)}
+            np.testing.assert_allclose(seen.astype(float), expected.astype(float), **close)
+        else:
+            np.testing.assert_array_equal(seen, expected)

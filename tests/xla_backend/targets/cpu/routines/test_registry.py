@@ -1,0 +1,41 @@
+"""The mapping from symbol to kernel: first use from several threads, unknown names."""
+
+import threading
+
+import pytest
+
+from xla_backend.targets.cpu.routines import registry
+from xla_backend.targets.cpu.routines.library import kernel_library
+
+
+def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
+    builds = []
+    build = registry.KernelLibrary._build
+
+    def counted(self, group):
+        builds.append(group)
+        build(self, group)
+
+    kernel_library()  # declares the groups
+    monkeypatch.setattr(registry.KernelLibrary, "_build", counted)
+    fresh = registry.KernelLibrary()
+    start = threading.Barrier(4)
+    found = []
+
+    def use():
+        start.wait()
+        found.append(fresh["pyjax_sort_u8"])
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert builds == ["sort_u8"]
+    assert len(found) == 4 and len(set(found)) == 1
+
+
+def test_unknown_symbol():
+    assert "pyjax_no_such_kernel" not in kernel_library()
+    with pytest.raises(KeyError, match="no run-time kernel"):
+        kernel_library()["pyjax_no_such_kernel"]

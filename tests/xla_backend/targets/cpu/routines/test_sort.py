@@ -1,0 +1,111 @@
+"""Sort kernels against NumPy's stable sort: types, sizes around the thresholds, axes, specials."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.thread_pool import num_threads, set_num_threads
+
+I64, PTR = ctypes.c_int64, ctypes.c_void_p
+DTYPES = {
+    "pred": np.bool_,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "s16": np.int16,
+    "u16": np.uint16,
+    "s32": np.int32,
+    "u32": np.uint32,
+    "s64": np.int64,
+    "u64": np.uint64,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+
+
+def call(name, a, out, flags=0):
+    outer, n, inner = a.shape
+    fn = ctypes.CFUNCTYPE(None, PTR, PTR, I64, I64, I64, I64)(kernel_library()[name])
+    fn(a.ctypes.data, out.ctypes.data, outer, n, inner, flags)
+
+
+def draw(kind, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(DTYPES[kind])
+    if kind == "pred":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    values = (rng.standard_normal(shape) * 100).astype(dtype)
+    flat = values.reshape(-1)
+    for i, special in enumerate([np.nan, 0.0, -0.0, np.inf, -np.inf, -0.0, 0.0, np.nan]):
+        if flat.size > 20:
+            flat[i * 2 + 1] = special
+    return values
+
+
+def order(a, descending):
+    """The stable order along axis 1: NaN after everything, or before it when descending."""
+    wide = a if a.dtype.kind in "iub" else a.astype(np.float64)
+    ranks = np.unique(wide, return_inverse=True)[1].reshape(a.shape).astype(np.int64)
+    return np.argsort(-ranks if descending else ranks, axis=1, kind="stable")
+
+
+@pytest.mark.parametrize("descending", [0, 1])
+@pytest.mark.parametrize("kind", DTYPES)
+def test_sort_and_argsort(kind, descending):
+    for shape in [(1, 1, 1), (2, 48, 1), (3, 49, 2), (1, 1000, 1), (4, 300, 5), (2, 0, 3)]:
+        a = draw(kind, shape)
+        perm = np.full(shape, -1, np.int32)
+        call(f"pyjax_argsort_{kind}", a, perm, descending)
+        expected = order(a, descending)
+        np.testing.assert_array_equal(perm, expected)
+        out = np.empty_like(a)
+        call(f"pyjax_sort_{kind}", a, out, descending)
+        wanted = np.take_along_axis(a, expected, axis=1)
+        assert out.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["u8", "bf16", "s32", "f32", "f64"])
+def test_long_rows_in_parts(kind):
+    """Rows that several threads sort together, with digits that all keys share."""
+    a = draw(kind, (1, 70001, 1), seed=7)
+    if kind == "s32":
+        a &= 0xFF00FF
+    before = num_threads()
+    try:
+        for threads in (1, 2, 5):
+            set_num_threads(threads)
+            perm, out = np.full(a.shape, -1, np.int32), np.empty_like(a)
+            call(f"pyjax_argsort_{kind}", a, perm)
+            expected = order(a, 0)
+            np.testing.assert_array_equal(perm, expected)
+            call(f"pyjax_sort_{kind}", a, out)
+            assert out.tobytes() == np.take_along_axis(a, expected, axis=1).tobytes()
+    finally:
+        set_num_threads(before)
+
+
+def test_in_place():
+    a = draw("f32", (3, 777, 2))
+    wanted = np.take_along_axis(a, order(a, 0), axis=1)
+    call("pyjax_sort_f32", a, a)
+    assert a.tobytes() == wanted.tobytes()
+
+
+def test_several_keys_by_refinement():
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, 4, (2, 500, 1)).astype(np.int32)
+    second = rng.integers(0, 9, (2, 500, 1)).astype(np.float32)
+    perm = np.empty(first.shape, np.int32)
+    call("pyjax_argsort_f32", second, perm)
+    call("pyjax_argsort_s32", first, perm, 2)
+    for row in range(2):
+        np.testing.assert_array_equal(
+            perm[row, :, 0], np.lexsort((second[row, :, 0], first[row, :, 0]))
+        )

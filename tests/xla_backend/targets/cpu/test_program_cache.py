@@ -1,0 +1,77 @@
+"""A program compiled before is taken from disk; the compiler leaves the garbage collector as it
+was."""
+
+import gc
+
+import numpy as np
+import pytest
+from native_checks import module_of
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.llvm import jit
+from xla_backend.targets.cpu import compiler
+from xla_backend.targets.cpu.compiler import compile_module
+
+PROGRAM = """x = f32[100] parameter(0)
+e = f32[100] exponential(x)
+ROOT r = f32[100] add(e, x)"""
+
+
+def objects_made(monkeypatch):
+    """A list that gets the objects of every program compiled from now on."""
+    made = []
+    compile_objects = jit.compile_objects
+
+    def recording(*args, **kwargs):
+        made.append(compile_objects(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(jit, "compile_objects", recording)
+    return made
+
+
+def test_second_compilation_needs_no_llvm(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    objects = objects_made(monkeypatch)
+    first = compile_module(module_of(PROGRAM))
+    monkeypatch.setattr(jit, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    again = compile_module(module_of(PROGRAM))
+    assert objects[0] == objects[1]
+    x = np.linspace(-3, 3, 100, dtype=np.float32)
+    assert again.execute([x])[0].tobytes() == first.execute([x])[0].tobytes()
+
+
+def test_other_target_is_another_entry(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    compile_module(module_of(PROGRAM))
+    monkeypatch.setattr(jit, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    with pytest.raises(pytest.fail.Exception):
+        compile_module(module_of(PROGRAM), CompileOptions(target_cpu="x86-64"))
+
+
+def test_parts_give_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    body = "\n".join(
+        f"x{i} = f32[{50 + i}] parameter({i})\nr{i} = f32[{50 + i}] tanh(x{i})" for i in range(6)
+    )
+    shapes = ", ".join(f"f32[{50 + i}]" for i in range(6))
+    program = f"{body}\nROOT t = ({shapes}) tuple({', '.join(f'r{i}' for i in range(6))})"
+    whole = compile_module(module_of(program))
+    monkeypatch.setattr(compiler, "_PART_CHARACTERS", 500)
+    monkeypatch.setattr(compiler, "_CPUS", 3)
+    objects = objects_made(monkeypatch)
+    parts = compile_module(module_of(program))
+    assert len(objects[0]) == 3
+    arguments = [np.linspace(-2, 2, 50 + i, dtype=np.float32) for i in range(6)]
+    for a, b in zip(whole.execute(arguments), parts.execute(arguments)):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_collector_is_left_as_it_was(enabled):
+    try:
+        gc.enable() if enabled else gc.disable()
+        compile_module(module_of(PROGRAM))
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()

@@ -1,0 +1,90 @@
+"""Transposes run in tiles: every order of axes, size of element and remainder."""
+
+import itertools
+
+import numpy as np
+import pytest
+from native_checks import check_native, module_of
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.targets.cpu.compiler import compile_module
+
+SHAPES = [(70, 45), (33, 64, 17), (9, 40, 3, 50), (5, 34, 2, 40, 8)]
+TYPES = ["u8", "f16", "f32", "s64", "c64", "c128", "pred"]
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_order(type: str, shape: tuple[int, ...]) -> None:
+    orders = [*itertools.permutations(range(len(shape)))][1:]
+    lines = [f"x = {type}[{','.join(map(str, shape))}] parameter(0)"]
+    results = []
+    for n, order in enumerate(orders[:: max(1, len(orders) // 12)]):
+        result = f"{type}[{','.join(str(shape[d]) for d in order)}]"
+        results.append(result)
+        dims = ",".join(map(str, order))
+        lines.append(f"t{n} = {result} transpose(x), dimensions={{{dims}}}")
+    names = ", ".join(f"t{n}" for n in range(len(results)))
+    lines.append(f"ROOT r = ({', '.join(results)}) tuple({names})")
+    check_native(module_of("\n".join(lines)))
+
+
+FUSED = {
+    "added to another array": """
+        x = f32[67,130] parameter(0)
+        y = f32[130,67] parameter(1)
+        t = f32[130,67] transpose(x), dimensions={1,0}
+        ROOT r = f32[130,67] add(t, y)""",
+    "of much work": """
+        x = f32[67,130] parameter(0)
+        e = f32[67,130] exponential(x)
+        l = f32[67,130] tanh(e)
+        ROOT t = f32[130,67] transpose(l), dimensions={1,0}""",
+    "of two arrays": """
+        x = f32[30,67,50] parameter(0)
+        y = f32[67,30,50] parameter(1)
+        t = f32[50,67,30] transpose(x), dimensions={2,1,0}
+        u = f32[50,67,30] transpose(y), dimensions={2,0,1}
+        b = f32[50] parameter(2)
+        c = f32[50,67,30] broadcast(b), dimensions={0}
+        s = f32[50,67,30] multiply(t, u)
+        ROOT r = f32[50,67,30] add(s, c)""",
+    "a slice": """
+        x = f32[67,130] parameter(0)
+        t = f32[130,67] transpose(x), dimensions={1,0}
+        ROOT r = f32[100,61] slice(t), slice={[20:120], [3:64]}""",
+    "beside the array itself": """
+        x = f32[70,70] parameter(0)
+        t = f32[70,70] transpose(x), dimensions={1,0}
+        ROOT r = f32[140,70] concatenate(t, x), dimensions={0}""",
+    "to another type": """
+        x = u8[67,130] parameter(0)
+        f = f32[67,130] convert(x)
+        ROOT t = f32[130,67] transpose(f), dimensions={1,0}""",
+}
+
+
+@pytest.mark.parametrize("body", FUSED.values(), ids=FUSED)
+def test_fused(body: str) -> None:
+    check_native(module_of(body))
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((128, 256, 128), (2, 0, 1)), ((16, 1 << 18), (1, 0)), ((1 << 18, 16), (1, 0))],
+    ids=str,
+)
+def test_each_tile_is_done_once(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
+    """Split over threads: each block does its own columns, or rows, and no others."""
+    result = ",".join(str(shape[d]) for d in order)
+    module = module_of(
+        f"x = f32[{','.join(map(str, shape))}] parameter(0)\n"
+        f"y = f32[{result}] parameter(1)\n"
+        f"t = f32[{result}] transpose(x), dimensions={{{','.join(map(str, order))}}}\n"
+        f"ROOT r = f32[{result}] add(t, y)"
+    )
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    y = np.ones(np.array(shape)[list(order)], np.float32)
+    executable = compile_module(module, CompileOptions())
+    (got,) = executable.execute([x, y])
+    np.testing.assert_array_equal(got, x.transpose(order) + 1)

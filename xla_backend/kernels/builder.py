@@ -1,0 +1,277 @@
+"""Builds loop nests. Each statement is put into the outermost loop in which its operands are known,
+and equal statements are made once, so that nothing is computed twice and loop invariants need no
+later pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.index import Index, Var, constant
+from xla_backend.kernels.ir import (
+    Buffer,
+    BufferRole,
+    Carry,
+    Combiner,
+    Compute,
+    Constant,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    Statement,
+    Store,
+    Value,
+)
+
+
+class _Block:
+    """An open loop body: its statements and what they computed."""
+
+    __slots__ = ("loop", "memo", "statements", "suspended")
+
+    def __init__(self, loop: Loop | None, statements: list[Statement]) -> None:
+        self.loop = loop
+        self.statements = statements
+        self.memo: dict[Hashable, Any] = {}
+        self.suspended: list[
+            _Block
+        ] = []  # inner blocks set aside while a loop is built further out
+
+
+class LoopBuilder:
+    """Appends statements to a kernel. Depth 0 is outside all loops."""
+
+    def __init__(self, name: str) -> None:
+        self.kernel = Kernel(name)
+        self._blocks = [_Block(None, self.kernel.stages)]
+        self._next = 0
+        self._vars = 0
+
+    # -- buffers -----------------------------------------------------------------------------------
+
+    def buffer(
+        self,
+        name: str,
+        type: PrimitiveType,
+        size: int,
+        role: BufferRole,
+        number: int = 0,
+        data: np.ndarray | None = None,
+    ) -> Buffer:
+        """Declare a buffer; complex arrays become arrays of pairs of reals."""
+        if type.is_complex:
+            type, size = real_type(type), 2 * size
+        result = Buffer(name, type, size, role, number, data)
+        self.kernel.buffers.append(result)
+        return result
+
+    # -- memo --------------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> int:
+        return len(self._blocks) - 1
+
+    def lookup(self, key: Hashable) -> Any:
+        for block in reversed(self._blocks):
+            found = block.memo.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, key: Hashable, result: Any, depth: int) -> None:
+        self._blocks[depth].memo[key] = result
+
+    def _value(
+        self, type: PrimitiveType, depth: int, bounds: tuple[int, int] | None = None
+    ) -> Value:
+        self._next += 1
+        return Value(type, depth, self._next, bounds)
+
+    def _emit(
+        self,
+        key: Hashable,
+        type: PrimitiveType,
+        depth: int,
+        make: Callable[[Value], Statement],
+        bounds: tuple[int, int] | None = None,
+    ) -> Value:
+        found = self.lookup(key)
+        if found is not None:
+            return found
+        result = self._value(type, depth, bounds)
+        self._blocks[depth].statements.append(make(result))
+        self._blocks[depth].memo[key] = result
+        return result
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def constant(self, type: PrimitiveType, value: Any) -> Value:
+        scalar = np.asarray(value).astype(type.numpy_dtype)[()]
+        key = ("constant", type, scalar.tobytes())
+        return self._emit(key, type, 0, lambda r: Constant(r, scalar))
+
+    def compute(
+        self,
+        opcode: Opcode,
+        type: PrimitiveType,
+        operands: Sequence[Value],
+        attributes: Any = None,
+        bounds: tuple[int, int] | None = None,
+    ) -> Value:
+        operands = tuple(operands)
+        depth = max([o.depth for o in operands])
+        key = (opcode, type, operands, attributes, bounds)
+        return self._emit(
+            key, type, depth, lambda r: Compute(r, opcode, operands, attributes), bounds
+        )
+
+    def load(
+        self, buffer: Buffer, index: Index, guard: Value | None = None, *, mutable: bool = False
+    ) -> Value:
+        """`mutable`: the buffer is written in this nest, so the load stays where it is and is never
+        shared."""
+        if mutable:
+            result = self._value(buffer.element_type, self.depth)
+            self._blocks[-1].statements.append(Load(result, buffer, index, guard))
+            return result
+        depth = index.depth if guard is None else max(index.depth, guard.depth)
+        return self._emit(
+            ("load", buffer, index, guard),
+            buffer.element_type,
+            depth,
+            lambda r: Load(r, buffer, index, guard),
+        )
+
+    def store(
+        self, buffer: Buffer, index: Index, values: Sequence[Value], guard: Value | None = None
+    ) -> None:
+        self._blocks[-1].statements.append(Store(buffer, index, tuple(values), guard))
+
+    def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
+        """A value that the user of the kernel supplies."""
+        return self._value(type, 0, bounds)
+
+    def index_value(self, index: Index, type: PrimitiveType) -> Value:
+        if index.is_constant:
+            return self.constant(type, index.constant)
+        if len(index.terms) == 1 and index.constant == 0:
+            ((atom, c),) = index.terms.items()
+            if c == 1 and isinstance(atom, Value) and atom.type is type:
+                return atom
+        return self._emit(("index", index, type), type, index.depth, lambda r: IndexValue(r, index))
+
+    def in_range(self, index: Index, low: int, high: int) -> Value | bool:
+        """low <= index < high; a bool if the bounds of the index decide it."""
+        a, b = index.bounds
+        if low <= a and b < high:
+            return True
+        if b < low or a >= high:
+            return False
+        return self._emit(
+            ("in range", index, low, high),
+            PrimitiveType.PRED,
+            index.depth,
+            lambda r: InRange(r, index, low, high),
+        )
+
+    def conjunction(
+        self, lhs: Value | bool | None, rhs: Value | bool | None
+    ) -> Value | bool | None:
+        """Logical and of guards; None and True both stand for always."""
+        if lhs is None or lhs is True:
+            return rhs
+        if rhs is None or rhs is True or lhs is False:
+            return lhs
+        if rhs is False or lhs is rhs:
+            return rhs
+        return self.compute(Opcode.AND, PrimitiveType.PRED, (lhs, rhs))
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def open_loop(
+        self,
+        extent: int,
+        *,
+        depth: int | None = None,
+        inits: Sequence[Value] = (),
+        independent: bool = False,
+        may_vectorize: bool = False,
+        name: str | None = None,
+    ) -> tuple[Index, list[Value]]:
+        """Begin a loop in the block at `depth` (default: the innermost); returns its variable and
+        the carried values.
+
+        A loop of extent 1 is still a loop. Extent 0 is the caller's business.
+        """
+        assert extent > 0
+        at = self.depth if depth is None else depth
+        suspended = self._blocks[at + 1 :]
+        del self._blocks[at + 1 :]
+        inner = at + 1
+        self._vars += 1
+        var = Var(name or _loop_name(self._vars - 1), extent, inner)
+        loop = Loop(var, independent=independent, may_vectorize=may_vectorize)
+        block = _Block(loop, loop.body)
+        block.suspended = suspended
+        self._blocks.append(block)
+        for init in inits:
+            loop.carries.append(
+                Carry(self._value(init.type, inner), init, self._value(init.type, at))
+            )
+        index = Index.of(var) if extent > 1 else constant(0)
+        return index, [c.phi for c in loop.carries]
+
+    def close_loop(
+        self,
+        nexts: Sequence[Value] = (),
+        combiner: Combiner | None = None,
+        identities: Sequence[Any] = (),
+        keeps_lanes: bool = False,
+    ) -> list[Value]:
+        """End the innermost loop; returns the results of its carried values."""
+        block = self._blocks.pop()
+        loop = block.loop
+        assert loop is not None and len(nexts) == len(loop.carries)
+        for i, (carry, value) in enumerate(zip(loop.carries, nexts)):
+            carry.next = value
+            if identities:
+                carry.identity = identities[i]
+        loop.combiner = combiner
+        loop.keeps_lanes = keeps_lanes
+        self._blocks[-1].statements.append(loop)
+        self._blocks.extend(block.suspended)
+        return [c.result for c in loop.carries]
+
+    def combiner(
+        self,
+        types: Sequence[PrimitiveType],
+        body: Callable[[list[Value], list[Value]], list[Value]],
+    ) -> Combiner:
+        """Build a combiner from a function of two lists of values that emits statements into this
+        builder."""
+        saved = self._blocks
+        statements: list[Statement] = []
+        self._blocks = [_Block(None, statements)]
+        lhs = [self._value(t, 0) for t in types]
+        rhs = [self._value(t, 0) for t in types]
+        results = body(lhs, rhs)
+        self._blocks = saved
+        return Combiner(lhs, rhs, statements, results)
+
+
+def real_type(type: PrimitiveType) -> PrimitiveType:
+    """The type of the parts of a complex type; other types are their own."""
+    if type is PrimitiveType.C64:
+        return PrimitiveType.F32
+    return PrimitiveType.F64 if type is PrimitiveType.C128 else type
+
+
+def _loop_name(n: int) -> str:
+    letters = "ijklmnopqrstuvwxyz"
+    return letters[n] if n < len(letters) else f"i{n}"

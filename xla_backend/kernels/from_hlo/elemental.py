@@ -1,0 +1,284 @@
+"""The value of one element of an HLO instruction, as loop-IR statements.
+
+`ElementalEmitter.value(node, index)` asks for one element and emits whatever that needs, driven by
+the index: a transpose permutes it, a broadcast drops parts of it, a load ends it. Complex elements
+are (real, imaginary) pairs of values. Results are remembered per (node, index, guard), so nothing
+is emitted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Union
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.builder import LoopBuilder, real_type
+from xla_backend.kernels.from_hlo import complex_math
+from xla_backend.kernels.from_hlo.attribute_access import attrs
+from xla_backend.kernels.index import Index, linearize
+from xla_backend.kernels.ir import Buffer, BufferRole, Value
+
+# A real element is a Value, a complex one a pair, an element of a tuple-shaped node a list of
+# those.
+Element = Union[Value, tuple[Value, Value], list]
+Indices = tuple[Index, ...]
+P = PrimitiveType
+
+Handler = Callable[["ElementalEmitter", Instruction, Indices], Element]
+HANDLERS: dict[Opcode, Handler] = {}
+
+
+def handles(*opcodes: Opcode) -> Callable[[Handler], Handler]:
+    """Register the element rule of opcodes that are not elementwise."""
+
+    def register(handler: Handler) -> Handler:
+        for opcode in opcodes:
+            HANDLERS[opcode] = handler
+        return handler
+
+    return register
+
+
+class ElementalEmitter:
+    """Emits elements into `builder`; `leaves` are the instructions whose values are in memory."""
+
+    def __init__(self, builder: LoopBuilder, leaves: Mapping[Instruction, Buffer]) -> None:
+        self.builder = builder
+        self.leaves = leaves
+        self.guard: Value | None = None  # loads emitted now happen only where this holds
+        # Instructions whose elements are at hand in some other way, and how to get one.
+        self.provided: dict[Instruction, Callable[[Instruction, Indices], Element]] = {}
+        self._literals: dict[Instruction, Buffer] = {}
+
+    # -- elements ----------------------------------------------------------------------------------
+
+    def value(self, node: Instruction, index: Indices) -> Element:
+        """One element. `index` has one entry per dimension of `node` (of its first part, if a
+        tuple)."""
+        found = self._cached(node, index)
+        if found is not None:
+            return found
+        stack = [node]  # elementwise chains can be longer than Python's stack is deep
+        while stack:
+            top = stack[-1]
+            at = index if top is node or top.shape.rank == len(index) else ()
+            if self._cached(top, at) is not None:
+                stack.pop()
+                continue
+            if top in self.leaves or top in self.provided or not is_pointwise(top):
+                self._remember(top, at, self._produce(top, at))
+                stack.pop()
+                continue
+            operands = [
+                self._cached(o, at if o.shape.rank == len(at) else ()) for o in top.operands
+            ]
+            if None in operands:
+                stack.extend(o for o, v in zip(top.operands, operands) if v is None)
+                continue
+            self._remember(top, at, self.elementwise(top, [o for o in operands if o is not None]))
+            stack.pop()
+        result = self._cached(node, index)
+        assert result is not None
+        return result
+
+    def real(self, node: Instruction, index: Indices) -> Value:
+        """An element that is known not to be complex."""
+        result = self.value(node, index)
+        assert isinstance(result, Value)
+        return result
+
+    def _key(self, node: Instruction, index: Indices) -> tuple:
+        # Integer scalars and constants do not depend on the guard; loads do.
+        return (node, index, self.guard)
+
+    def _cached(self, node: Instruction, index: Indices) -> Element | None:
+        return self.builder.lookup(self._key(node, index))
+
+    def _remember(self, node: Instruction, index: Indices, result: Element) -> None:
+        depth = min(element_depth(result), self.builder.depth)
+        self.builder.remember(self._key(node, index), result, depth)
+
+    def _produce(self, node: Instruction, index: Indices) -> Element:
+        buffer = self.leaves.get(node)
+        if buffer is not None:
+            return self.load(
+                buffer, linearize(index, node.shape.dimensions), node.shape.element_type
+            )
+        provide = self.provided.get(node)
+        if provide is not None:
+            return provide(node, index)
+        if node.opcode is Opcode.CONSTANT:
+            return self._literal(node, index)
+        handler = HANDLERS.get(node.opcode)
+        if handler is None:
+            raise UnimplementedError(
+                f"cannot generate code for one element of {node!r}: {node.opcode} is not "
+                f"supported inside a "
+                "fusion or as a lone loop on this backend; rewrite it with supported operations"
+            )
+        return handler(self, node, index)
+
+    def load(self, buffer: Buffer, linear: Index, type: P, *, mutable: bool = False) -> Element:
+        load = self.builder.load
+        if type.is_complex:
+            twice = linear * 2
+            return (
+                load(buffer, twice, self.guard, mutable=mutable),
+                load(buffer, twice + 1, self.guard, mutable=mutable),
+            )
+        return load(buffer, linear, self.guard, mutable=mutable)
+
+    def store(
+        self, buffer: Buffer, linear: Index, element: Element, guard: Value | None = None
+    ) -> None:
+        if isinstance(element, tuple):
+            self.builder.store(buffer, linear * 2, element, guard)
+        else:
+            assert isinstance(element, Value)
+            self.builder.store(buffer, linear, (element,), guard)
+
+    def _literal(self, node: Instruction, index: Indices) -> Element:
+        literal = attrs(node).literal
+        array = literal.array
+        if array.size == 1 or literal.is_splat:
+            return self.scalar(node.shape.element_type, array.reshape(-1)[0])
+        buffer = self._literals.get(node)
+        if buffer is None:
+            name = f"c{len(self._literals)}"
+            buffer = self.builder.buffer(
+                name,
+                node.shape.element_type,
+                array.size,
+                BufferRole.CONSTANT,
+                len(self._literals),
+                array,
+            )
+            self._literals[node] = buffer
+        return self.load(buffer, linearize(index, node.shape.dimensions), node.shape.element_type)
+
+    def scalar(self, type: P, value: object) -> Element:
+        """A constant element of any type."""
+        if type.is_complex:
+            part = real_type(type)
+            number = complex(value)  # type: ignore[call-overload]
+            return self.builder.constant(part, number.real), self.builder.constant(
+                part, number.imag
+            )
+        return self.builder.constant(type, value)
+
+    def guarded(self, guard: Value | bool | None) -> _Guarded:
+        """Context in which loads happen only where `guard` (and the guard around) holds."""
+        return _Guarded(self, guard)
+
+    def select(self, condition: Value, on_true: Element, on_false: Element) -> Element:
+        if isinstance(on_true, tuple) and isinstance(on_false, tuple):
+            pairs = zip(on_true, on_false)
+            return tuple(self.select(condition, a, b) for a, b in pairs)  # type: ignore[return-value]
+        assert isinstance(on_true, Value) and isinstance(on_false, Value)
+        if on_true is on_false:
+            return on_true
+        return self.builder.compute(Opcode.SELECT, on_true.type, (condition, on_true, on_false))
+
+    # -- elementwise -------------------------------------------------------------------------------
+
+    def elementwise(self, node: Instruction, operands: Sequence[Element]) -> Element:
+        """Apply an elementwise instruction to elements of its operands."""
+        opcode = node.opcode
+        type = node.shape.element_type
+        if opcode is Opcode.MAP:
+            return self.apply(node.called[0], operands)
+        if opcode is Opcode.COPY:
+            return operands[0]
+        if opcode in _CONVERSIONS and node.operands[0].shape.element_type is type:
+            return operands[0]
+        if type.is_complex or any(isinstance(o, tuple) for o in operands):
+            return complex_math.emit(self.builder, node, operands)
+        if opcode is Opcode.REAL:
+            return operands[0]
+        if opcode is Opcode.IMAG:
+            return self.builder.constant(type, 0)
+        attributes = node.attributes if opcode in _WITH_ATTRIBUTES else None
+        return self.builder.compute(opcode, type, operands, attributes)  # type: ignore[arg-type]
+
+    def apply(self, computation: Computation, arguments: Sequence[Element]) -> Element:
+        """Inline a computation of scalars. A tuple root gives a list of elements."""
+        env: dict[Instruction, Element] = dict(zip(computation.parameters, arguments))
+        for node in computation.post_order():
+            if node in env:
+                continue
+            operands = [env[o] for o in node.operands]
+            if node.opcode is Opcode.CONSTANT:
+                env[node] = self._literal(node, ())
+            elif node.opcode is Opcode.TUPLE:
+                env[node] = operands
+            elif node.opcode is Opcode.GET_TUPLE_ELEMENT:
+                env[node] = operands[0][node.tuple_index]  # type: ignore[index]
+            elif node.opcode.is_elementwise:
+                env[node] = self.elementwise(node, operands)
+            elif node.opcode in _SCALAR_IDENTITY and node.shape.num_elements == 1:
+                env[node] = operands[0]
+            elif node.opcode in (Opcode.CALL, Opcode.FUSION):
+                env[node] = self.apply(node.called[0], operands)
+            else:
+                raise UnimplementedError(
+                    f"cannot inline {node!r} of computation %{computation.name} into a "
+                    f"loop: a computation that "
+                    "reduces, maps or combines elements may use elementwise operations on "
+                    "scalars only"
+                )
+        assert computation.root is not None
+        return env[computation.root]
+
+
+class _Guarded:
+    def __init__(self, emitter: ElementalEmitter, guard: Value | bool | None) -> None:
+        self.emitter = emitter
+        self.guard = guard
+
+    def __enter__(self) -> None:
+        self.saved = self.emitter.guard
+        combined = self.emitter.builder.conjunction(self.saved, self.guard)
+        assert combined is not False, "code under a guard that never holds must not be emitted"
+        self.emitter.guard = None if combined is True else combined
+
+    def __exit__(self, *exc: object) -> None:
+        self.emitter.guard = self.saved
+
+
+_CONVERSIONS = frozenset({Opcode.CONVERT, Opcode.BITCAST_CONVERT})
+_WITH_ATTRIBUTES = frozenset({Opcode.COMPARE, Opcode.REDUCE_PRECISION})
+_SCALAR_IDENTITY = frozenset(
+    {
+        Opcode.BROADCAST,
+        Opcode.RESHAPE,
+        Opcode.BITCAST,
+        Opcode.TRANSPOSE,
+        Opcode.SLICE,
+        Opcode.REVERSE,
+    }
+)
+
+
+def is_pointwise(node: Instruction) -> bool:
+    """Elementwise, and every operand is read at the index of the result (or is a scalar)."""
+    if node.opcode is Opcode.BITCAST_CONVERT:
+        return node.shape.rank == node.operands[0].shape.rank
+    return node.opcode.is_elementwise
+
+
+def element_depth(element: Element) -> int:
+    """Depth of the innermost loop an element depends on."""
+    if isinstance(element, Value):
+        return element.depth
+    return max((element_depth(e) for e in element), default=0)
+
+
+def parts(element: Element) -> list[Value]:
+    """The real values of an element, in order."""
+    if isinstance(element, Value):
+        return [element]
+    return [p for e in element for p in parts(e)]

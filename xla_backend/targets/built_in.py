@@ -1,0 +1,29 @@
+"""The built-in platforms, made known to the runtime when this module is imported.
+
+Importing a platform itself waits for its first use: code generators are not needed to trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from xla_backend.runtime.client import AbstractClient
+from xla_backend.runtime.plugins import register_plugin
+
+
+def _on_first_use(module: str, cls: str) -> Callable[..., AbstractClient]:
+    def make(**options: Any) -> AbstractClient:
+        return getattr(import_module(module), cls)(**options)
+
+    return make
+
+
+register_plugin("cpu", _on_first_use("xla_backend.targets.cpu.client", "CpuClient"), priority=0)
+register_plugin(
+    "interpreter",
+    _on_first_use("xla_backend.targets.interpreter", "InterpreterClient"),
+    priority=-100,
+    automatic=False,
+)

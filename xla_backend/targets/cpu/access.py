@@ -1,0 +1,331 @@
+"""Memory access of the emitter: which lanes an index covers, and the best instruction for it.
+
+An index splits into a part that is the same in all lanes and a part that differs. Lanes that are
+neighbours in memory become vector loads and stores, equal ones a scalar load, every second one a
+wide load and a shuffle, anything else a gather or scatter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
+from xla_backend.kernels.ir import Load, Store, Value
+from xla_backend.llvm.conversions import from_memory, to_memory
+from xla_backend.llvm.types import const, memory_type, register_type, vector
+
+if TYPE_CHECKING:
+    from xla_backend.targets.cpu.emitter import KernelEmitter
+
+_I32_LIMIT = 2**31 - 1
+
+
+class Access:
+    """Loads, stores and index values of one KernelEmitter."""
+
+    def __init__(self, emitter: KernelEmitter) -> None:
+        self.e = emitter
+        self.w = emitter.w
+        self._varies: dict[Index, bool] = {}
+
+    def forget_lanes(self) -> None:
+        """The vector loop changed: what varies must be asked again."""
+        self._varies.clear()
+
+    # -- index expressions -------------------------------------------------------------------------
+
+    def varies(self, index: Index) -> bool:
+        """Whether the index differs between lanes."""
+        if self.e.vector_var is None:
+            return False
+        found = self._varies.get(index)
+        if found is None:
+            found = any(self._atom_varies(a) for a in index.terms)
+            self._varies[index] = found
+        return found
+
+    def _atom_varies(self, atom: object) -> bool:
+        if isinstance(atom, Var):
+            return atom is self.e.vector_var
+        if isinstance(atom, Value):
+            return self.e.is_vector(atom)
+        assert isinstance(atom, FloorDiv | Mod)
+        return self.varies(atom.index)
+
+    def uniform(self, index: Index) -> str:
+        """The index as an i64, for an index that is the same in all lanes (the vector variable
+        counts as its first lane)."""
+        w = self.w
+        total = "0"
+        for atom, c in sorted(index.terms.items(), key=_depth_of_term):
+            total = w.iadd(total, w.imul(self._uniform_atom(atom), c))
+        return w.iadd(total, index.constant)
+
+    def _uniform_atom(self, atom: object) -> str:
+        w = self.w
+        if isinstance(atom, Var):
+            return self.e.vars.get(atom, "0")
+        if isinstance(atom, Value):
+            text = self.e.env[atom]
+            ty = register_type(atom.type)
+            return text if ty == "i64" else w.cast("sext", ty, text, "i64")
+        assert isinstance(atom, FloorDiv | Mod)
+        inner = self.uniform(atom.index)
+        divisor = atom.divisor
+        if inner[0] != "%":
+            number = int(inner)
+            return str(number // divisor if isinstance(atom, FloorDiv) else number % divisor)
+        if divisor & (divisor - 1) == 0:
+            if isinstance(atom, FloorDiv):
+                return w.pure(f"lshr i64 {inner}, {divisor.bit_length() - 1}", inner)
+            return w.pure(f"and i64 {inner}, {divisor - 1}", inner)
+        opcode = "udiv" if isinstance(atom, FloorDiv) else "urem"
+        return w.pure(f"{opcode} i64 {inner}, {divisor}", inner)
+
+    def lanes_of_index(self, index: Index, element: str) -> str:
+        """The index in every lane, as a vector of i32 or i64."""
+        w, e = self.w, self.e
+        ty = vector(element, e.lanes)
+        same: dict = {}
+        total: str | None = None
+        for atom, c in index.terms.items():
+            if not self._atom_varies(atom):
+                same[atom] = c
+                continue
+            text = self._lane_atom(atom, element, ty)
+            if c != 1:
+                text = w.op("mul", ty, text, const(ty, c))
+            total = text if total is None else w.op("add", ty, total, text)
+        rest = self.uniform(Index(same, index.constant))
+        if rest != "0" or total is None:
+            if element == "i32" and rest[0] == "%":
+                rest = w.cast("trunc", "i64", rest, "i32")
+            spread = const(ty, int(rest)) if rest[0] != "%" else w.splat(ty, rest)
+            total = spread if total is None else w.op("add", ty, total, spread)
+        return total
+
+    def _lane_atom(self, atom: object, element: str, ty: str) -> str:
+        w, e = self.w, self.e
+        if isinstance(atom, Var):
+            first = e.vars[atom]
+            if element == "i32" and first[0] == "%":
+                first = w.cast("trunc", "i64", first, "i32")
+            if first == "0":
+                return w.iota(ty)
+            spread = const(ty, int(first)) if first[0] != "%" else w.splat(ty, first)
+            return w.op("add", ty, spread, w.iota(ty))
+        if isinstance(atom, Value):
+            own = register_type(atom.type)
+            text = e.get(atom, e.lanes)
+            if own == element:
+                return text
+            return w.cast("sext" if own == "i32" else "trunc", vector(own, e.lanes), text, ty)
+        assert isinstance(atom, FloorDiv | Mod)
+        inner = self.lanes_of_index(atom.index, element)
+        divisor = atom.divisor
+        quotient = isinstance(atom, FloorDiv)
+        if divisor & (divisor - 1) == 0:
+            if quotient:
+                return w.op("lshr", ty, inner, const(ty, divisor.bit_length() - 1))
+            return w.op("and", ty, inner, const(ty, divisor - 1))
+        # Never traps: the divisor is a constant.
+        return w.pure(f"{'udiv' if quotient else 'urem'} {ty} {inner}, {const(ty, divisor)}", inner)
+
+    def index(self, index: Index) -> tuple[str, str, int]:
+        """(text, type, lanes) of an index as a value."""
+        if not self.varies(index):
+            return self.uniform(index), "i64", 1
+        element = _width(index)
+        return self.lanes_of_index(index, element), vector(element, self.e.lanes), self.e.lanes
+
+    def in_range(self, index: Index, low: int, high: int) -> tuple[str, int]:
+        """(i1 or lanes of i1, lanes): low <= index < high, as one unsigned comparison."""
+        w = self.w
+        shifted = index - low
+        if not self.varies(shifted):
+            text = self.uniform(shifted)
+            if text[0] != "%":
+                return ("true" if 0 <= int(text) < high - low else "false"), 1
+            return w.cmp("ult", "i64", text, str(high - low)), 1
+        element = _width(shifted)
+        ty = vector(element, self.e.lanes)
+        lanes = self.lanes_of_index(shifted, element)
+        return w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
+
+    # -- classification ----------------------------------------------------------------------------
+
+    def stride(self, index: Index) -> int | None:
+        """Distance of neighbouring lanes in memory; None if irregular."""
+        var = self.e.vector_var
+        if var is None:
+            return 0
+        for atom in index.terms:
+            if atom is not var and self._atom_varies(atom):
+                return None
+        return index.coefficient(var)
+
+    def _mask(self, guard: Value | None) -> str | None:
+        """Lanes that may be touched, or None for all."""
+        e, w = self.e, self.w
+        mask = e.mask
+        if guard is not None:
+            ty = vector("i1", e.lanes)
+            own = e.get(guard, e.lanes)
+            mask = own if mask is None else w.op("and", ty, own, mask)
+        return mask
+
+    # -- loads -------------------------------------------------------------------------------------
+
+    def bind_loaded(self, s: Load, raw: str, lanes: int) -> None:
+        """The result of a load whose memory form is at hand."""
+        value = from_memory(self.w, s.result.type, lanes, raw)
+        self.e.bind(s.result, value, lanes)
+
+    def load(self, s: Load) -> None:
+        e, w = self.e, self.w
+        type = s.result.type
+        stored = memory_type(type)
+        stride = self.stride(s.index)
+        guard = e.guard_of(s)
+        guard_varies = guard is not None and e.is_vector(guard)
+        if stride == 0 and not guard_varies:
+            raw = self._scalar_load(s, stored, guard)
+            e.bind(s.result, from_memory(w, type, 1, raw))
+            return
+        lanes = e.lanes
+        ty = vector(stored, lanes)
+        mask = self._mask(guard)
+        base = e.pointers[s.buffer]
+        if stride == 1:
+            raw = self._contiguous(ty, w.gep(stored, base, self.uniform(s.index)), mask)
+        elif stride == -1:
+            first = w.gep(stored, base, self.uniform(s.index - (lanes - 1)))
+            backwards = list(range(lanes - 1, -1, -1))
+            if mask is not None:
+                mask = w.shuffle(vector("i1", lanes), mask, "poison", backwards)
+            raw = w.shuffle(ty, self._contiguous(ty, first, mask), "poison", backwards)
+        elif stride == 2 and mask is None and self._pair_fits(s):
+            raw = self._every_second(s, base, stored)
+        else:
+            element = _width(s.index)
+            positions = self.lanes_of_index(s.index, element)
+            raw = w.gather(ty, base, vector(element, lanes), positions, mask)
+        e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
+
+    def _contiguous(self, ty: str, pointer: str, mask: str | None) -> str:
+        if mask is None:
+            return self.w.load(ty, pointer)
+        return self.w.masked_load(ty, pointer, mask)
+
+    def _scalar_load(self, s: Load, stored: str, guard: Value | None) -> str:
+        e, w = self.e, self.w
+        pointer = w.gep(stored, e.pointers[s.buffer], self.uniform(s.index))
+        if guard is None:
+            return w.load(stored, pointer)
+        # Reads a zero instead: no branch.
+        zero = w.module.constant_bytes(b"\0" * 64)
+        chosen = w.pure(
+            f"select i1 {e.get(guard)}, ptr {pointer}, ptr {zero}", e.get(guard), pointer
+        )
+        return w.load(stored, chosen)
+
+    def _pair_fits(self, s: Load) -> bool:
+        """A load of two elements for each lane stays inside the buffer."""
+        low, high = s.index.bounds
+        odd = s.index.constant % 2
+        return high - odd + 1 < s.buffer.size and low - odd >= 0
+
+    def _every_second(self, s: Load, base: str, stored: str) -> str:
+        w, lanes = self.w, self.e.lanes
+        odd = s.index.constant % 2
+        pointer = w.gep(stored, base, self.uniform(s.index - odd))
+        wide_ty = vector(stored, 2 * lanes)
+        wide = w.load(wide_ty, pointer)
+        return w.shuffle(wide_ty, wide, "poison", list(range(odd, 2 * lanes, 2)))
+
+    # -- stores ------------------------------------------------------------------------------------
+
+    def store(self, s: Store) -> None:
+        e, w = self.e, self.w
+        stored = memory_type(s.buffer.element_type)
+        base = e.pointers[s.buffer]
+        stride = self.stride(s.index)
+        guard = e.guard_of(s)
+        values_vary = any(e.is_vector(v) for v in s.values) or (
+            guard is not None and e.is_vector(guard)
+        )
+        if stride == 0 and not values_vary:
+            self._scalar_store(s, stored, base, guard)
+            return
+        lanes = e.lanes
+        ty = vector(stored, lanes)
+        raws = [to_memory(w, s.buffer.element_type, lanes, e.get(v, lanes)) for v in s.values]
+        mask = self._mask(guard)
+        if len(raws) == 2 and stride == 2:
+            self._interleaved(s, stored, base, raws, mask)
+            return
+        for i, raw in enumerate(raws):
+            index = s.index + i
+            if stride == 1:
+                pointer = w.gep(stored, base, self.uniform(index))
+                if mask is None:
+                    w.store(ty, raw, pointer)
+                else:
+                    w.masked_store(ty, raw, pointer, mask)
+                continue
+            element = _width(index)
+            positions = self.lanes_of_index(index, element)
+            w.scatter(ty, raw, base, vector(element, lanes), positions, mask)
+
+    def _scalar_store(self, s: Store, stored: str, base: str, guard: Value | None) -> None:
+        e, w = self.e, self.w
+        raws = [to_memory(w, s.buffer.element_type, 1, e.get(v)) for v in s.values]
+
+        def write() -> None:
+            for i, raw in enumerate(raws):
+                w.store(stored, raw, w.gep(stored, base, self.uniform(s.index + i)))
+
+        if guard is None:
+            write()
+            return
+        with w.if_(e.get(guard)):
+            write()
+
+    def _interleaved(
+        self, s: Store, stored: str, base: str, raws: list[str], mask: str | None
+    ) -> None:
+        """Real and imaginary lanes next to each other."""
+        w, lanes = self.w, self.e.lanes
+        ty = vector(stored, lanes)
+        order = [lanes * (i % 2) + i // 2 for i in range(2 * lanes)]
+        wide = w.shuffle(ty, raws[0], raws[1], order)
+        pointer = w.gep(stored, base, self.uniform(s.index))
+        wide_ty = vector(stored, 2 * lanes)
+        if mask is None:
+            w.store(wide_ty, wide, pointer)
+            return
+        doubled = [i // 2 for i in range(2 * lanes)]
+        both = w.shuffle(vector("i1", lanes), mask, "poison", doubled)
+        w.masked_store(wide_ty, wide, pointer, both)
+
+
+def _width(index: Index) -> str:
+    """i32 if the index, its parts and all lanes past the end of a loop fit, else i64."""
+    low, high = _reach(index)
+    return "i32" if low > -_I32_LIMIT // 2 and high < _I32_LIMIT // 2 else "i64"
+
+
+def _reach(index: Index) -> tuple[int, int]:
+    low = high = index.constant
+    for atom, c in index.terms.items():
+        a, b = atom.bounds
+        if isinstance(atom, FloorDiv | Mod):
+            inner_low, inner_high = _reach(atom.index)
+            a, b = min(a, inner_low), max(b, inner_high)
+        low += min(c * a, c * b)
+        high += max(c * a, c * b)
+    return low, high
+
+
+def _depth_of_term(term: tuple) -> int:
+    return term[0].depth

@@ -1,0 +1,150 @@
+"""compile_module: HLO in, CpuExecutable out, with the time of each phase."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.dump import make_dumper
+from xla_backend.hlo.module import HloModule
+from xla_backend.llvm import jit
+from xla_backend.llvm.partition import split
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+from xla_backend.targets.cpu import library_rules
+from xla_backend.targets.cpu.driver import Driver, aligned
+from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.kernel_listing import emitted_kernels
+from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.target_options import target_for
+
+if TYPE_CHECKING:
+    from xla_backend.dump.dumper import Dumper
+
+# Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
+_PART_CHARACTERS = 12_000
+_MAX_PARTS = 8
+_CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Profile:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def compile_module(module: HloModule, options: CompileOptions | None = None) -> CpuExecutable:
+    """Optimise `module` (in place) and generate native code for it.
+
+    Raises:
+      UnimplementedError: the program uses something this backend cannot run.
+      VerificationError: the module is not valid (with `options.verify`).
+    """
+    options = options or CompileOptions()
+    profile = _Profile()
+    dumper = make_dumper(options.dump, module.name)
+    if dumper is not None:
+        _dump_inputs(dumper, module, target_for(options))
+    # A compilation makes many objects that live until its end: walking them again and again is
+    # wasted time. (Not a context manager: a signal handler may interrupt the end of one.)
+    collecting = gc.isenabled()
+    try:
+        gc.disable()
+        pipeline = build_pipeline(options, dumper)
+        with profile.phase("passes"):
+            pipeline.run(module)
+        with profile.phase("buffer assignment"):
+            assignment = assign_buffers(module)
+        executable = compile_scheduled(module, assignment, options, profile, dumper)
+    finally:
+        if collecting:
+            gc.enable()
+    executable.pass_log = pipeline.log
+    if dumper is not None:
+        dumper.metadata(pipeline.log)
+        executable.recorder = dumper.recorder(module)
+    return executable
+
+
+def compile_scheduled(
+    module: HloModule,
+    assignment: BufferAssignment,
+    options: CompileOptions,
+    profile: _Profile | None = None,
+    dumper: Dumper | None = None,
+) -> CpuExecutable:
+    """Generate code for a module that the pipeline has already scheduled."""
+    profile = profile or _Profile()
+    target = target_for(options)
+    with profile.phase("emit"):
+        writer = ModuleWriter(target, options.fast_math)
+        driver = Driver(module, assignment, writer, serial=options.num_threads == 1)
+        driver.run_entry()
+        llvm_ir = writer.to_text()
+    with profile.phase("llvm"):
+        parts = _parts(llvm_ir, options.parallel_codegen)
+        texts = split(writer, parts) if parts > 1 else [llvm_ir]
+        # Higher levels of LLVM's code generator gain little here, and take their time.
+        level = 2 if options.level == 3 else 1
+        objects = jit.compile_objects(texts, target, cache=True, opt=level)
+    if dumper is not None:
+        _dump_code(dumper, module, assignment, driver, target, list(zip(texts, objects)))
+    with profile.phase("link"):
+        symbols = library_rules.symbols(driver)
+        library = jit.Library(objects, symbols, keep=driver.host_calls)
+    temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
+    return CpuExecutable(
+        module,
+        assignment,
+        library,
+        driver.kernels,
+        len(llvm_ir),
+        sum(map(len, objects)),
+        temp_size,
+        driver.cycles,
+        profile.seconds,
+    )
+
+
+def _parts(llvm_ir: str, limit: int) -> int:
+    """How many modules to compile at the same time."""
+    return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
+
+
+def _dump_inputs(dumper: Dumper, module: HloModule, target: TargetInfo) -> None:
+    described = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
+    dumper.inputs(module, described)
+    dumper.before_optimizations(module)
+
+
+def _dump_code(
+    dumper: Dumper,
+    module: HloModule,
+    assignment: BufferAssignment,
+    driver: Driver,
+    target: TargetInfo,
+    units: Sequence[tuple[str, bytes]],
+) -> None:
+    dumper.after_optimizations(module, assignment)
+    dumper.kernels(driver.kernels.texts())
+    if dumper.wants_emitters:
+        dumper.emitted(emitted_kernels(driver.kernels))
+    dumper.units(
+        [
+            (f"part_{i:02d}", text, jit.printed(text, target), object_code)
+            for i, (text, object_code) in enumerate(units)
+        ]
+    )

@@ -1,0 +1,179 @@
+"""convolution as one library call: any dimension order by strides; other types and ranks run as
+plain loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xla_backend.hlo.attributes import ConvolutionAttributes
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.target import host_target
+from xla_backend.llvm.types import memory_type
+from xla_backend.passes.dots import row_major_strides
+from xla_backend.passes.output_fusion import result_shape
+from xla_backend.targets.cpu.dot_rules import gemm_name
+from xla_backend.targets.cpu.driver import Driver, runs
+from xla_backend.targets.cpu.routines.conv import LARGE_WINDOW, pack_dims
+from xla_backend.targets.cpu.routines.library import kernel_library
+
+_SPATIAL = 3
+# A convolution with fewer multiplications than this is not worth the library's set-up.
+_SMALL = 2048
+
+
+@runs(Opcode.CONVOLUTION)
+def _convolution(driver: Driver, node: Instruction) -> None:
+    if node.shape.num_elements == 0:
+        return
+    name = _library_type(node)
+    if name is None:
+        driver.run_kernel(node)
+    else:
+        emit_convolution(driver, node, node.operands, driver.address(node), f"pyjax_conv_{name}")
+
+
+def _library_type(node: Instruction) -> str | None:
+    """The type of the library's function for a convolution; None if it runs as a plain loop."""
+    x, kernel = node.operands
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    name = gemm_name(x.shape, kernel.shape, node.shape)
+    work = node.shape.num_elements * kernel.shape.num_elements
+    work //= max(1, kernel.shape.dimensions[a.dimension_numbers.kernel_output_feature])
+    known = name is not None and f"pyjax_conv_{name}" in kernel_library()
+    grouped_twice = a.feature_group_count > 1 and a.batch_group_count > 1
+    empty = 0 in kernel.shape.dimensions or 0 in x.shape.dimensions
+    if not known or len(a.window) > _SPATIAL or empty:
+        return None
+    if work < _SMALL or grouped_twice or _is_depthwise(node, a):
+        return None
+    return name
+
+
+def emit_convolution(
+    driver: Driver,
+    node: Instruction,
+    operands: Sequence[Instruction],
+    target: str,
+    function: str,
+    more: Sequence[str] = (),
+) -> None:
+    """Call a convolution of the library on instructions that lie in memory."""
+    x, kernel = operands
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    dims, weight_offset = _fields(node, a)
+    w = driver.w
+    data = b"".join(d.to_bytes(8, "little", signed=True) for d in pack_dims(**dims))
+    weights = driver.address(kernel)
+    if weight_offset:
+        element = memory_type(kernel.shape.element_type)
+        parts = 2 if kernel.shape.element_type.is_complex else 1
+        weights = w.gep(element, weights, weight_offset * parts)
+    pointers = [driver.address(x), weights, target, driver.writer.constant_bytes(data), *more]
+    w.call(function, "void", [("ptr", p) for p in pointers])
+
+
+def direct_kind(node: Instruction) -> str | None:
+    """Which direct kernel runs a convolution and can hand its blocks to an epilogue; None where
+    another one is better."""
+    name = _library_type(node)
+    shape = result_shape(node)
+    if name not in ("f32", "f64") or shape is None or not host_target().has_masks:
+        return None
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    if a.feature_group_count > 1 or a.batch_group_count > 1:
+        return None
+    pixels = node.shape.num_elements // max(1, _features(node) * _batch(node))
+    if math.prod(w.size for w in a.window) > LARGE_WINDOW * pixels:
+        return None
+    plain = all(w.size == 1 and w.stride == 1 and w.base_dilation == 1 for w in a.window)
+    if plain or _features(node) == 1:
+        return None
+    if shape.columns == _features(node):
+        return "channels"
+    last = a.window[-1]
+    return "planes" if last.base_dilation == 1 or last.stride == 1 else None
+
+
+def _features(node: Instruction) -> int:
+    return node.shape.dimensions[node.attributes.dimension_numbers.output_feature]  # type: ignore[attr-defined]
+
+
+def _batch(node: Instruction) -> int:
+    return node.shape.dimensions[node.attributes.dimension_numbers.output_batch]  # type: ignore[attr-defined]
+
+
+def _is_depthwise(node: Instruction, a: ConvolutionAttributes) -> bool:
+    """One input and one output channel per group, channels last: a loop with channels in the lanes
+    is fastest."""
+    n = a.dimension_numbers
+    kernel = node.operands[1].shape.dimensions
+    return (
+        kernel[n.kernel_input_feature] == 1
+        and a.feature_group_count == kernel[n.kernel_output_feature]
+        and n.output_feature == node.shape.rank - 1
+        and n.input_feature == node.shape.rank - 1
+    )
+
+
+def _fields(node: Instruction, a: ConvolutionAttributes) -> tuple[dict[str, int], int]:
+    """The library's description, and where its first weight lies (reversed windows are walked
+    backwards)."""
+    x, kernel = node.operands
+    n = a.dimension_numbers
+    xs, ks, os = (row_major_strides(s.dimensions) for s in (x.shape, kernel.shape, node.shape))
+    features = kernel.shape.dimensions[n.kernel_input_feature]
+    outputs = kernel.shape.dimensions[n.kernel_output_feature]
+    groups = max(a.feature_group_count, a.batch_group_count)
+    batch = x.shape.dimensions[n.input_batch] // a.batch_group_count
+    per_group = outputs // groups
+    if a.batch_group_count > 1:
+        x_group = batch * xs[n.input_batch]
+    else:
+        x_group = features * xs[n.input_feature]
+    fields = {
+        "n": batch, "groups": groups, "ci": features, "co": per_group,
+        "xb": xs[n.input_batch], "xc": xs[n.input_feature], "xg": x_group,
+        "wi": ks[n.kernel_input_feature], "wo": ks[n.kernel_output_feature],
+        "wg": per_group * ks[n.kernel_output_feature],
+        "ob": os[n.output_batch], "oc": os[n.output_feature],
+        "og": per_group * os[n.output_feature],
+    }  # fmt: skip
+    offset = 0
+    unused = _SPATIAL - len(a.window)
+    for k in range(_SPATIAL):
+        if k < unused:
+            values = {
+                "in": 1,
+                "win": 1,
+                "out": 1,
+                "stride": 1,
+                "pad": 0,
+                "xdil": 1,
+                "wdil": 1,
+                "x": 0,
+                "w": 0,
+                "o": 0,
+            }
+        else:
+            window = a.window[k - unused]
+            xd, kd, od = (
+                n.input_spatial[k - unused],
+                n.kernel_spatial[k - unused],
+                n.output_spatial[k - unused],
+            )
+            step = ks[kd]
+            if window.reversal:
+                offset += step * (window.size - 1)
+                step = -step
+            values = {
+                "in": x.shape.dimensions[xd], "win": window.size, "out": node.shape.dimensions[od],
+                "stride": window.stride, "pad": window.padding_low, "xdil": window.base_dilation,
+                "wdil": window.window_dilation, "x": xs[xd], "w": step, "o": os[od],
+            }  # fmt: skip
+        fields.update({f"{key}{k}": value for key, value in values.items()})
+    return fields, offset

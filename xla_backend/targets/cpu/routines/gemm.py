@@ -1,0 +1,595 @@
+"""GEMM for this machine: micro-kernels with run-time sizes, packing, blocking and threads.
+
+Small products run on the operands where they lie (B with unit column stride is read a vector at a
+time, A one element at a time); everything else packs panels of B and blocks of A first. See the
+package docstring for the symbols. The order of additions depends on sizes only, never on threads.
+
+A product may have an epilogue: a function that finishes a block of C right after its last addition,
+by the thread that computed it and while it is in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from xla_backend.llvm.types import bits_of, register_type
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
+from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType, Tile, tile_for
+from xla_backend.targets.cpu.routines.gemm_vector import emit_matrix_vector
+from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.workspace import emit_workspace
+
+# The context shared by the tasks of one product: i64 slots (pointers as integers).
+_FIELDS = (
+    "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc first row_blocks rows_per_block "
+    "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight inner osA osB"
+).split()
+_POINTERS = frozenset("A B C packA packB epilogue data".split())
+_SLOT = {name: i for i, name in enumerate(_FIELDS)}
+# Parameters of the entry points, in order.
+_PRODUCT = "M N K A rsA csA B rsB csB C ldc flags".split()
+_BATCHED = "M N K A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
+_EPILOGUE = "epilogue data batch weight".split()
+_OUTER = "inner osA osB".split()
+# Below this many multiply-adds threads cost more than they give (about 15 us of one core).
+_PARALLEL_WORK = 1 << 20
+# A block that is handed to an epilogue: rows in register tiles, columns in panels. Small enough for
+# the first-level cache, and wide enough for loops along its rows.
+_BLOCK_TILES = 8
+_BLOCK_PANELS = 4
+# A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
+# 128 x 128 on packing wins).
+_DIRECT_BYTES = 16 * 1024
+
+
+class _Context:
+    """Typed access to the task context in memory."""
+
+    def __init__(self, w: FunctionWriter, ptr: str) -> None:
+        self.w = w
+        self.ptr = ptr
+
+    def get(self, name: str) -> str:
+        w = self.w
+        ty = "ptr" if name in _POINTERS else "i64"
+        return w.load_invariant(ty, w.gep("i64", self.ptr, _SLOT[name]), 8)
+
+    def set(self, name: str, value: str) -> None:
+        w = self.w
+        ty = "ptr" if name in _POINTERS else "i64"
+        w.store(ty, value, w.gep("i64", self.ptr, _SLOT[name]), 8)
+
+
+def _parameters(*names: str) -> list[tuple[str, str]]:
+    return [("ptr" if name in _POINTERS else "i64", name) for name in names]
+
+
+def _element(t: GemmType, which: str) -> str:
+    """LLVM type whose size is one element of a matrix (complex: the pair)."""
+    from_type = t.target if which == "C" else t.source
+    if from_type.is_complex:
+        part = register_type(from_type)
+        return f"{{ {part}, {part} }}"
+    return f"i{8 * from_type.byte_size}"
+
+
+def _packed_element(t: GemmType) -> tuple[str, int]:
+    """(scalar, scalars per element) of packed panels."""
+    return register_type(t.compute), 2 if t.compute.is_complex else 1
+
+
+def _ceil_div(w: FunctionWriter, a: str, b: str | int) -> str:
+    """Rounded-up quotient of non-negative i64 values."""
+    return w.op("udiv", "i64", w.iadd(a, w.isub(b, 1)), str(b))
+
+
+def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> str:
+    """First vector of a panel: `vectors` vectors are dealt out evenly to the panels."""
+    base = w.op("udiv", "i64", vectors, panels)
+    extra = w.isub(vectors, w.imul(base, panels))
+    return w.iadd(w.imul(base, index), w.imin(index, extra))
+
+
+class _Panel(NamedTuple):
+    """Columns of B: the first, how many vectors, and how many columns those hold."""
+
+    column: str
+    vectors: str
+    valid: str
+
+
+class _Driver:
+    """Emits the functions of one GEMM type into a module."""
+
+    def __init__(self, module: ModuleWriter, t: GemmType) -> None:
+        self.module = module
+        self.t = t
+        self.tile: Tile = tile_for(t, module.target)
+        self.prefix = f"gemm.{t.name}"
+        self.packed, self.parts = _packed_element(t)
+        # Direct access to B needs masked vectors for the last columns.
+        self.direct = not t.needs_packing and module.target.has_masks
+
+    # ---- tasks ---------------------------------------------------------------------------------
+
+    def _call_micro(
+        self,
+        w: FunctionWriter,
+        rows: int,
+        vectors: int,
+        layout: str,
+        args: list[tuple[str, str]],
+    ) -> None:
+        w.call(micro_name(self.prefix, rows, vectors, layout), "void", args)
+
+    def _for_rows(
+        self,
+        w: FunctionWriter,
+        lo: str,
+        hi: str,
+        body: Callable[[str, int], None],
+    ) -> None:
+        """body(row, count) over [lo, hi): full tiles, then the rest in halves 4, 2, 1."""
+        full = self.tile.rows
+        count = w.isub(hi, lo)
+        whole = w.imul(w.op("udiv", "i64", count, str(full)), full)
+        end = w.iadd(lo, whole)
+        with w.loop(lo, end, full) as loop:
+            body(loop.index, full)
+        at = end
+        size = 4
+        while size >= 1:
+            if size < full:
+                rest = w.isub(hi, at)
+                fits = w.cmp("sge", "i64", rest, str(size))
+                with w.if_(fits):
+                    body(at, size)
+                at = w.iadd(at, w.select(fits, "i64", str(size), "0"))
+            size //= 2
+
+    def _for_vector_count(self, w: FunctionWriter, count: str, body: Callable[[int], None]) -> None:
+        """body(v) for the run-time number of vectors (1 to tile.vectors)."""
+        for v in range(1, self.tile.vectors + 1):
+            with w.if_(w.cmp("eq", "i64", count, str(v))):
+                body(v)
+
+    def emit_tile_task(self, layout: str) -> None:
+        """void task(ptr context, i64 block): a range of rows times a range of panels.
+
+        layout "direct": operands in place, rows of A contiguous; "transposed": columns of A
+        contiguous; "packed": both packed.
+        """
+        w = self.module.function(
+            f"{self.prefix}.{layout}", [("ptr", "ctx"), ("i64", "block")], internal=True
+        )
+        ctx = _Context(w, "%ctx")
+        lanes = str(self.tile.lanes)
+        m, n = ctx.get("M"), ctx.get("N")
+        column_blocks = ctx.get("column_blocks")
+        row_block = w.op("udiv", "i64", "%block", column_blocks)
+        column_block = w.isub("%block", w.imul(row_block, column_blocks))
+        rows_per_block = ctx.get("rows_per_block")
+        row_lo = w.imul(row_block, rows_per_block)
+        row_hi = w.imin(w.iadd(row_lo, rows_per_block), m)
+        panels, per_block = ctx.get("panels"), ctx.get("panels_per_block")
+        panel_lo = w.imul(column_block, per_block)
+        panel_hi = w.imin(w.iadd(panel_lo, per_block), panels)
+        vectors = _ceil_div(w, n, lanes)
+        if layout == "packed":
+            with w.if_(w.cmp("eq", "i64", column_block, "0")):
+                self._pack_rows(w, ctx, row_lo, row_hi)
+        # Several column blocks never share packed rows: emit_entry gives packed products one.
+        finish = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
+        # An epilogue finds a block of C in the cache if the block has few rows.
+        block_rows = self.tile.rows * _BLOCK_TILES
+        height = w.select(finish, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
+        block_columns = self.tile.columns * _BLOCK_PANELS
+        scratch = w.alloca(_element(self.t, "C"), block_rows * block_columns, 64)
+        with (
+            w.loop(row_lo, row_hi, height) as chunk,
+            w.loop(panel_lo, panel_hi, _BLOCK_PANELS) as group,
+        ):
+            rows = (chunk.index, w.imin(w.iadd(chunk.index, height), row_hi))
+            group_end = w.imin(w.iadd(group.index, _BLOCK_PANELS), panel_hi)
+            start = w.imul(_panel_start(w, panels, vectors, group.index), lanes)
+            block = self._block_of_c(w, ctx, rows[0], start, scratch)
+            with w.loop(group.index, group_end) as columns:
+                first = _panel_start(w, panels, vectors, columns.index)
+                last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
+                column = w.imul(first, lanes)
+                valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+                place = w.gep(_element(self.t, "C"), block[0], w.isub(column, start))
+                panel = _Panel(column, w.isub(last, first), valid)
+                self._multiply_panel(w, ctx, layout, rows, panel, (place, block[1]))
+            with w.if_(finish):
+                end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
+                self._call_epilogue(w, ctx, rows, (start, w.imin(n, end)), block)
+        w.ret()
+
+    def _block_of_c(
+        self, w: FunctionWriter, ctx: _Context, row: str, column: str, scratch: str
+    ) -> tuple[str, str]:
+        """Where a block of results goes, and its row stride: into C, or if there is none to
+        scratch memory."""
+        c, ldc = ctx.get("C"), ctx.get("ldc")
+        none = w.cmp("eq", "ptr", c, "null")
+        place = w.gep(_element(self.t, "C"), c, w.iadd(w.imul(row, ldc), column))
+        stride = w.select(none, "i64", str(self.tile.columns * _BLOCK_PANELS), ldc)
+        return w.select(none, "ptr", scratch, place), stride
+
+    def _call_epilogue(
+        self,
+        w: FunctionWriter,
+        ctx: _Context,
+        rows: tuple[str, str],
+        columns: tuple[str, str],
+        block: tuple[str, str],
+    ) -> None:
+        arguments = [("ptr", ctx.get("data")), ("ptr", block[0]), ("i64", block[1])]
+        arguments += [("i64", x) for x in (*rows, *columns, ctx.get("batch"))]
+        w.call_pointer(ctx.get("epilogue"), "void", arguments)
+
+    def _multiply_panel(
+        self,
+        w: FunctionWriter,
+        ctx: _Context,
+        layout: str,
+        rows: tuple[str, str],
+        panel: _Panel,
+        block: tuple[str, str],
+    ) -> None:
+        """Some rows times a panel of columns; the results go to `block` (address, row stride)."""
+        column, count, valid = panel
+        kc, pc = ctx.get("kc"), ctx.get("pc")
+        accumulate = ctx.get("first")
+        if layout == "packed":
+            b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+            b_step = w.imul(w.imul(count, str(self.tile.lanes)), self.parts)
+        else:
+            b_step = ctx.get("rsB")
+            at = w.iadd(column, w.imul(pc, b_step))
+            b_ptr = w.gep(_element(self.t, "B"), ctx.get("B"), at)
+
+        def columns_of(v: int) -> None:
+            def rows_of(row: str, height: int) -> None:
+                a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height)
+                offset = w.imul(w.isub(row, rows[0]), block[1])
+                args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
+                args += [("ptr", w.gep(_element(self.t, "C"), block[0], offset)), ("i64", block[1])]
+                args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
+                micro_layout = "rows" if layout == "direct" else "columns"
+                self._call_micro(w, height, v, micro_layout, args)
+
+            self._for_rows(w, *rows, rows_of)
+
+        self._for_vector_count(w, count, columns_of)
+
+    def _rows_of_a(
+        self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int
+    ) -> tuple[str, str]:
+        """Address of rows of A for the micro-kernel, and its step along K."""
+        if layout == "packed":
+            offset = w.imul(w.imul(row, ctx.get("kc")), self.parts)
+            return w.gep(self.packed, ctx.get("packA"), offset), str(height * self.parts)
+        rs, cs = ctx.get("rsA"), ctx.get("csA")
+        offset = w.iadd(w.imul(row, rs), w.imul(ctx.get("pc"), cs))
+        a_ptr = w.gep(_element(self.t, "A"), ctx.get("A"), offset)
+        return a_ptr, rs if layout == "direct" else cs
+
+    def _pack_rows(self, w: FunctionWriter, ctx: _Context, row_lo: str, row_hi: str) -> None:
+        kc, pc = ctx.get("kc"), ctx.get("pc")
+        rs, cs = ctx.get("rsA"), ctx.get("csA")
+
+        def pack(row: str, height: int) -> None:
+            index = w.iadd(w.imul(row, rs), w.imul(pc, cs))
+            source = w.gep(_element(self.t, "A"), ctx.get("A"), index)
+            packed = w.gep(self.packed, ctx.get("packA"), w.imul(w.imul(row, kc), self.parts))
+            w.call(
+                f"{self.prefix}.packA{height}",
+                "void",
+                [("ptr", source), ("i64", rs), ("i64", cs), ("ptr", packed), ("i64", kc)],
+            )
+
+        self._for_rows(w, row_lo, row_hi, pack)
+
+    def emit_pack_task(self) -> None:
+        """void task(ptr context, i64 panel): packs one panel of B."""
+        w = self.module.function(
+            f"{self.prefix}.packBtask", [("ptr", "ctx"), ("i64", "panel")], internal=True
+        )
+        ctx = _Context(w, "%ctx")
+        n, kc, lanes = ctx.get("N"), ctx.get("kc"), str(self.tile.lanes)
+        vectors = _ceil_div(w, n, lanes)
+        panels = ctx.get("panels")
+        first = _panel_start(w, panels, vectors, "%panel")
+        last = _panel_start(w, panels, vectors, w.iadd("%panel", 1))
+        column = w.imul(first, lanes)
+        width = w.imul(w.isub(last, first), lanes)
+        valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
+        rs, cs = ctx.get("rsB"), ctx.get("csB")
+        index = w.iadd(w.imul(ctx.get("pc"), rs), w.imul(column, cs))
+        source = w.gep(_element(self.t, "B"), ctx.get("B"), index)
+        packed = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+        w.call(
+            f"{self.prefix}.packB",
+            "void",
+            [
+                ("ptr", source),
+                ("i64", rs),
+                ("i64", cs),
+                ("ptr", packed),
+                ("i64", kc),
+                ("i64", width),
+                ("i64", valid),
+            ],
+        )
+        w.ret()
+
+    # ---- entry ---------------------------------------------------------------------------------
+
+    def emit_entry(self) -> None:
+        params = _parameters(*_PRODUCT, *_EPILOGUE)
+        names = [name for _, name in params]
+        w = self.module.function(f"pyjax_gemm_fused_{self.t.name}", params)
+        context = w.alloca("i64", len(_FIELDS), 8)
+        ctx = _Context(w, context)
+        empty = w.op("or", "i1", w.cmp("sle", "i64", "%M", "0"), w.cmp("sle", "i64", "%N", "0"))
+        work, nothing = w.new_label("work"), w.new_label("nothing")
+        w.cond_br(empty, nothing, work)
+        w.label(nothing)
+        w.ret()
+        w.label(work)
+        for name in names:
+            ctx.set(name, f"%{name}")
+        if not self.t.needs_packing and not self.t.compute.is_integral:
+            self._emit_vector_cases(w)
+        lanes = str(self.tile.lanes)
+        vectors = _ceil_div(w, "%N", lanes)
+        panels = _ceil_div(w, vectors, str(self.tile.vectors))
+        ctx.set("panels", panels)
+        depth = w.imax(w.iadd("%K", "%weight"), 1)
+        multiplies = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), depth)
+        threads = w.cast("sext", "i32", w.call("pyjax_num_threads", "i32"), "i64")
+        small = w.cmp("slt", "i64", multiplies, str(_PARALLEL_WORK))
+        threads = w.select(small, "i64", "1", threads)
+        if self.direct:
+            done, packed = w.new_label("done"), w.new_label("packed")
+            unit_b = w.cmp("eq", "i64", "%csB", "1")
+            unit_a = w.op(
+                "or", "i1", w.cmp("eq", "i64", "%csA", "1"), w.cmp("eq", "i64", "%rsA", "1")
+            )
+            size = self.t.source.byte_size
+            b_bytes = w.imul(w.op("mul", "i64", "%K", "%N"), size)
+            # With one panel or few rows, packing would cost as much as the product.
+            near = w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES))
+            near = w.op("or", "i1", near, w.cmp("sle", "i64", "%M", str(self.tile.rows * 2)))
+            near = w.op("or", "i1", near, w.cmp("eq", "i64", panels, "1"))
+            use = w.op("and", "i1", w.op("and", "i1", unit_a, unit_b), near)
+            direct = w.new_label("direct")
+            w.cond_br(use, direct, packed)
+            w.label(direct)
+            with w.scope():
+                self._emit_direct(w, ctx, threads, panels)
+            w.br(done)
+            w.label(packed)
+            with w.scope():
+                self._emit_packed(w, ctx, threads, panels, vectors)
+            w.br(done)
+            w.label(done)
+        else:
+            self._emit_packed(w, ctx, threads, panels, vectors)
+        w.ret()
+
+    def _emit_vector_cases(self, w: FunctionWriter) -> None:
+        """Matrix-vector products stream the matrix once; they have their own kernels."""
+
+        def unit(*names: str) -> str:
+            result = w.cmp("eq", "i64", names[0], "1")
+            for name in names[1:]:
+                result = w.op("and", "i1", result, w.cmp("eq", "i64", name, "1"))
+            return result
+
+        dot = f"{self.prefix}.gemv"
+        combine = f"{self.prefix}.gemv_columns"
+        cases = (
+            # condition, kernel, matrix, its vector, results, stride of the matrix, of the results
+            # (which go along the rows of C where N is 1, else along its columns)
+            (unit("%N", "%csA", "%rsB"), dot, "%A", "%B", "%M", "%rsA", "%ldc"),
+            (unit("%M", "%rsB", "%csA"), dot, "%B", "%A", "%N", "%csB", "1"),
+            (unit("%M", "%csB", "%csA"), combine, "%B", "%A", "%N", "%rsB", "1"),
+            (unit("%N", "%rsA", "%rsB", "%ldc"), combine, "%A", "%B", "%M", "%csA", "1"),
+        )
+        for condition, kernel, matrix, vector_ptr, count, stride, out_stride in cases:
+            yes, no = w.new_label("gemv"), w.new_label("other")
+            w.cond_br(condition, yes, no)
+            w.label(yes)
+            with w.scope():
+                args = [("i64", count), ("i64", "%K"), ("ptr", matrix), ("i64", stride)]
+                args += [("ptr", vector_ptr), ("ptr", "%C"), ("i64", out_stride)]
+                args += [("i64", "%flags"), ("ptr", "%epilogue"), ("ptr", "%data")]
+                args += [("i64", "%batch"), ("i64", "1" if count == "%M" else "0")]
+                w.call(kernel, "void", args)
+                w.ret()
+            w.label(no)
+
+    def _split(
+        self, w: FunctionWriter, ctx: _Context, tasks: str, panels: str, rows_multiple: int
+    ) -> str:
+        """Cuts M into row blocks and, where those are too few, N into panel blocks; returns
+        tasks.
+        """
+        tiles = _ceil_div(w, "%M", str(rows_multiple))
+        row_blocks = w.imin(tasks, tiles)
+        tiles_per_block = _ceil_div(w, tiles, row_blocks)
+        rows_per_block = w.imul(tiles_per_block, rows_multiple)
+        row_blocks = _ceil_div(w, "%M", rows_per_block)
+        wanted = _ceil_div(w, tasks, row_blocks)
+        column_blocks = w.imin(wanted, panels)
+        panels_per_block = _ceil_div(w, panels, column_blocks)
+        column_blocks = _ceil_div(w, panels, panels_per_block)
+        ctx.set("rows_per_block", rows_per_block)
+        ctx.set("row_blocks", row_blocks)
+        ctx.set("column_blocks", column_blocks)
+        ctx.set("panels_per_block", panels_per_block)
+        return w.imul(row_blocks, column_blocks)
+
+    def _run(self, w: FunctionWriter, ctx: _Context, task: str, blocks: str) -> None:
+        w.call(
+            "pyjax_parallel_for_polled",
+            "void",
+            [("ptr", f"@{self.prefix}.{task}"), ("ptr", ctx.ptr), ("i64", blocks)],
+        )
+
+    def _emit_direct(self, w: FunctionWriter, ctx: _Context, threads: str, panels: str) -> None:
+        ctx.set("pc", "0")
+        ctx.set("kc", "%K")
+        ctx.set("first", w.op("and", "i64", "%flags", "1"))
+        single = w.cmp("eq", "i64", threads, "1")
+        tasks = w.select(single, "i64", "1", w.imul(threads, 3))
+        blocks = self._split(w, ctx, tasks, panels, self.tile.rows)
+        row_major = w.cmp("eq", "i64", "%csA", "1")
+
+        def run(layout: str) -> list[str]:
+            self._run(w, ctx, layout, blocks)
+            return []
+
+        w.if_else(row_major, [], partial(run, "direct"), partial(run, "transposed"))
+
+    def _emit_packed(
+        self, w: FunctionWriter, ctx: _Context, threads: str, panels: str, vectors: str
+    ) -> None:
+        tile = self.tile
+        # K in equal pieces of at most kc; at least one, so that K = 0 still writes C.
+        pieces = w.imax(_ceil_div(w, "%K", str(tile.kc)), 1)
+        # Without a C there is nowhere to keep a sum from piece to piece.
+        pieces = w.select(w.cmp("eq", "ptr", "%C", "null"), "i64", "1", pieces)
+        piece = w.imax(_ceil_div(w, "%K", pieces), 1)
+        size = bits_of(self.packed) // 8 * self.parts
+        a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), piece), size)
+        a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
+        b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), piece), size)
+        workspace = w.call("pyjax.workspace.take", "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
+        base = w.gep("i8", workspace, 64)
+        ctx.set("packA", base)
+        ctx.set("packB", w.gep("i8", base, a_bytes))
+        with w.loop("0", pieces, guard=False) as loop:
+            pc = w.imul(loop.index, piece)
+            ctx.set("pc", pc)
+            ctx.set("kc", w.imax(w.imin(w.isub("%K", pc), piece), 0))
+            initial = w.op("and", "i64", "%flags", "1")
+            later = w.cmp("sgt", "i64", loop.index, "0")
+            ctx.set("first", w.select(later, "i64", "1", initial))
+            complete = w.cmp("eq", "i64", w.iadd(loop.index, 1), pieces)
+            ctx.set("epilogue", w.select(complete, "ptr", "%epilogue", "null"))
+            self._run(w, ctx, "packBtask", panels)
+            # Row blocks only: a task packs the rows of A that it multiplies.
+            ctx.set("column_blocks", "1")
+            ctx.set("panels_per_block", panels)
+            single = w.cmp("eq", "i64", threads, "1")
+            by_cache = _ceil_div(w, "%M", str(tile.mc))
+            wanted = w.select(single, "i64", by_cache, w.imax(by_cache, w.imul(threads, 2)))
+            tiles = _ceil_div(w, "%M", str(tile.rows))
+            per_block = w.imul(_ceil_div(w, tiles, wanted), tile.rows)
+            ctx.set("rows_per_block", per_block)
+            self._run(w, ctx, "packed", _ceil_div(w, "%M", per_block))
+        w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
+
+    def emit_batched(self) -> None:
+        """Batches in parallel when there are several; each product then runs on one thread."""
+        params = _parameters("batches", *_BATCHED, *_EPILOGUE, *_OUTER)
+        task = self.module.function(
+            f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
+        )
+        self._emit_batch_task(task)
+        w = self.module.function(f"pyjax_gemm_fused_batched_{self.t.name}", params)
+        context = w.alloca("i64", len(_FIELDS), 8)
+        ctx = _Context(w, context)
+        for _, name in params[1:]:
+            ctx.set(name, f"%{name}")
+        depth = w.imax(w.iadd("%K", "%weight"), 1)
+        work = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), depth)
+        total = w.op("mul", "i64", work, "%batches")
+        # Batches of small products go to the threads whole; large products are cut themselves.
+        many = w.cmp("sge", "i64", "%batches", "2")
+        parallel = w.op("and", "i1", many, w.cmp("sge", "i64", total, str(_PARALLEL_WORK)))
+        small = w.cmp("slt", "i64", work, str(1 << 24))
+        parallel = w.op("and", "i1", parallel, small)
+
+        def in_parallel() -> list[str]:
+            self._run(w, ctx, "batchtask", "%batches")
+            return []
+
+        def in_order() -> list[str]:
+            with w.loop("0", "%batches") as loop:
+                args = [("ptr", ctx.ptr), ("i64", loop.index)]
+                w.call(f"{self.prefix}.batchtask", "void", args)
+            return []
+
+        w.if_else(parallel, [], in_parallel, in_order)
+        w.ret()
+
+    def _emit_batch_task(self, w: FunctionWriter) -> None:
+        ctx = _Context(w, "%ctx")
+        values = {name: ctx.get(name) for name in (*_PRODUCT, *_EPILOGUE)}
+        values["batch"] = w.iadd(values["batch"], "%index")
+        without_c = w.cmp("eq", "ptr", values["C"], "null")
+        outer = w.op("udiv", "i64", "%index", ctx.get("inner"))
+        inner = w.isub("%index", w.imul(outer, ctx.get("inner")))
+        for which in "AB":
+            offset = w.imul(inner, ctx.get(f"bs{which}"))
+            offset = w.iadd(offset, w.imul(outer, ctx.get(f"os{which}")))
+            values[which] = w.gep(_element(self.t, which), values[which], offset)
+        values["C"] = w.gep(_element(self.t, "C"), values["C"], w.imul("%index", ctx.get("bsC")))
+        values["C"] = w.select(without_c, "ptr", "null", values["C"])
+        args = [(ty, values[name]) for ty, name in _parameters(*_PRODUCT, *_EPILOGUE)]
+        w.call(f"pyjax_gemm_fused_{self.t.name}", "void", args)
+        w.ret()
+
+    def emit_plain(self) -> None:
+        """The products without epilogue."""
+        for prefix, names in (("", _PRODUCT), ("batched_", ("batches", *_BATCHED))):
+            params = _parameters(*names)
+            w = self.module.function(f"pyjax_gemm_{prefix}{self.t.name}", params)
+            none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in _parameters(*_EPILOGUE)]
+            args = [*((ty, f"%{name}") for ty, name in params), *none]
+            if prefix:
+                args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
+            w.call(f"pyjax_gemm_fused_{prefix}{self.t.name}", "void", args)
+            w.ret()
+
+    def emit(self) -> None:
+        emit_workspace(self.module)
+        heights = {self.tile.rows} | {h for h in (4, 2, 1) if h < self.tile.rows}
+        layouts = ("columns", "rows") if self.direct else ("columns",)
+        for height in sorted(heights):
+            for v in range(1, self.tile.vectors + 1):
+                for layout in layouts:
+                    emit_micro_kernel(
+                        self.module, self.prefix, self.t, self.tile, height, v, layout
+                    )
+            emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
+        emit_pack_b(self.module, self.prefix, self.t, self.tile)
+        if not self.t.needs_packing and not self.t.compute.is_integral:
+            emit_matrix_vector(self.module, self.prefix, self.t, self.tile)
+        self.emit_pack_task()
+        for layout in ("packed", *(("direct", "transposed") if self.direct else ())):
+            self.emit_tile_task(layout)
+        self.emit_entry()
+        self.emit_batched()
+        self.emit_plain()
+
+
+def register() -> None:
+    """Declares the GEMM kernels of every element type."""
+    for name, t in GEMM_TYPES.items():
+        kinds = ("", "batched_", "fused_", "fused_batched_")
+        symbols = tuple(f"pyjax_gemm_{kind}{name}" for kind in kinds)
+        register_group(f"gemm_{name}", symbols, partial(emit_group, t))
+
+
+def emit_group(t: GemmType, module: ModuleWriter) -> None:
+    _Driver(module, t).emit()
