@@ -7,7 +7,7 @@ JOBS   ?= auto
 .PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench clean
 
 demo: $(VENV)/.ready-demo
-	$(BIN)/python -m pyjax.demo $(ARGS)
+	$(BIN)/python -m pyjax.tools.demo $(ARGS)
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)

@@ -9,7 +9,6 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pyjax import lax as lax
-from pyjax import logging_setup as _logging_setup
 from pyjax import numpy as numpy  # also gives arrays their operators
 from pyjax._config import config as config
 from pyjax._config import options as _options
@@ -38,37 +37,38 @@ from pyjax.api.naming import named_scope as named_scope
 from pyjax.api.vjp import linear_transpose as linear_transpose
 from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
-from pyjax.array import Array as Array
-from pyjax.devices import default_backend as default_backend
-from pyjax.devices import device_count as device_count
-from pyjax.devices import devices as devices
-from pyjax.devices import local_device_count as local_device_count
-from pyjax.devices import local_devices as local_devices
-from pyjax.devices import process_count as process_count
-from pyjax.devices import process_index as process_index
-from pyjax.devices import process_indices as process_indices
-from pyjax.dispatch import clear_caches as clear_caches
-from pyjax.global_arrays import make_array_from_callback as make_array_from_callback
-from pyjax.global_arrays import (
+from pyjax.lax.callbacks import pure_callback as pure_callback
+from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
+from pyjax.parallel.global_arrays import (
     make_array_from_process_local_data as make_array_from_process_local_data,
 )
-from pyjax.global_arrays import (
+from pyjax.parallel.global_arrays import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
-from pyjax.global_arrays import make_mesh as make_mesh
-from pyjax.global_arrays import reshard as reshard
-from pyjax.lax.callbacks import pure_callback as pure_callback
-from pyjax.mesh import set_mesh as set_mesh
-from pyjax.partition_spec import PartitionSpec as P
-from pyjax.placement import block_until_ready as block_until_ready
-from pyjax.placement import copy_to_host_async as copy_to_host_async
-from pyjax.placement import device_get as device_get
-from pyjax.placement import device_put as device_put
-from pyjax.placement import typeof as typeof
+from pyjax.parallel.global_arrays import make_mesh as make_mesh
+from pyjax.parallel.global_arrays import reshard as reshard
+from pyjax.parallel.spmd import pmap as pmap
+from pyjax.parallel.spmd import shard_map as shard_map
+from pyjax.runtime.array import Array as Array
+from pyjax.runtime.devices import default_backend as default_backend
+from pyjax.runtime.devices import device_count as device_count
+from pyjax.runtime.devices import devices as devices
+from pyjax.runtime.devices import local_device_count as local_device_count
+from pyjax.runtime.devices import local_devices as local_devices
+from pyjax.runtime.devices import process_count as process_count
+from pyjax.runtime.devices import process_index as process_index
+from pyjax.runtime.devices import process_indices as process_indices
+from pyjax.runtime.dispatch import clear_caches as clear_caches
+from pyjax.runtime.placement import block_until_ready as block_until_ready
+from pyjax.runtime.placement import copy_to_host_async as copy_to_host_async
+from pyjax.runtime.placement import device_get as device_get
+from pyjax.runtime.placement import device_put as device_put
+from pyjax.runtime.placement import typeof as typeof
 from pyjax.sharding import NamedSharding as NamedSharding
 from pyjax.sharding import Shard as Shard
-from pyjax.spmd import pmap as pmap
-from pyjax.spmd import shard_map as shard_map
+from pyjax.sharding.mesh import set_mesh as set_mesh
+from pyjax.sharding.partition_spec import PartitionSpec as P
+from pyjax.tools import logging_setup as _logging_setup
 from pyjax.version import __version__ as __version__
 from pyjax.version import __version_info__ as __version_info__
 from xla_backend.runtime.client import Device as Device
@@ -127,7 +127,7 @@ _SUBMODULES = frozenset(
 )
 
 # Names that need more than what a program needs to run.
-_ON_DEMAND = {"explain": "pyjax.explorer"}
+_ON_DEMAND = {"explain": "pyjax.tools.explorer"}
 
 
 def __getattr__(name: str) -> _Any:

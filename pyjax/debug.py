@@ -11,7 +11,7 @@ from pyjax.core.effects import DebugEffect as DebugEffect
 from pyjax.core.effects import OrderedDebugEffect as OrderedDebugEffect
 from pyjax.core.trace import Tracer
 from pyjax.lax.callbacks import debug_callback, debug_print
-from pyjax.sharding import Sharding
+from pyjax.sharding.shardings import Sharding
 
 
 def callback(

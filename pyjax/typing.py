@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.array import Array
+from pyjax.runtime.array import Array
 
 # What array functions accept: arrays, NumPy arrays and scalars, Python numbers.
 ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex

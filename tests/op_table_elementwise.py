@@ -9,7 +9,7 @@ import scipy.special as sp
 from pyjax import lax
 from pyjax.core.structural import add_any_p
 from pyjax.lax.arithmetic import integer_power
-from pyjax.lax.special_gamma import zeta_slope_p
+from pyjax.lax.special.gamma import zeta_slope_p
 from tests.op_table import (
     BF16,
     BOOL,

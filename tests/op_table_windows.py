@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pyjax import lax
-from pyjax.lax.windowed_select import select_and_scatter
+from pyjax.lax.windows.windowed_select import select_and_scatter
 from tests import indexing_oracles as oracle
 from tests.op_table import C64, F32, I32, Op, distinct, integers, normal, uniform
 

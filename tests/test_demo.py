@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pyjax
-from pyjax import demo
+from pyjax.tools import demo
 from xla_backend.hlo import evaluator
 from xla_backend.hlo.evaluator import interpreter
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def run_demo(tmp_path: Path, *flags: str, **environment: str) -> str:
     figure = tmp_path / "figure.png"
     result = subprocess.run(
-        [sys.executable, "-m", "pyjax.demo", f"--figure={figure}", *flags],
+        [sys.executable, "-m", "pyjax.tools.demo", f"--figure={figure}", *flags],
         env={**os.environ, **environment},
         cwd=ROOT,
         capture_output=True,
@@ -64,7 +64,7 @@ def test_options_work_on_the_demo(
 
 def test_bad_flags_are_clear(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "pyjax.demo", "--jax_numpy_rank_promotion=sometimes"],
+        [sys.executable, "-m", "pyjax.tools.demo", "--jax_numpy_rank_promotion=sometimes"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -90,7 +90,9 @@ def test_dump_of_the_step_shows_generated_code(tmp_path: Path, batch) -> None:
     before = files["before_optimizations.txt"].read_text()
     after = files["cpu_after_optimizations.txt"].read_text()
     assert "fusion(" not in before and after.count(" fusion(") >= 5
-    assert re.search(r'source_file="[^"]*pyjax/demo.py"', after)  # operations know the user's line
+    assert re.search(
+        r'source_file="[^"]*pyjax/tools/demo.py"', after
+    )  # operations know the user's line
 
     def texts(pattern: str) -> str:
         return "\n".join(p.read_text() for n, p in files.items() if re.fullmatch(pattern, n))

@@ -11,10 +11,10 @@ from pyjax._config import blocks, options, registry
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import array, program
-from pyjax import mesh as meshes
 from pyjax.api import compile_time, naming
 from pyjax.core import source_info, trace, trace_state
+from pyjax.runtime import array, program
+from pyjax.sharding import mesh as meshes
 from tests.interrupts import check_locks, each_interrupt, in_another_thread, thread_state
 from xla_backend import bounded_cache, forks
 from xla_backend.runtime import buffer

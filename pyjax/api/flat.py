@@ -25,7 +25,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.dispatch import as_array
+from pyjax.runtime.dispatch import as_array
 
 
 class FlatFunction:

@@ -17,7 +17,6 @@ from pyjax.api.flat import (
     partial_args,
     wraps,
 )
-from pyjax.array import Array
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import debug_info
@@ -25,11 +24,12 @@ from pyjax.core.errors import four_parts
 from pyjax.core.source_info import function_location, user_frame
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
-from pyjax.devices import default_device
-from pyjax.dispatch import as_array
 from pyjax.interpreters import ad
 from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
+from pyjax.runtime.array import Array
+from pyjax.runtime.devices import default_device
+from pyjax.runtime.dispatch import as_array
 
 
 def grad(

@@ -16,7 +16,6 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
-from pyjax.array import Array
 from pyjax.core import axis_env, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import debug_info
@@ -26,13 +25,14 @@ from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path
-from pyjax.devices import get_backend
-from pyjax.dispatch import PROGRAMS, SCALAR_KINDS, as_array, compile_jaxpr, placement
 from pyjax.interpreters import partial_eval
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
-from pyjax.placement import device_put
-from pyjax.program import Program
-from pyjax.sharding import common_device, resolve_device
+from pyjax.runtime.array import Array
+from pyjax.runtime.devices import get_backend
+from pyjax.runtime.dispatch import PROGRAMS, SCALAR_KINDS, as_array, compile_jaxpr, placement
+from pyjax.runtime.placement import device_put
+from pyjax.runtime.program import Program
+from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 

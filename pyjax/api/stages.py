@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import xla_backend
 from pyjax.api.eval_shape import ShapeDtypeStruct
-from pyjax.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
@@ -19,17 +18,18 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.devices import default_device
-from pyjax.dispatch import (
+from pyjax.runtime.array import Array
+from pyjax.runtime.devices import default_device
+from pyjax.runtime.dispatch import (
     as_array,
     compile_lowered,
     hoist_constants,
     lower,
     make_program,
 )
-from pyjax.placement import device_put
-from pyjax.program import Program
-from pyjax.sharding import SingleDeviceSharding
+from pyjax.runtime.placement import device_put
+from pyjax.runtime.program import Program
+from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable

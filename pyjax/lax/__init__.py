@@ -121,22 +121,6 @@ from pyjax.lax.control_flow.scan import scan as scan
 from pyjax.lax.control_flow.scan_rules import scan_p as scan_p
 from pyjax.lax.control_flow.while_loop import while_loop as while_loop
 from pyjax.lax.control_flow.while_loop import while_p as while_p
-from pyjax.lax.conv import conv as conv
-from pyjax.lax.conv import conv_general_dilated as conv_general_dilated
-from pyjax.lax.conv import conv_general_dilated_p as conv_general_dilated_p
-from pyjax.lax.conv import conv_with_general_padding as conv_with_general_padding
-from pyjax.lax.conv_dims import ConvDimensionNumbers as ConvDimensionNumbers
-from pyjax.lax.conv_dims import (
-    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-)
-from pyjax.lax.conv_dims import conv_dimension_numbers as conv_dimension_numbers
-from pyjax.lax.conv_dims import conv_general_permutations as conv_general_permutations
-from pyjax.lax.conv_dims import conv_general_shape_tuple as conv_general_shape_tuple
-from pyjax.lax.conv_dims import conv_shape_tuple as conv_shape_tuple
-from pyjax.lax.conv_dims import conv_transpose_shape_tuple as conv_transpose_shape_tuple
-from pyjax.lax.conv_variants import conv_general_dilated_local as conv_general_dilated_local
-from pyjax.lax.conv_variants import conv_general_dilated_patches as conv_general_dilated_patches
-from pyjax.lax.conv_variants import conv_transpose as conv_transpose
 from pyjax.lax.convert import bitcast_convert_type as bitcast_convert_type
 from pyjax.lax.convert import bitcast_convert_type_p as bitcast_convert_type_p
 from pyjax.lax.convert import convert_element_type as convert_element_type
@@ -224,14 +208,39 @@ from pyjax.lax.elementwise import tanh_p as tanh_p
 from pyjax.lax.fft import FftType as FftType
 from pyjax.lax.fft import fft as fft
 from pyjax.lax.fft import fft_p as fft_p
-from pyjax.lax.gather import gather as gather
-from pyjax.lax.gather import index_take as index_take
-from pyjax.lax.gather_scatter_types import GatherDimensionNumbers as GatherDimensionNumbers
-from pyjax.lax.gather_scatter_types import GatherScatterMode as GatherScatterMode
-from pyjax.lax.gather_scatter_types import ScatterDimensionNumbers as ScatterDimensionNumbers
-from pyjax.lax.gather_scatter_types import gather_p as gather_p
-from pyjax.lax.gather_scatter_types import scatter_add_p as scatter_add_p
-from pyjax.lax.gather_scatter_types import scatter_p as scatter_p
+from pyjax.lax.indexing.gather import gather as gather
+from pyjax.lax.indexing.gather import index_take as index_take
+from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers as GatherDimensionNumbers
+from pyjax.lax.indexing.gather_scatter_types import GatherScatterMode as GatherScatterMode
+from pyjax.lax.indexing.gather_scatter_types import (
+    ScatterDimensionNumbers as ScatterDimensionNumbers,
+)
+from pyjax.lax.indexing.gather_scatter_types import gather_p as gather_p
+from pyjax.lax.indexing.gather_scatter_types import scatter_add_p as scatter_add_p
+from pyjax.lax.indexing.gather_scatter_types import scatter_p as scatter_p
+from pyjax.lax.indexing.scatter import scatter as scatter
+from pyjax.lax.indexing.scatter import scatter_add as scatter_add
+from pyjax.lax.indexing.scatter import scatter_apply as scatter_apply
+from pyjax.lax.indexing.scatter import scatter_max as scatter_max
+from pyjax.lax.indexing.scatter import scatter_max_p as scatter_max_p
+from pyjax.lax.indexing.scatter import scatter_min as scatter_min
+from pyjax.lax.indexing.scatter import scatter_min_p as scatter_min_p
+from pyjax.lax.indexing.scatter import scatter_mul as scatter_mul
+from pyjax.lax.indexing.scatter import scatter_mul_p as scatter_mul_p
+from pyjax.lax.indexing.scatter import scatter_sub as scatter_sub
+from pyjax.lax.indexing.scatter import scatter_sub_p as scatter_sub_p
+from pyjax.lax.indexing.slicing import dynamic_index_in_dim as dynamic_index_in_dim
+from pyjax.lax.indexing.slicing import dynamic_slice as dynamic_slice
+from pyjax.lax.indexing.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
+from pyjax.lax.indexing.slicing import dynamic_slice_p as dynamic_slice_p
+from pyjax.lax.indexing.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
+from pyjax.lax.indexing.slicing import dynamic_update_slice as dynamic_update_slice
+from pyjax.lax.indexing.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
+from pyjax.lax.indexing.slicing import dynamic_update_slice_p as dynamic_update_slice_p
+from pyjax.lax.indexing.slicing import index_in_dim as index_in_dim
+from pyjax.lax.indexing.slicing import slice as slice
+from pyjax.lax.indexing.slicing import slice_in_dim as slice_in_dim
+from pyjax.lax.indexing.slicing import slice_p as slice_p
 from pyjax.lax.misc import after_all as after_all
 from pyjax.lax.misc import after_all_p as after_all_p
 from pyjax.lax.misc import copy_p as copy_p
@@ -273,23 +282,6 @@ from pyjax.lax.reduce import reduce_xor as reduce_xor
 from pyjax.lax.reduce import reduce_xor_p as reduce_xor_p
 from pyjax.lax.reduce_general import reduce as reduce
 from pyjax.lax.reduce_general import reduce_p as reduce_p
-from pyjax.lax.reduce_window import reduce_window as reduce_window
-from pyjax.lax.reduce_window import reduce_window_max_p as reduce_window_max_p
-from pyjax.lax.reduce_window import reduce_window_min_p as reduce_window_min_p
-from pyjax.lax.reduce_window import reduce_window_p as reduce_window_p
-from pyjax.lax.reduce_window import reduce_window_shape_tuple as reduce_window_shape_tuple
-from pyjax.lax.reduce_window import reduce_window_sum_p as reduce_window_sum_p
-from pyjax.lax.scatter import scatter as scatter
-from pyjax.lax.scatter import scatter_add as scatter_add
-from pyjax.lax.scatter import scatter_apply as scatter_apply
-from pyjax.lax.scatter import scatter_max as scatter_max
-from pyjax.lax.scatter import scatter_max_p as scatter_max_p
-from pyjax.lax.scatter import scatter_min as scatter_min
-from pyjax.lax.scatter import scatter_min_p as scatter_min_p
-from pyjax.lax.scatter import scatter_mul as scatter_mul
-from pyjax.lax.scatter import scatter_mul_p as scatter_mul_p
-from pyjax.lax.scatter import scatter_sub as scatter_sub
-from pyjax.lax.scatter import scatter_sub_p as scatter_sub_p
 from pyjax.lax.shape import broadcast_in_dim as broadcast_in_dim
 from pyjax.lax.shape import expand_dims as expand_dims
 from pyjax.lax.shape import reshape as reshape
@@ -318,18 +310,6 @@ from pyjax.lax.shape_join import pad as pad
 from pyjax.lax.shape_join import pad_p as pad_p
 from pyjax.lax.sharding_constraint import sharding_constraint_p as sharding_constraint_p
 from pyjax.lax.sharding_constraint import with_sharding_constraint as with_sharding_constraint
-from pyjax.lax.slicing import dynamic_index_in_dim as dynamic_index_in_dim
-from pyjax.lax.slicing import dynamic_slice as dynamic_slice
-from pyjax.lax.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
-from pyjax.lax.slicing import dynamic_slice_p as dynamic_slice_p
-from pyjax.lax.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
-from pyjax.lax.slicing import dynamic_update_slice as dynamic_update_slice
-from pyjax.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
-from pyjax.lax.slicing import dynamic_update_slice_p as dynamic_update_slice_p
-from pyjax.lax.slicing import index_in_dim as index_in_dim
-from pyjax.lax.slicing import slice as slice
-from pyjax.lax.slicing import slice_in_dim as slice_in_dim
-from pyjax.lax.slicing import slice_p as slice_p
 from pyjax.lax.sort import approx_max_k as approx_max_k
 from pyjax.lax.sort import approx_min_k as approx_min_k
 from pyjax.lax.sort import approx_top_k_p as approx_top_k_p
@@ -338,34 +318,58 @@ from pyjax.lax.sort import sort_key_val as sort_key_val
 from pyjax.lax.sort import sort_p as sort_p
 from pyjax.lax.sort import top_k as top_k
 from pyjax.lax.sort import top_k_p as top_k_p
-from pyjax.lax.special_bessel import bessel_i0e as bessel_i0e
-from pyjax.lax.special_bessel import bessel_i0e_p as bessel_i0e_p
-from pyjax.lax.special_bessel import bessel_i1e as bessel_i1e
-from pyjax.lax.special_bessel import bessel_i1e_p as bessel_i1e_p
-from pyjax.lax.special_erf import erf_inv as erf_inv
-from pyjax.lax.special_erf import erf_inv_p as erf_inv_p
-from pyjax.lax.special_erf import erfc as erfc
-from pyjax.lax.special_erf import erfc_p as erfc_p
-from pyjax.lax.special_gamma import digamma as digamma
-from pyjax.lax.special_gamma import digamma_p as digamma_p
-from pyjax.lax.special_gamma import lgamma as lgamma
-from pyjax.lax.special_gamma import lgamma_p as lgamma_p
-from pyjax.lax.special_gamma import polygamma as polygamma
-from pyjax.lax.special_gamma import polygamma_p as polygamma_p
-from pyjax.lax.special_gamma import zeta as zeta
-from pyjax.lax.special_gamma import zeta_p as zeta_p
-from pyjax.lax.special_incomplete import betainc as betainc
-from pyjax.lax.special_incomplete import igamma as igamma
-from pyjax.lax.special_incomplete import igamma_grad_a as igamma_grad_a
-from pyjax.lax.special_incomplete import igamma_grad_a_p as igamma_grad_a_p
-from pyjax.lax.special_incomplete import igamma_p as igamma_p
-from pyjax.lax.special_incomplete import igammac as igammac
-from pyjax.lax.special_incomplete import igammac_p as igammac_p
-from pyjax.lax.special_incomplete import random_gamma_grad as random_gamma_grad
-from pyjax.lax.special_incomplete import (
+from pyjax.lax.special.bessel import bessel_i0e as bessel_i0e
+from pyjax.lax.special.bessel import bessel_i0e_p as bessel_i0e_p
+from pyjax.lax.special.bessel import bessel_i1e as bessel_i1e
+from pyjax.lax.special.bessel import bessel_i1e_p as bessel_i1e_p
+from pyjax.lax.special.error_functions import erf_inv as erf_inv
+from pyjax.lax.special.error_functions import erf_inv_p as erf_inv_p
+from pyjax.lax.special.error_functions import erfc as erfc
+from pyjax.lax.special.error_functions import erfc_p as erfc_p
+from pyjax.lax.special.gamma import digamma as digamma
+from pyjax.lax.special.gamma import digamma_p as digamma_p
+from pyjax.lax.special.gamma import lgamma as lgamma
+from pyjax.lax.special.gamma import lgamma_p as lgamma_p
+from pyjax.lax.special.gamma import polygamma as polygamma
+from pyjax.lax.special.gamma import polygamma_p as polygamma_p
+from pyjax.lax.special.gamma import zeta as zeta
+from pyjax.lax.special.gamma import zeta_p as zeta_p
+from pyjax.lax.special.incomplete import betainc as betainc
+from pyjax.lax.special.incomplete import igamma as igamma
+from pyjax.lax.special.incomplete import igamma_grad_a as igamma_grad_a
+from pyjax.lax.special.incomplete import igamma_grad_a_p as igamma_grad_a_p
+from pyjax.lax.special.incomplete import igamma_p as igamma_p
+from pyjax.lax.special.incomplete import igammac as igammac
+from pyjax.lax.special.incomplete import igammac_p as igammac_p
+from pyjax.lax.special.incomplete import random_gamma_grad as random_gamma_grad
+from pyjax.lax.special.incomplete import (
     regularized_incomplete_beta_p as regularized_incomplete_beta_p,
 )
-from pyjax.lax.windowed import padtype_to_pads as padtype_to_pads
-from pyjax.lax.windowed_select import select_and_gather_add_p as select_and_gather_add_p
-from pyjax.lax.windowed_select import select_and_scatter_add_p as select_and_scatter_add_p
-from pyjax.lax.windowed_select import select_and_scatter_p as select_and_scatter_p
+from pyjax.lax.windows.conv_dims import ConvDimensionNumbers as ConvDimensionNumbers
+from pyjax.lax.windows.conv_dims import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
+from pyjax.lax.windows.conv_dims import conv_dimension_numbers as conv_dimension_numbers
+from pyjax.lax.windows.conv_dims import conv_general_permutations as conv_general_permutations
+from pyjax.lax.windows.conv_dims import conv_general_shape_tuple as conv_general_shape_tuple
+from pyjax.lax.windows.conv_dims import conv_shape_tuple as conv_shape_tuple
+from pyjax.lax.windows.conv_dims import conv_transpose_shape_tuple as conv_transpose_shape_tuple
+from pyjax.lax.windows.conv_variants import conv_general_dilated_local as conv_general_dilated_local
+from pyjax.lax.windows.conv_variants import (
+    conv_general_dilated_patches as conv_general_dilated_patches,
+)
+from pyjax.lax.windows.conv_variants import conv_transpose as conv_transpose
+from pyjax.lax.windows.convolution import conv as conv
+from pyjax.lax.windows.convolution import conv_general_dilated as conv_general_dilated
+from pyjax.lax.windows.convolution import conv_general_dilated_p as conv_general_dilated_p
+from pyjax.lax.windows.convolution import conv_with_general_padding as conv_with_general_padding
+from pyjax.lax.windows.reduce_window import reduce_window as reduce_window
+from pyjax.lax.windows.reduce_window import reduce_window_max_p as reduce_window_max_p
+from pyjax.lax.windows.reduce_window import reduce_window_min_p as reduce_window_min_p
+from pyjax.lax.windows.reduce_window import reduce_window_p as reduce_window_p
+from pyjax.lax.windows.reduce_window import reduce_window_shape_tuple as reduce_window_shape_tuple
+from pyjax.lax.windows.reduce_window import reduce_window_sum_p as reduce_window_sum_p
+from pyjax.lax.windows.windowed import padtype_to_pads as padtype_to_pads
+from pyjax.lax.windows.windowed_select import select_and_gather_add_p as select_and_gather_add_p
+from pyjax.lax.windows.windowed_select import select_and_scatter_add_p as select_and_scatter_add_p
+from pyjax.lax.windows.windowed_select import select_and_scatter_p as select_and_scatter_p

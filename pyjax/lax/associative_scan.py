@@ -7,9 +7,9 @@ from typing import Any
 
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.lax.common import Array, aval_of, canonical_axis, fail, shape_of
+from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.shape import expand_dims, reshape, rev
 from pyjax.lax.shape_join import concatenate
-from pyjax.lax.slicing import slice_in_dim
 
 
 def _interleave(even: Array, odd: Array, axis: int) -> Array:

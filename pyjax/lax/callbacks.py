@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.array import array_from_host
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import (
@@ -30,6 +29,7 @@ from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.lax.common import aval_of, fail
 from pyjax.lax.control_flow.loops import map as lax_map
 from pyjax.lax.control_flow.tracing import require_callable
+from pyjax.runtime.array import array_from_host
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

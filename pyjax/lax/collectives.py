@@ -33,12 +33,12 @@ from pyjax.lax.common import (
 )
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
-from pyjax.lax.gather import gather
-from pyjax.lax.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.indexing.gather import gather
+from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import reduce_max, reduce_min, reduce_sum
 from pyjax.lax.shape import reshape, squeeze, transpose
-from pyjax.lax.slicing import dynamic_slice_in_dim
 
 AxisName = Any
 

@@ -9,7 +9,8 @@ from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.common import fail, identity_lowering
 from pyjax.lax.nary import define, unary_transpose
-from pyjax.sharding import NamedSharding, PartitionSpec, Sharding, context_sharding, resolve_device
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
 
 
 def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any) -> Any:

@@ -29,8 +29,8 @@ from pyjax.lax.common import (
 )
 from pyjax.lax.compare import eq, eq_to_p, lt_to_p, ne, select
 from pyjax.lax.creation import broadcasted_iota
-from pyjax.lax.gather import gather
-from pyjax.lax.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.indexing.gather import gather
+from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.nary import define
 from pyjax.lax.shape import expand_dims
 from xla_backend.hlo.attributes import SliceAttributes, SortAttributes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.devices import default_device, devices
+from pyjax.runtime.devices import default_device, devices
 
 __array_api_version__ = "2024.12"
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.array import Array, array_from_host, array_without_copy
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import four_parts
 from pyjax.core.source_info import called_function, user_frame
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
-from pyjax.placement import device_put
+from pyjax.runtime.array import Array, array_from_host, array_without_copy
+from pyjax.runtime.placement import device_put
 
 __all__ = [
     "array",

@@ -15,7 +15,6 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.api.jit import jit
-from pyjax.array import Array
 from pyjax.core import dtypes
 from pyjax.core.trace import Tracer, entered, eval_trace, state
 from pyjax.numpy import (
@@ -35,7 +34,8 @@ from pyjax.numpy.array_constructors import array, astype
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
-from pyjax.placement import device_put
+from pyjax.runtime.array import Array
+from pyjax.runtime.placement import device_put
 
 # ---------------------------------------------------------------------------------------------
 # Operators

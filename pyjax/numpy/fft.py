@@ -17,7 +17,7 @@ from pyjax.core import dtypes
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
-from pyjax.placement import device_put
+from pyjax.runtime.placement import device_put
 
 __all__ = [
     "fft",

@@ -14,7 +14,6 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.api.jit import jit
-from pyjax.array import Array, array_from_host
 from pyjax.core.avals import ShapedArray
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.numpy import util
@@ -30,6 +29,7 @@ from pyjax.numpy.index_plan import (
     static_key,
 )
 from pyjax.numpy.indexing_basic import parse_mode
+from pyjax.runtime.array import Array, array_from_host
 from xla_backend.bounded_cache import BoundedCache, Budget
 
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from pyjax import lax
 from pyjax._config import options
-from pyjax.array import Array
 from pyjax.core import dtypes, source_info
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, four_parts
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
+from pyjax.runtime.array import Array
 
 PYTHON_SCALARS = (bool, int, float, complex)
 _NUMPY_VALUES = (np.ndarray, np.generic)

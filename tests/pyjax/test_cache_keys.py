@@ -21,13 +21,14 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import dispatch, grad, jit, lax, tree_util, vmap
+from pyjax import grad, jit, lax, tree_util, vmap
 from pyjax.core.avals import ShapedArray
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.jaxpr import Jaxpr, JaxprEqn, subjaxprs
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import lowering_rules
+from pyjax.runtime import dispatch
 from tests import op_tables
 from tests.op_table import cases
 

@@ -122,11 +122,11 @@ def test_logging_level_and_debug_modules() -> None:
     pyjax.config.update("jax_logging_level", "NOTSET")
     pyjax.config.update("jax_debug_log_modules", "jax.dispatch,xla_backend")
     try:
-        assert logging.getLogger("pyjax.dispatch").level == logging.DEBUG
+        assert logging.getLogger("pyjax.runtime.dispatch").level == logging.DEBUG
         assert logging.getLogger("xla_backend").handlers
     finally:
         pyjax.config.update("jax_debug_log_modules", "")
-    assert logging.getLogger("pyjax.dispatch").level == logging.NOTSET
+    assert logging.getLogger("pyjax.runtime.dispatch").level == logging.NOTSET
 
 
 def bad(x):

@@ -191,7 +191,7 @@ def test_every_primitive_with_programs_lifts_their_constants():
 def test_data_is_not_copied_at_each_call(name, kind, monkeypatch):
     """Outside of jit, too, a second call takes no memory of the size of the data for a copy."""
     copied = []
-    from_host = pyjax.array.copy_from_host
+    from_host = pyjax.runtime.array.copy_from_host
 
     def watch(array: Any, spec: Any, value: Any) -> Any:
         copied.append(np.size(value))
@@ -201,7 +201,7 @@ def test_data_is_not_copied_at_each_call(name, kind, monkeypatch):
     calls = [jit(f)] if name == "jit" else [jit(f), f]
     for call in calls:
         call(jnp.float32(2.0))
-        monkeypatch.setattr(pyjax.array, "copy_from_host", watch)
+        monkeypatch.setattr(pyjax.runtime.array, "copy_from_host", watch)
         call(jnp.float32(2.0))
         monkeypatch.undo()
     assert max(copied, default=0) < SMALL

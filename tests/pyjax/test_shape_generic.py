@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import pyjax
-from pyjax import lax, shape_generic
+from pyjax import lax
 from pyjax import numpy as jnp
+from pyjax.runtime import shape_generic
 
 
 def _programs_made_by(run) -> int:

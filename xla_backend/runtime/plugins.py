@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xla_backend.runtime.client import AbstractClient
 

@@ -21,9 +21,9 @@ from pyjax.lax.control_flow.scan import scan
 from pyjax.lax.control_flow.tracing import avals_of, check_carry, require_callable
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.convert import convert_element_type
+from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.shape import reshape
 from pyjax.lax.shape_join import concatenate
-from pyjax.lax.slicing import slice_in_dim
 
 
 class PerFunction:

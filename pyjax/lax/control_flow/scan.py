@@ -29,9 +29,9 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     trace_function,
 )
+from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import concatenate
-from pyjax.lax.slicing import index_in_dim
 
 define_rules(
     scan_p,

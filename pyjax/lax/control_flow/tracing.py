@@ -31,7 +31,6 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.core.weak_tables import WeakIdentityTable
-from pyjax.dispatch import as_array
 from pyjax.interpreters.partial_eval import (
     convert_constvars_jaxpr,
     jaxpr_cache,
@@ -40,6 +39,7 @@ from pyjax.interpreters.partial_eval import (
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from pyjax.lax.common import fail
 from pyjax.lax.convert import convert_element_type
+from pyjax.runtime.dispatch import as_array
 from xla_backend.bounded_cache import BoundedCache
 
 # -- tracing ---------------------------------------------------------------------------------------

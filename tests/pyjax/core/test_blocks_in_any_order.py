@@ -7,8 +7,8 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import mesh as meshes
 from pyjax.core import source_info, trace, trace_state
+from pyjax.sharding import mesh as meshes
 
 
 def _held(make):

@@ -1,0 +1,436 @@
+"""Eigenvalues: eigh, eig, Schur form, and the reductions to Hessenberg and tridiagonal form."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from pyjax.core.avals import ShapedArray
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters import ad
+from pyjax.interpreters.rules import FullJvp, Unsupported
+from pyjax.lax.arithmetic import add, div, mul, real, sub
+from pyjax.lax.arithmetic import complex as complex_
+from pyjax.lax.common import (
+    Array,
+    ArrayLike,
+    aval_of,
+    complex_dtype,
+    dtype_of,
+    fail,
+    is_complex,
+    real_dtype,
+    shape_of,
+)
+from pyjax.lax.compare import full_value
+from pyjax.lax.convert import convert_element_type
+from pyjax.lax.linalg.common import (
+    INT32,
+    array_shape,
+    check_matrix,
+    columns,
+    identity_like,
+    in_lapack_type,
+    lapack_call,
+    leading_batching,
+    matmul,
+    mH,
+    nan_where_failed,
+    rows,
+    symmetrized,
+    without_diagonal,
+)
+from pyjax.lax.linalg.lu_factors import lu
+from pyjax.lax.linalg.solve import triangular_solve
+from pyjax.lax.nary import define, expand_to
+from pyjax.lax.reduce import reduce_sum
+from pyjax.lax.sort import take_along
+from xla_backend.hlo.opcode import Opcode
+
+
+class EighImplementation(enum.Enum):
+    """Algorithm of eigh; accepted for compatibility, CPUs use LAPACK."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class EigImplementation(enum.Enum):
+    """Library of eig; accepted for compatibility, CPUs use LAPACK."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+def diagonal_of(x: Array) -> Array:
+    """The main diagonals of square matrices."""
+    kept = mul(x, identity_like(x))
+    return reduce_sum(kept, (len(shape_of(x)) - 1,))
+
+
+# -- eigh ------------------------------------------------------------------------------------------
+
+
+def _eigh_aval(x: ShapedArray, *, subset_by_index: Any, **params: Any) -> list[ShapedArray]:
+    batch, n, _ = check_matrix("eigh", x, square=True)
+    if subset_by_index is not None and tuple(subset_by_index) != (0, n):
+        fail(
+            NotImplementedError,
+            f"eigh subset_by_index={subset_by_index} is not implemented on CPU.",
+        )
+    return [x, ShapedArray((*batch, n), real_dtype(x.dtype))]
+
+
+def _eigh_lowering(ctx: Any, x: Any, *, lower: bool, **params: Any) -> list[Any]:
+    batch = ctx.avals_in[0].shape[:-2]
+    shapes = [*ctx.shapes_out, array_shape(INT32, batch)]
+    vectors, values, info = lapack_call(
+        ctx, "syevd", (x,), shapes, mode="V", uplo="L" if lower else "U"
+    )
+    return nan_where_failed(ctx, info, vectors, values)
+
+
+def _eigh_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], **params: Any
+) -> tuple[list, list]:
+    """First-order perturbation: dw = diag(V^H dA V), dV = V (F * V^H dA V), F_ij = 1 /
+    (w_j - w_i).
+    """
+    (x,), (dx,) = primals, tangents
+    v, w = outs = eigh_p.bind(x, **params)
+    if type(dx) is ad.Zero:
+        return outs, [ad.Zero(aval_of(o)) for o in outs]
+    inner = matmul(mH(v), matmul(symmetrized(dx), v))
+    real_like = real(inner) if is_complex(dtype_of(inner)) else inner
+    gaps = sub(columns(w, inner), rows(w, inner))
+    gaps = add(gaps, identity_like(real_like))
+    weights = without_diagonal(div(full_value(gaps, 1), gaps))
+    dv = matmul(v, mul(inner, convert_element_type(weights, dtype_of(inner))))
+    return outs, [dv, diagonal_of(real_like)]
+
+
+eigh_p: Primitive = define(
+    "eigh",
+    abstract_eval=_eigh_aval,
+    jvp=FullJvp(_eigh_jvp),
+    transpose=Unsupported("eigh is not linear"),
+    batching=lambda axis_size, args, dims, **params: leading_batching(eigh_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=in_lapack_type(_eigh_lowering),
+)
+
+
+def eigh(
+    x: ArrayLike,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
+    """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices.
+
+    Args:
+      x: [..., n, n].  lower: which triangle is read if `symmetrize_input` is False.
+    Returns:
+      (v [..., n, n], w [..., n] real); nan where LAPACK does not converge.
+    Raises:
+      ValueError: not square matrices.
+    """
+    check_matrix("eigh", aval_of(x), square=True)
+    if symmetrize_input:
+        x = symmetrized(x)
+    v, w = eigh_p.bind(
+        x,
+        lower=bool(lower),
+        sort_eigenvalues=bool(sort_eigenvalues),
+        subset_by_index=subset_by_index,
+        algorithm=implementation,
+    )
+    return v, w
+
+
+# -- eig -------------------------------------------------------------------------------------------
+
+
+def _eig_aval(
+    x: ShapedArray,
+    *,
+    compute_left_eigenvectors: bool,
+    compute_right_eigenvectors: bool,
+    **params: Any,
+) -> list[ShapedArray]:
+    batch, n, _ = check_matrix("eig", x, square=True)
+    dtype = complex_dtype(x.dtype)
+    count = int(compute_left_eigenvectors) + int(compute_right_eigenvectors)
+    return [ShapedArray((*batch, n), dtype)] + [ShapedArray(x.shape, dtype)] * count
+
+
+def _eig_lowering(
+    ctx: Any,
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool,
+    compute_right_eigenvectors: bool,
+    **params: Any,
+) -> list[Any]:
+    from_real = not is_complex(ctx.avals_in[0].dtype)
+    *batch, n, _ = ctx.avals_in[0].shape
+    values, vectors = ctx.shapes_out[0], ctx.shapes_out[0].with_dimensions((*batch, n, n))
+    part = array_shape(ctx.avals_in[0].dtype, (*batch, n))
+    shapes = [part, part] if from_real else [values]
+    outs = lapack_call(
+        ctx,
+        "geev",
+        (x,),
+        [*shapes, vectors, vectors, array_shape(INT32, batch)],
+        compute_left="V" if compute_left_eigenvectors else "N",
+        compute_right="V" if compute_right_eigenvectors else "N",
+    )
+    *w, left, right, info = outs
+    if from_real:
+        w = [ctx.builder.add(Opcode.COMPLEX, w, shape=values)]
+    wanted = [left] * compute_left_eigenvectors + [right] * compute_right_eigenvectors
+    return nan_where_failed(ctx, info, *w, *wanted)
+
+
+def solve_matrix(a: Array, b: Array) -> Array:
+    """a^-1 b through LU."""
+    factors, _, permutation = lu(a)
+    shape = shape_of(b)
+    axis = len(shape) - 2
+    b = take_along(b, expand_to(permutation, shape, tuple(range(axis + 1))), axis)
+    y = triangular_solve(factors, b, left_side=True, lower=True, unit_diagonal=True)
+    return triangular_solve(factors, y, left_side=True)
+
+
+def _eig_jvp(
+    primals: Sequence[Array],
+    tangents: Sequence[Any],
+    *,
+    compute_left_eigenvectors: bool,
+    compute_right_eigenvectors: bool,
+    enable_eigvec_derivs: bool,
+    **params: Any,
+) -> tuple[list, list]:
+    (x,), (dx,) = primals, tangents
+    flags = {
+        "compute_left_eigenvectors": compute_left_eigenvectors,
+        "compute_right_eigenvectors": compute_right_eigenvectors,
+        "enable_eigvec_derivs": enable_eigvec_derivs,
+    }
+    if compute_left_eigenvectors or (compute_right_eigenvectors and not enable_eigvec_derivs):
+        fail(
+            NotImplementedError,
+            "The derivatives of non-symmetric eigenvectors are not implemented, only those of "
+            "eigenvalues.",
+            "eigenvectors are defined up to a complex factor each.",
+            "use eigvals, or pass enable_eigvec_derivs=True (right vectors, normalised as "
+            "LAPACK does).",
+        )
+    outs = eig_p.bind(x, **flags, **params)
+    if type(dx) is ad.Zero:
+        return outs, [ad.Zero(aval_of(o)) for o in outs]
+    w, v = eig_p.bind(
+        x,
+        compute_left_eigenvectors=False,
+        compute_right_eigenvectors=True,
+        enable_eigvec_derivs=enable_eigvec_derivs,
+        **params,
+    )
+    inner = solve_matrix(v, matmul(convert_element_type(dx, dtype_of(v)), v))
+    tangents_out = [diagonal_of(inner)]
+    if compute_right_eigenvectors:
+        gaps = add(sub(columns(w, inner), rows(w, inner)), identity_like(inner))
+        turned = matmul(v, without_diagonal(div(inner, gaps)))
+        # LAPACK's vectors have norm 1: take out the part along each vector.
+        along = diagonal_of(matmul(mH(v), turned))
+        part = real(along)
+        along = complex_(part, full_value(part, 0))
+        tangents_out.append(sub(turned, mul(v, columns(along, v))))
+    return outs, tangents_out
+
+
+eig_p: Primitive = define(
+    "eig",
+    abstract_eval=_eig_aval,
+    jvp=FullJvp(_eig_jvp),
+    transpose=Unsupported("eig is not linear"),
+    batching=lambda axis_size, args, dims, **params: leading_batching(eig_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=in_lapack_type(_eig_lowering),
+)
+
+
+def eig(
+    x: ArrayLike,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
+    """Complex eigenvalues of general matrices, then left and right eigenvectors as asked for.
+
+    Args:
+      x: [..., n, n].
+    Returns:
+      [w [..., n], vl, vr]: x vr = vr diag(w), vl^H x = diag(w) vl^H; columns have norm 1.
+    """
+    check_matrix("eig", aval_of(x), square=True)
+    return eig_p.bind(
+        x,
+        compute_left_eigenvectors=bool(compute_left_eigenvectors),
+        compute_right_eigenvectors=bool(compute_right_eigenvectors),
+        enable_eigvec_derivs=bool(enable_eigvec_derivs),
+        implementation=implementation,
+    )
+
+
+# -- schur -----------------------------------------------------------------------------------------
+
+
+def _schur_aval(x: ShapedArray, *, compute_schur_vectors: bool, **params: Any) -> list[ShapedArray]:
+    check_matrix("schur", x, square=True)
+    return [x, x] if compute_schur_vectors else [x]
+
+
+def _schur_lowering(
+    ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
+) -> list[Any]:
+    if sort_eig_vals or select_callable is not None:
+        fail(NotImplementedError, "schur does not sort eigenvalues on CPU.")
+    *batch, n, _ = ctx.avals_in[0].shape
+    values = [array_shape(ctx.avals_in[0].dtype, (*batch, n))]
+    values = values if is_complex(ctx.avals_in[0].dtype) else values * 2
+    flag = array_shape(INT32, batch)
+    outs = lapack_call(
+        ctx,
+        "gees",
+        (x,),
+        [x.shape, x.shape, *values, flag, flag],
+        mode="V" if compute_schur_vectors else "N",
+    )
+    return nan_where_failed(ctx, outs[-1], *outs[: 1 + compute_schur_vectors])
+
+
+schur_p: Primitive = define(
+    "schur",
+    abstract_eval=_schur_aval,
+    jvp=Unsupported("the Schur form is not unique"),
+    transpose=Unsupported("schur is not linear"),
+    batching=lambda axis_size, args, dims, **params: leading_batching(schur_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=in_lapack_type(_schur_lowering),
+)
+
+
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> Any:
+    """Schur form: x = z t z^H with unitary z; t is (real input: quasi-) triangular.
+
+    Returns:
+      (t, z), or (t,) without vectors.
+    """
+    return tuple(
+        schur_p.bind(
+            x,
+            compute_schur_vectors=bool(compute_schur_vectors),
+            sort_eig_vals=bool(sort_eig_vals),
+            select_callable=select_callable,
+        )
+    )
+
+
+# -- hessenberg, tridiagonal -----------------------------------------------------------------------
+
+
+def _hessenberg_aval(a: ShapedArray) -> list[ShapedArray]:
+    batch, n, _ = check_matrix("hessenberg", a, square=True)
+    if n < 1:
+        fail(ValueError, f"Input to hessenberg must have at least one row, got shape {a.shape}")
+    return [a, a.update(shape=(*batch, n - 1))]
+
+
+def _hessenberg_lowering(ctx: Any, a: Any) -> list[Any]:
+    *batch, n, _ = ctx.avals_in[0].shape
+    shapes = [*ctx.shapes_out, array_shape(INT32, batch)]
+    packed, taus, info = lapack_call(ctx, "gehrd", (a,), shapes, low=1, high=n)
+    return nan_where_failed(ctx, info, packed, taus)
+
+
+hessenberg_p: Primitive = define(
+    "hessenberg",
+    abstract_eval=_hessenberg_aval,
+    jvp=Unsupported("the reduction to Hessenberg form is an intermediate step"),
+    transpose=Unsupported("hessenberg is not linear"),
+    batching=lambda axis_size, args, dims: leading_batching(hessenberg_p.bind)(
+        axis_size, args, dims
+    ),
+    lowering=in_lapack_type(_hessenberg_lowering),
+)
+
+
+def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
+    """Reduce to upper Hessenberg form by reflectors, packed below the first subdiagonal.
+
+    Returns:
+      (packed [..., n, n], taus [..., n - 1]), for householder_product.
+    """
+    packed, taus = hessenberg_p.bind(a)
+    return packed, taus
+
+
+def _tridiagonal_aval(a: ShapedArray, *, lower: bool) -> list[ShapedArray]:
+    batch, n, _ = check_matrix("tridiagonal", a, square=True)
+    if n < 1:
+        fail(ValueError, f"Input to tridiagonal must have at least one row, got shape {a.shape}")
+    part = real_dtype(a.dtype)
+    return [
+        a,
+        ShapedArray((*batch, n), part),
+        ShapedArray((*batch, n - 1), part),
+        a.update(shape=(*batch, n - 1)),
+    ]
+
+
+def _tridiagonal_lowering(ctx: Any, a: Any, *, lower: bool) -> list[Any]:
+    batch = ctx.avals_in[0].shape[:-2]
+    shapes = [*ctx.shapes_out, array_shape(INT32, batch)]
+    *outs, info = lapack_call(ctx, "sytrd", (a,), shapes, uplo="L" if lower else "U")
+    return nan_where_failed(ctx, info, *outs)
+
+
+tridiagonal_p: Primitive = define(
+    "tridiagonal",
+    abstract_eval=_tridiagonal_aval,
+    jvp=Unsupported("the reduction to tridiagonal form is an intermediate step"),
+    transpose=Unsupported("tridiagonal is not linear"),
+    batching=lambda axis_size, args, dims, **params: leading_batching(tridiagonal_p.bind)(
+        axis_size, args, dims, **params
+    ),
+    lowering=in_lapack_type(_tridiagonal_lowering),
+)
+
+
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+    """Reduce a Hermitian matrix to tridiagonal form by reflectors.
+
+    Returns:
+      (packed reflectors, diagonal, off-diagonal, taus), as LAPACK's sytrd.
+    """
+    packed, diagonal, off_diagonal, taus = tridiagonal_p.bind(a, lower=bool(lower))
+    return packed, diagonal, off_diagonal, taus

@@ -1,0 +1,78 @@
+"""Exponentially scaled modified Bessel functions of order 0 and 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyjax.core.primitive import Primitive
+from pyjax.lax.arithmetic import abs as abs_
+from pyjax.lax.arithmetic import add, div, mul, neg, reciprocal, sign, sub
+from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
+from pyjax.lax.compare import full_value, gt, le, lt, select
+from pyjax.lax.elementwise import exp, rsqrt
+from pyjax.lax.nary import define_unary
+from pyjax.lax.special.common import const, horner, lower_in_float64
+from xla_backend.hlo.special_function_tables import (
+    BESSEL_I0_SERIES,
+    BESSEL_I0E_LARGE,
+    BESSEL_I1_SERIES,
+    BESSEL_I1E_LARGE,
+)
+
+
+def _large(y: Array, coefficients: tuple[float, ...]) -> Array:
+    u = sub(div(const(y, 16.0), y), const(y, 1.0))
+    return mul(horner(u, coefficients), rsqrt(y))
+
+
+def _small(y: Array, coefficients: tuple[float, ...]) -> Array:
+    half = mul(y, const(y, 0.5))
+    return mul(exp(neg(y)), horner(mul(half, half), coefficients))
+
+
+def _i0e(x: Array) -> Array:
+    y = abs_(x)
+    return select(
+        le(y, const(y, 8.0)),
+        _small(y, BESSEL_I0_SERIES),
+        _large(y, BESSEL_I0E_LARGE),
+    )
+
+
+def _i1e(x: Array) -> Array:
+    y = abs_(x)
+    small = mul(mul(x, const(x, 0.5)), _small(y, BESSEL_I1_SERIES))
+    large = _large(y, BESSEL_I1E_LARGE)
+    large = select(lt(x, const(x, 0.0)), neg(large), large)
+    return select(le(y, const(y, 8.0)), small, large)
+
+
+def _i1e_jvp(g: Array, ans: Array, x: Array) -> Array:
+    """I1e' = I0e - I1e (sign(x) + 1 / x), which tends to 1/2 at 0."""
+    eps = float(np.finfo(np.float64 if dtype_of(x) == np.float64 else np.float32).eps)
+    away = gt(abs_(x), const(x, eps))
+    safe = select(away, x, full_value(x, eps))
+    slope = sub(bessel_i0e(safe), mul(ans, add(sign(safe), reciprocal(safe))))
+    return mul(g, select(away, slope, full_value(x, 0.5)))
+
+
+bessel_i0e_p: Primitive = define_unary(
+    "bessel_i0e",
+    None,
+    FLOATING,
+    lambda g, ans, x: mul(g, sub(bessel_i1e(x), mul(sign(x), ans))),
+    lowering=lower_in_float64(_i0e),
+)
+bessel_i1e_p: Primitive = define_unary(
+    "bessel_i1e", None, FLOATING, _i1e_jvp, lowering=lower_in_float64(_i1e)
+)
+
+
+def bessel_i0e(x: ArrayLike) -> Array:
+    """exp(-|x|) I0(x)."""
+    return bessel_i0e_p.bind1(x)
+
+
+def bessel_i1e(x: ArrayLike) -> Array:
+    """exp(-|x|) I1(x)."""
+    return bessel_i1e_p.bind1(x)

@@ -1,0 +1,296 @@
+"""lgamma, digamma, polygamma and the Hurwitz zeta function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters.rules import Unsupported
+from pyjax.lax.arithmetic import abs as abs_
+from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
+from pyjax.lax.bitwise import bitwise_and, bitwise_or
+from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands, shape_of
+from pyjax.lax.compare import eq, full_value, le, lt, ne, select
+from pyjax.lax.control_flow.while_loop import while_loop
+from pyjax.lax.convert import convert_element_type
+from pyjax.lax.elementwise import cos, exp, is_finite, sin
+from pyjax.lax.nary import define_nary, define_unary
+from pyjax.lax.reduce import reduce_or
+from pyjax.lax.special.common import const, horner, lower_in_float64
+
+# Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
+_LANCZOS_G = 7.0
+_LANCZOS_FIRST = 0.99999999999980993
+_LANCZOS = (
+    676.5203681218851,
+    -1259.1392167224028,
+    771.32342877765313,
+    -176.61502916214059,
+    12.507343278686905,
+    -0.13857109526572012,
+    9.9843695780195716e-6,
+    1.5056327351493116e-7,
+)
+
+
+def _is_integer(x: Array) -> Array:
+    return eq(x, floor(x))
+
+
+def _past_integer(x: Array) -> Array:
+    """x less the nearest integer, exactly: sin(pi x) and cot(pi x) up to sign need no more.
+
+    (x - floor(x) would be 1 for a tiny negative x, and lose all its digits.)
+    """
+    return sub(x, floor(add(x, const(x, 0.5))))
+
+
+# -- lgamma ----------------------------------------------------------------------------------------
+
+
+def lgamma_float64(x: Array) -> Array:
+    """log |gamma(x)| of a float64 array."""
+    reflects = lt(x, const(x, 0.5))
+    z = sub(select(reflects, sub(const(x, 1.0), x), x), const(x, 1.0))
+    total: Any = const(x, _LANCZOS_FIRST)
+    for i, c in enumerate(_LANCZOS):
+        total = add(total, div(const(x, c), add(z, const(x, i + 1.0))))
+    t = add(z, const(x, _LANCZOS_G + 0.5))
+    # (z + 1/2) log t - t in an order that does not overflow early.
+    half = add(z, const(x, 0.5))
+    # (`half` may be 0, log(t) is at least 2.)
+    log_t = log(t)
+    main = mul(sub(half, div(t, log_t)), log_t)
+    value = add(add(main, const(x, 0.5 * math.log(2 * math.pi))), log(total))
+    sine = abs_(sin(mul(const(x, math.pi), _past_integer(x))))
+    reflected = sub(sub(const(x, math.log(math.pi)), log(sine)), value)
+    result = select(reflects, reflected, value)
+    zero = bitwise_or(eq(x, const(x, 1.0)), eq(x, const(x, 2.0)))
+    result = select(zero, full_value(x, 0.0), result)
+    pole = bitwise_and(le(x, const(x, 0.0)), _is_integer(x))
+    result = select(pole, full_value(x, np.inf), result)
+    result = select(is_finite(x), result, full_value(x, np.inf))
+    return select(eq(x, x), result, x)
+
+
+lgamma_p: Primitive = define_unary(
+    "lgamma",
+    None,
+    FLOATING,
+    lambda g, ans, x: mul(g, digamma(x)),
+    lowering=lower_in_float64(lgamma_float64),
+)
+
+
+def lgamma(x: ArrayLike) -> Array:
+    """log |gamma(x)|; inf at 0, at negative integers and at infinities."""
+    return lgamma_p.bind1(x)
+
+
+# -- digamma ---------------------------------------------------------------------------------------
+
+# Bernoulli numbers B2 .. B16 over 2 k: the asymptotic series of digamma (Abramowitz and Stegun
+# 6.3.18).
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_DIGAMMA_TERMS = tuple(b / (2 * (k + 1)) for k, b in enumerate(_BERNOULLI))
+_SHIFT = 10
+
+
+def digamma_float64(x: Array) -> Array:
+    """Derivative of lgamma for a float64 array."""
+    reflects = lt(x, const(x, 0.5))
+    y = select(reflects, sub(const(x, 1.0), x), x)
+    recurrence: Any = full_value(x, 0.0)
+    small = lt(y, const(x, float(_SHIFT)))
+    for i in range(_SHIFT):
+        recurrence = add(recurrence, reciprocal(add(y, const(x, float(i)))))
+    z = select(small, add(y, const(x, float(_SHIFT))), y)
+    inverse_square = reciprocal(square(z))
+    tail = mul(inverse_square, horner(inverse_square, _DIGAMMA_TERMS[::-1]))
+    value = sub(sub(log(z), div(const(x, 0.5), z)), tail)
+    value = select(small, sub(value, recurrence), value)
+    # psi(1 - x) - psi(x) = pi cot(pi x), which has period 1.
+    angle = mul(const(x, math.pi), _past_integer(x))
+    cotangent = div(cos(angle), sin(angle))
+    result = select(reflects, sub(value, mul(const(x, math.pi), cotangent)), value)
+    pole = bitwise_and(le(x, const(x, 0.0)), _is_integer(x))
+    result = select(pole, full_value(x, np.nan), result)
+    return select(eq(x, const(x, np.inf)), x, result)
+
+
+digamma_p: Primitive = define_unary(
+    "digamma",
+    None,
+    FLOATING,
+    lambda g, ans, x: mul(g, polygamma(full_value(x, 1), x)),
+    lowering=lower_in_float64(digamma_float64),
+)
+
+
+def digamma(x: ArrayLike) -> Array:
+    """The logarithmic derivative of gamma; nan at 0 and negative integers."""
+    return digamma_p.bind1(x)
+
+
+# -- zeta ------------------------------------------------------------------------------------------
+
+# Bernoulli numbers B2 .. B24 over (2 k)!, for the Euler-Maclaurin sum.
+_ZETA_BERNOULLI = (*_BERNOULLI, 43867 / 798, -174611 / 330, 854513 / 138, -236364091 / 2730)
+_ZETA_TERMS = tuple(b / math.factorial(2 * (k + 1)) for k, b in enumerate(_ZETA_BERNOULLI))
+_ZETA_DIRECT = 10
+
+
+def _zeta_sum(x: Array, q: Array) -> Array:
+    """sum over k >= 0 of (q + k)**-x, for x > 1 and q > -1: ten terms, then Euler-Maclaurin."""
+    minus_x = neg(x)
+    total: Any = pow(q, minus_x)
+    for k in range(1, _ZETA_DIRECT):
+        total = add(total, pow(add(q, const(q, float(k))), minus_x))
+    a = add(q, const(q, float(_ZETA_DIRECT)))
+    power = pow(a, minus_x)
+    total = add(total, div(mul(power, a), sub(x, const(x, 1.0))))
+    total = add(total, mul(power, const(x, 0.5)))
+    factor = mul(x, div(power, a))
+    inverse_square = reciprocal(square(a))
+    for k, c in enumerate(_ZETA_TERMS):
+        total = add(total, mul(factor, const(x, c)))
+        grow = mul(add(x, const(x, 2.0 * k + 1)), add(x, const(x, 2.0 * k + 2)))
+        factor = mul(mul(factor, grow), inverse_square)
+    # Large x: the first term is all, and the series' factors overflow.
+    return select(is_finite(total), total, pow(q, minus_x))
+
+
+def _zeta_shifted(x: Array, q: Array) -> Array:
+    """_zeta_sum for any q. Below -1, where x is whole, with the fraction f of q: the sum from f on,
+    and (-1)**x times that from 1 - f on less that from 1 - q on, which are the other terms.
+    """
+    one = const(q, 1.0)
+    below = lt(q, const(q, -1.0))
+    fraction = sub(q, floor(q))
+    even = eq(rem(x, const(x, 2.0)), const(x, 0.0))
+    sign = select(even, full_value(x, 1.0), full_value(x, -1.0))
+    anywhere = reduce_or(below, tuple(range(len(shape_of(q)))))
+    # One sum for all three, in a loop that ends after the first if no q is below -1.
+    rounds = add(mul(convert_element_type(anywhere, np.int32), np.int32(2)), np.int32(1))
+
+    def body(state: Any) -> Any:
+        number, total = state
+        second, third = eq(number, np.int32(1)), eq(number, np.int32(2))
+        start = select(second, sub(one, fraction), select(below, fraction, q))
+        start = select(third, sub(one, q), start)
+        term = _zeta_sum(x, start)
+        later = add(total, mul(select(third, neg(sign), sign), term))
+        total = select(eq(number, np.int32(0)), term, select(below, later, total))
+        return add(number, np.int32(1)), total
+
+    start = (np.int32(0), full_value(q, 0.0))
+    return while_loop(lambda state: lt(state[0], rounds), body, start)[1]
+
+
+def zeta_float64(x: Array, q: Array) -> Array:
+    """sum over k >= 0 of (q + k)**-x, for x > 1."""
+    total = _zeta_shifted(x, q)
+    pole = bitwise_and(le(q, const(q, 0.0)), _is_integer(q))
+    total = select(pole, full_value(q, np.inf), total)
+    undefined = bitwise_and(bitwise_and(le(q, const(q, 0.0)), ne(q, floor(q))), ne(x, floor(x)))
+    undefined = bitwise_or(undefined, lt(x, const(x, 1.0)))
+    undefined = bitwise_or(undefined, bitwise_or(ne(x, x), ne(q, q)))
+    total = select(undefined, full_value(q, np.nan), total)
+    return select(eq(x, const(x, 1.0)), full_value(q, np.inf), total)
+
+
+def zeta_slope_float64(x: Array, q: Array) -> Array:
+    """The derivative of zeta_float64 by x, for q > 0: that of each term of its sum."""
+    minus_x, less_one = neg(x), sub(x, const(x, 1.0))
+    first = neg(mul(log(q), pow(q, minus_x)))
+    total: Any = first
+    for k in range(1, _ZETA_DIRECT):
+        base = add(q, const(q, float(k)))
+        total = sub(total, mul(log(base), pow(base, minus_x)))
+    a = add(q, const(q, float(_ZETA_DIRECT)))
+    power, log_a = pow(a, minus_x), log(a)
+    integral = div(mul(power, a), less_one)
+    total = sub(total, mul(integral, add(log_a, reciprocal(less_one))))
+    total = sub(total, mul(mul(power, const(x, 0.5)), log_a))
+    # Of the series' factors, x (x + 1) ... a**-x / a**n, by their logarithmic derivatives.
+    factor, slope = mul(x, div(power, a)), sub(reciprocal(x), log_a)
+    inverse_square = reciprocal(square(a))
+    for k, c in enumerate(_ZETA_TERMS):
+        total = add(total, mul(mul(factor, slope), const(x, c)))
+        low, high = add(x, const(x, 2.0 * k + 1)), add(x, const(x, 2.0 * k + 2))
+        factor = mul(mul(factor, mul(low, high)), inverse_square)
+        slope = add(slope, add(reciprocal(low), reciprocal(high)))
+    # Large x: as in zeta_float64.
+    total = select(is_finite(total), total, first)
+    total = select(eq(q, const(q, np.inf)), full_value(q, 0.0), total)
+    total = select(eq(x, const(x, 1.0)), full_value(q, -np.inf), total)
+    undefined = bitwise_or(le(q, const(q, 0.0)), lt(x, const(x, 1.0)))
+    undefined = bitwise_or(undefined, bitwise_or(ne(x, x), ne(q, q)))
+    return select(undefined, full_value(q, np.nan), total)
+
+
+zeta_slope_p: Primitive = define_nary(
+    "zeta_slope",
+    None,
+    (FLOATING, FLOATING),
+    Unsupported("second derivatives of zeta in x are not available"),
+    lowering=lower_in_float64(zeta_slope_float64),
+)
+zeta_p: Primitive = define_nary(
+    "zeta",
+    None,
+    (FLOATING, FLOATING),
+    (
+        lambda g, ans, x, q: mul(g, zeta_slope_p.bind1(x, q)),
+        lambda g, ans, x, q: neg(mul(g, mul(x, zeta(add(x, const(x, 1.0)), q)))),
+    ),
+    lowering=lower_in_float64(zeta_float64),
+)
+
+
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
+    """Hurwitz zeta function, the sum of (q + k)**-x over k = 0, 1, ...; nan for x < 1, inf at x =
+    1.
+    """
+    x, q = nary_operands("zeta", x, q)
+    return zeta_p.bind1(x, q)
+
+
+# -- polygamma -------------------------------------------------------------------------------------
+
+
+def _polygamma(m: Array, x: Array) -> Array:
+    """(-1)**(m + 1) m! zeta(m + 1, x)."""
+    order = add(m, const(m, 1.0))
+    sign = select(eq(rem(m, const(m, 2.0)), const(m, 0.0)), full_value(m, -1.0), full_value(m, 1.0))
+    value = mul(mul(sign, exp(lgamma_float64(order))), zeta_float64(order, x))
+    value = select(eq(m, const(m, 0.0)), digamma_float64(x), value)
+    bad_order = bitwise_or(lt(m, const(m, 0.0)), ne(m, floor(m)))
+    return select(bad_order, full_value(x, np.nan), value)
+
+
+def _no_order_derivative(*args: Any) -> Any:
+    raise ValueError("polygamma gradient with respect to m is not supported")
+
+
+polygamma_p: Primitive = define_nary(
+    "polygamma",
+    None,
+    (FLOATING, FLOATING),
+    (
+        _no_order_derivative,
+        lambda g, ans, m, x: mul(g, polygamma(add(m, const(m, 1.0)), x)),
+    ),
+    lowering=lower_in_float64(_polygamma),
+)
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The m-th derivative of digamma at x; nan unless m is a nonnegative integer (of floating
+    dtype).
+    """
+    m, x = nary_operands("polygamma", m, x)
+    return polygamma_p.bind1(m, x)

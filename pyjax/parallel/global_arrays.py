@@ -1,0 +1,147 @@
+"""Meshes of this process's devices, and arrays put together from parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.trace import Tracer
+from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
+from pyjax.lax.sharding_constraint import with_sharding_constraint
+from pyjax.runtime.array import Array
+from pyjax.runtime.devices import devices as all_devices
+from pyjax.runtime.placement import device_put
+from pyjax.sharding.mesh import AxisType, Mesh
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import Sharding, context_sharding, resolve_device
+from xla_backend.runtime.client import Device
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[str],
+    axis_types: tuple[AxisType, ...] | None = None,
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """A mesh of the given shape over the first devices.
+
+    Args:
+      axis_shapes, axis_names: size and name of each axis.
+      axis_types: default Explicit for all.
+      devices: default all devices of the default platform.
+    Raises:
+      ValueError: there are too few devices, or numbers of names and sizes differ.
+
+    >>> make_mesh((1, 1), ("x", "y")).axis_names
+    ('x', 'y')
+    """
+    found = list(all_devices() if devices is None else devices)
+    shape = tuple(int(s) for s in axis_shapes)
+    count = math.prod(shape)
+    if len(shape) != len(axis_names):
+        raise ValueError(f"make_mesh: {len(shape)} sizes for {len(axis_names)} axis names")
+    if count > len(found):
+        raise ValueError(
+            f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}"
+        )
+    grid = np.empty(shape, dtype=object)
+    for place, device in zip(np.ndindex(shape), found):
+        grid[place] = device
+    types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
+    return Mesh(grid, tuple(axis_names), types)
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The same arrays in another layout: device_put for arrays, a constraint inside jit.
+
+    Args:
+      out_shardings: Sharding, PartitionSpec for the mesh in context, or a pytree prefix of those.
+    """
+    leaf = (Sharding, PartitionSpec)
+    targets = tree_broadcast(out_shardings, xs, is_leaf=lambda t: t is None or isinstance(t, leaf))
+
+    def move(x: Any, target: Any) -> Any:
+        if isinstance(x, Tracer):
+            return with_sharding_constraint(x, target)
+        return device_put(x, context_sharding(target))
+
+    return tree_map(move, xs, targets)
+
+
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Any,
+    data_callback: Callable[[Any], Any],
+    dtype: Any = None,
+) -> Array:
+    """An array whose parts a function gives: data_callback(index) for each device's index.
+
+    Raises:
+      ValueError: a part has the wrong shape.
+      NotImplementedError: the sharding has several devices.
+    """
+    shape = tuple(shape)
+    device = resolve_device(sharding)
+    index = sharding.devices_indices_map(shape)[device]
+    part = np.asarray(data_callback(index), dtype)
+    if part.shape != sharding.shard_shape(shape):
+        raise ValueError(
+            f"make_array_from_callback: the callback returned shape {part.shape} for {index}, "
+            f"but {sharding.shard_shape(shape)} is needed."
+        )
+    return device_put(part, sharding)
+
+
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+) -> Array:
+    """An array made of one array per device.
+
+    Raises:
+      ValueError: a number or shape of arrays that does not fit the sharding.
+      NotImplementedError: the sharding has several devices.
+    """
+    resolve_device(sharding)
+    if len(arrays) != 1:
+        raise ValueError(
+            f"make_array_from_single_device_arrays: {len(arrays)} arrays for one device"
+        )
+    want = sharding.shard_shape(tuple(shape))
+    if tuple(arrays[0].shape) != want:
+        raise ValueError(
+            f"make_array_from_single_device_arrays: the part has shape {arrays[0].shape}, but "
+            f"{want} is needed for shape {tuple(shape)}."
+        )
+    if dtype is not None and arrays[0].dtype != np.dtype(dtype):
+        raise ValueError(
+            f"make_array_from_single_device_arrays: dtype {dtype}, but the part has "
+            f"{arrays[0].dtype}."
+        )
+    return device_put(arrays[0], sharding)
+
+
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Any = None
+) -> Any:
+    """Arrays of which this process has the part `local_data` (with one process: all of it)."""
+
+    def make(data: Any, shape: Any) -> Array:
+        data = np.asarray(data)
+        if shape is not None and tuple(shape) != data.shape:
+            raise ValueError(
+                f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
+                f"{tuple(shape)}, but this is the only process."
+            )
+        return device_put(data, context_sharding(sharding))
+
+    if len(tree_leaves(local_data)) == 1 or global_shape is None:
+        return tree_map(lambda x: make(x, global_shape), local_data)
+    return tree_map(make, local_data, tree_broadcast(global_shape, local_data, is_leaf=_is_shape))
+
+
+def _is_shape(x: Any) -> bool:
+    return isinstance(x, tuple) and all(isinstance(s, int) for s in x)

@@ -1,0 +1,501 @@
+"""Array: dense data on a device with its abstract value. Placement and conversion; arithmetic is
+installed by
+pyjax.numpy.array_methods.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, physical_aval
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import user_frame
+from pyjax.core.trace import Tracer
+from pyjax.runtime.devices import default_device
+from pyjax.sharding.shardings import Shard, SingleDeviceSharding
+from xla_backend.bounded_cache import InternTable
+from xla_backend.runtime.buffer import (
+    Buffer,
+    BufferSpec,
+    copy_from_host,
+    read_only_view,
+    wrap_host,
+)
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.memory import Block
+
+
+class ArraySpec(BufferSpec):
+    """What arrays of one kind share: abstract value, device and whether they are committed to it.
+
+    Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
+    """
+
+    __slots__ = ("__weakref__", "aval", "committed", "device")
+
+    def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
+        physical = physical_aval(aval)
+        super().__init__(physical.shape, np.dtype(physical.dtype))
+        self.grow = functools.partial(_grow_for_user, self.grow)
+        self.aval = aval
+        self.device = device
+        self.committed = committed
+
+    def __repr__(self) -> str:
+        return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
+
+
+def _grow_for_user(grow: Callable[[], Block]) -> Block:
+    try:
+        return grow()
+    except MemoryError as error:
+        what, _, rest = str(error).partition("\n")
+        raise MemoryError(four_parts(what, user_frame()) + "\n" + rest) from None
+
+
+# A spec lives as long as an array or a program of its kind.
+_specs: InternTable[tuple[ShapedArray, Device, bool], ArraySpec] = InternTable()
+
+
+def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> ArraySpec:
+    """The one spec object of this kind of array."""
+    key = (aval, device, committed)
+    ref = _specs.refs.get(key)
+    spec = None if ref is None else ref()
+    if spec is None:
+        spec = _specs.intern(key, ArraySpec(aval, device, committed))
+    return spec
+
+
+class _ArrayMeta(type):
+    """`isinstance(tracer, Array)` holds: traced functions see tracers as arrays."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is cls or isinstance(instance, Tracer)
+
+
+class Array(Buffer, metaclass=_ArrayMeta):
+    """A multi-dimensional array of one dtype, immutable, on one device.
+
+    Made by pyjax.numpy functions, not by calling this class. `isinstance(x, pyjax.Array)` is also
+    true for
+    the tracers that stand for arrays inside jit, grad and vmap.
+    """
+
+    __slots__ = ()
+    spec: ArraySpec
+    __array_priority__ = 100  # NumPy's operators leave mixed expressions to ours
+
+    if TYPE_CHECKING:
+        # Installed by pyjax.numpy.array_methods from its tables; declared here for type checkers.
+        _Operator = Callable[[Any, Any], Any]
+        __add__: _Operator
+        __radd__: _Operator
+        __sub__: _Operator
+        __rsub__: _Operator
+        __mul__: _Operator
+        __rmul__: _Operator
+        __truediv__: _Operator
+        __rtruediv__: _Operator
+        __floordiv__: _Operator
+        __rfloordiv__: _Operator
+        __mod__: _Operator
+        __rmod__: _Operator
+        __pow__: _Operator
+        __rpow__: _Operator
+        __matmul__: _Operator
+        __rmatmul__: _Operator
+        __and__: _Operator
+        __rand__: _Operator
+        __or__: _Operator
+        __ror__: _Operator
+        __xor__: _Operator
+        __rxor__: _Operator
+        __lshift__: _Operator
+        __rshift__: _Operator
+        __lt__: _Operator
+        __le__: _Operator
+        __gt__: _Operator
+        __ge__: _Operator
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __pos__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
+
+    def __init__(self) -> None:
+        raise TypeError("pyjax.Array is not called directly; write pyjax.numpy.array(...) instead")
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def aval(self) -> ShapedArray:
+        return self.spec.aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.spec.aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        return self.spec.aval.weak_type
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.aval.shape)
+
+    @property
+    def size(self) -> int:
+        return self.spec.aval.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.spec.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.spec.aval.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        return self.spec.device
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was placed explicitly: computations follow committed arrays."""
+        return self.spec.committed
+
+    @property
+    def platform(self) -> str:
+        return self.spec.device.platform
+
+    def devices(self) -> set[Device]:
+        return {self.spec.device}
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.spec.device)
+
+    @property
+    def format(self) -> SingleDeviceSharding:
+        return self.sharding
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        index = tuple(slice(None) for _ in self.shape)
+        return [Shard(self.spec.device, index, 0, self)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> Array:
+        return self.addressable_shards[index].data
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def block_until_ready(self) -> Array:
+        """Wait until the value is there; returns the array."""
+        self._alive()
+        return self
+
+    def is_ready(self) -> bool:
+        self._alive()
+        return True
+
+    def copy_to_host_async(self) -> None:
+        """Start a copy to the host; on CPU the data is there already."""
+        self._alive()
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Address of the first element, valid while the array lives."""
+        return +self._block()
+
+    def on_device_size_in_bytes(self) -> int:
+        return self.spec.nbytes
+
+    @property
+    def traceback(self) -> None:
+        return None
+
+    def _alive(self) -> None:
+        if self.is_deleted():
+            raise deleted_error(self)
+
+    def _block(self) -> Block:
+        """The memory; whoever reads it keeps the block meanwhile."""
+        try:
+            return self.ptr
+        except AttributeError:
+            raise deleted_error(self) from None
+
+    # -- to NumPy and other libraries ------------------------------------------------------------
+
+    def _view(self) -> np.ndarray:
+        """The memory as a NumPy array that cannot be made writable, and that keeps the memory."""
+        block = self._block()
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            raise TypeError(
+                f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
+                "use pyjax.random.key_data(key) for the bits of a key"
+            )
+        return read_only_view(block, self.spec.dimensions, self.spec.numpy_dtype)
+
+    @property
+    def _base_array(self) -> np.ndarray:
+        """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
+        return read_only_view(self._block(), self.spec.dimensions, self.spec.numpy_dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        view = self._view()
+        if dtype is not None and np.dtype(dtype) != view.dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to turn {view.dtype} into {np.dtype(dtype)}")
+            return view.astype(dtype)
+        return view.copy() if copy else view
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version is not None and api_version not in ARRAY_API_VERSIONS:
+            raise ValueError(
+                f"array API version {api_version!r} is not supported; "
+                f"supported: {', '.join(ARRAY_API_VERSIONS)}"
+            )
+        return _array_namespace[0]
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory, read-only, for `memoryview(x)` and whatever takes buffers.
+
+        Raises:
+          BufferError: memory to write to is asked for, or buffers have no such dtype.
+        """
+        view: Any = self._view()
+        if flags & _WRITABLE:
+            raise BufferError(
+                f"arrays are immutable, and memory of {self.aval.str_short()} was asked for to "
+                "write to it; write to a copy, np.array(x)"
+            )
+        try:
+            return memoryview(view)
+        except ValueError as error:
+            raise BufferError(
+                f"dtype {self.dtype} has no form in the buffer protocol: {error}; bitcast it to an "
+                "integer type of the same width first (x.view(...))"
+            ) from None
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the memory, which the consumer gets read-only.
+
+        Versions of DLPack before 1.0 cannot say that: consumers that ask for one get a copy.
+
+        Raises:
+          BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False` and
+            a version before 1.0.
+        """
+        view = self._base_array
+        if max_version is None or max_version < (1, 0):
+            if copy is False:
+                raise BufferError(
+                    "the memory of an array is read-only, which DLPack can say since version 1.0 "
+                    f"only, and the consumer asked for version {max_version}; allow a copy "
+                    "(copy=None), or use a consumer that passes max_version=(1, 0)"
+                )
+            view = view.copy()
+        elif copy:
+            view = view.copy()
+        try:
+            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+        except BufferError as error:
+            raise BufferError(
+                f"dtype {self.dtype} cannot be exported through DLPack: {error}; "
+                "bitcast it to an integer type of the same width first (x.view(...))"
+            ) from None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def item(self, *args: int) -> Any:
+        """The element as a Python scalar; without index the array must have size 1."""
+        return self._view().item(*args)
+
+    def tolist(self) -> Any:
+        return self._view().tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return self._view().tobytes(order)
+
+    def __bool__(self) -> bool:
+        self._check_scalar_conversion("bool")
+        return bool(self._view())
+
+    def __int__(self) -> int:
+        self._check_scalar_conversion("int")
+        return int(self._view().item())
+
+    def __float__(self) -> float:
+        self._check_scalar_conversion("float")
+        return float(self._view().item())
+
+    def __complex__(self) -> complex:
+        self._check_scalar_conversion("complex")
+        return complex(self._view().item())
+
+    def __index__(self) -> int:
+        if self.ndim != 0 or not np.issubdtype(self.dtype, np.integer):
+            raise TypeError(
+                f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
+            )
+        return int(self._view().item())
+
+    def _check_scalar_conversion(self, name: str) -> None:
+        if self.size != 1 or (self.ndim and name != "bool"):
+            if name == "bool":
+                raise ValueError(
+                    f"the truth value of an array with {self.size} elements "
+                    f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()"
+                )
+            raise TypeError(
+                f"only 0-dimensional arrays convert to {name}, got {self.aval.str_short()}; "
+                "index it first or use tolist()"
+            )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise TypeError("iteration over an array without dimensions")
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+        aval = self.spec.aval.update(shape=self.shape[1:])
+        spec = array_spec(aval, self.spec.device, self.spec.committed)
+        # Rows are copies of memory, not computations: no program is compiled for them.
+        return map(_from_view, itertools.repeat(spec), self._view())
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"unhashable type: arrays ({self.aval.str_short()}) have no hash, because == compares "
+            "elementwise; use a tuple from x.tolist() as a key, or id(x)"
+        )
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array({self.aval.str_short()}, deleted)"
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._base_array}"
+        prefix = "Array("
+        body = np.array2string(self._view(), separator=", ", prefix=prefix, suffix=",")
+        weak = ", weak_type=True" if self.weak_type else ""
+        if self.size == 0 and self.shape != (0,):
+            body = f"[], shape={self.shape}"
+        text = f"dtype={self.dtype.name}{weak})"
+        last_line = len(body) - (body.rfind("\n") + 1)
+        if "\n" not in body:
+            last_line += len(prefix)
+        separator = ", " if last_line + len(text) + 2 <= np.get_printoptions()["linewidth"] else ""
+        return f"{prefix}{body}" + (separator or f",\n{' ' * len(prefix)}") + text
+
+    def __str__(self) -> str:
+        if not isinstance(self.spec.aval.dtype, np.dtype):
+            return repr(self)
+        return str(self._view())
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and spec:
+            return format(self._view().item(), spec)
+        return format(str(self), spec)
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (np.asarray(self), self.weak_type)
+
+    def __copy__(self) -> Array:
+        return from_numpy(self._base_array, self.spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.__copy__()
+
+
+_WRITABLE = 1  # inspect.BufferFlags.WRITABLE, since Python 3.12
+ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+_array_namespace: list[Any] = [None]  # pyjax.numpy, which lies above this layer, puts itself here
+
+
+def set_array_namespace(namespace: Any) -> None:
+    """What `__array_namespace__` returns; called once by pyjax.numpy."""
+    _array_namespace[0] = namespace
+
+
+def _from_view(spec: ArraySpec, view: np.ndarray) -> Array:
+    array = Array.__new__(Array)
+    copy_from_host(array, spec, view)
+    return array
+
+
+def from_numpy(value: np.ndarray, spec: ArraySpec) -> Array:
+    """An array with a copy of `value`, whose shape and dtype are the spec's physical ones."""
+    return _from_view(spec, value)
+
+
+def array_from_host(
+    value: Any, aval: ShapedArray, device: Device | None = None, committed: bool = False
+) -> Array:
+    """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
+    spec = array_spec(aval, device or default_device(), committed)
+    return _from_view(spec, np.asarray(value, dtype=spec.numpy_dtype))
+
+
+def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
+    """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to
+    it.
+    """
+    array = Array.__new__(Array)
+    wrap_host(array, array_spec(aval, default_device()), value)
+    return array
+
+
+def deleted_error(array: Array, where: str | None = None) -> RuntimeError:
+    """What to raise when an array is used that has no memory any more; `where`: how it got there,
+    if it was not passed as an argument."""
+    return RuntimeError(
+        four_parts(
+            f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}"
+            + (f": {where}" if where else ""),
+            user_frame(),
+            "its memory was given away, by .delete() or by passing it to a jitted function as a "
+            "donated argument (donate_argnums)",
+            "keep the function's result instead, or do not donate this argument",
+        )
+    )
+
+
+def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
+    aval = ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype), weak_type)
+    return array_from_host(value, aval)

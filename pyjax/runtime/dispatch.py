@@ -1,0 +1,312 @@
+"""Running things: compile a jaxpr for a device, keep the result, call it on arrays. Eager
+primitives come through here.
+
+CompileOptions are filled from the configuration in this file and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax._config.registry import set_compile_environment, trace_context
+from pyjax.core import trace as core_trace
+from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.exact_keys import exact_key
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters import hlo, partial_eval
+from pyjax.interpreters.lift_constants import lift_constants
+from pyjax.runtime import shape_generic
+from pyjax.runtime.array import (
+    Array,
+    ArraySpec,
+    array_from_host,
+    array_spec,
+)
+from pyjax.runtime.devices import default_device
+from pyjax.runtime.program import Program
+from xla_backend import bounded_cache
+from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
+from xla_backend.flag_effects import with_flags
+from xla_backend.hlo.module import HloModule
+from xla_backend.runtime.buffer import allocate
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.user_passes import on_user_passes_change, user_passes
+
+logger = logging.getLogger(__name__)
+_dump_ids = itertools.count()
+
+
+# jax_optimization_level, jax_memory_fitting_level → CompileOptions
+_LEVELS = {"UNKNOWN": 2, "O0": 0, "O1": 1, "O2": 2, "O3": 3}
+
+
+def compile_options(debug: DebugOptions) -> CompileOptions:
+    """Options of a compilation under the current configuration; flags come last and win."""
+    level = _LEVELS[options.optimization_level.value]
+    base = CompileOptions(
+        optimization_level=0 if options.disable_most_optimizations.value else level,
+        exec_time_optimization_effort=options.exec_time_optimization_effort.value,
+        memory_fitting_level=_LEVELS[options.memory_fitting_level.value],
+        memory_fitting_effort=options.memory_fitting_effort.value,
+        verify=options.enable_checks.value,
+    )
+    return with_flags(base, debug)
+
+
+# Programs compiled with other passes are other programs.
+on_user_passes_change(set_compile_environment)
+
+
+# Closed-over arrays up to this many elements become constants of the program, where they can be
+# folded;
+# larger ones are passed as hidden arguments, so that neither compile time nor memory depends on
+# them.
+_INLINE_CONSTANT_ELEMENTS = 16
+
+
+def _is_large(constant: Any) -> bool:
+    return np.size(constant) > _INLINE_CONSTANT_ELEMENTS
+
+
+def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
+    """Turn large constants, of nested programs too, into trailing arguments: (jaxpr, their
+    values)."""
+    closed = lift_constants(closed, _is_large)
+    large = [i for i, c in enumerate(closed.consts) if _is_large(c)]
+    if not large:
+        return closed, []
+    jaxpr = closed.jaxpr
+    moved = set(large)
+    kept = [i for i in range(len(closed.consts)) if i not in moved]
+    hoisted = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in kept],
+        invars=[*jaxpr.invars, *(jaxpr.constvars[i] for i in large)],
+    )
+    values = [as_array(closed.consts[i]) for i in large]
+    return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
+
+
+def lower(closed: ClosedJaxpr, name: str, donated: Sequence[bool] = ()) -> HloModule:
+    """HLO of a jaxpr whose large constants have been hoisted."""
+    return hlo.lower_jaxpr_to_module(closed, name, donated=donated)
+
+
+def compile_lowered(
+    module: HloModule, device: Device, overrides: Mapping[str, Any] | None = None
+) -> LoadedExecutable:
+    """Machine code of a module. `overrides`: XLA flags for this compilation only."""
+    compile_for = compile_options(with_overrides(dict(overrides or {})))
+    start = time.perf_counter()
+    executable = device.client.compile(module, compile_for)
+    if options.log_compiles.value:
+        logger.warning(
+            "Finished compiling %s for %s in %.4f s",
+            module.name,
+            device,
+            time.perf_counter() - start,
+        )
+    return executable
+
+
+def make_program(
+    executable: LoadedExecutable,
+    constants: Sequence[Array],
+    out_avals: Sequence[ShapedArray],
+    device: Device,
+    committed: bool,
+    nan_check: str | None = None,
+    debug: DebugInfo = UNKNOWN,
+) -> Program:
+    """Wrap an executable; which donations came true is read off its aliases."""
+    return Program(
+        executable,
+        constants,
+        [array_spec(aval, device, committed) for aval in out_avals],
+        [(parameter, output) for output, parameter in executable.aliases.items()],
+        nan_check if options.debug_nans.value else None,
+        debug,
+    )
+
+
+def compile_jaxpr(
+    closed: ClosedJaxpr,
+    name: str,
+    device: Device,
+    committed: bool,
+    donated: Sequence[bool] = (),
+    overrides: Mapping[str, Any] | None = None,
+) -> Program:
+    """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    options_now = compile_options(current_debug_options())
+    if not any(donated) and not overrides and not _watched(options_now):
+        generic = shape_generic.find(closed, name, device.client, options_now)
+        if generic is not None:
+            return make_program(
+                generic, (), closed.out_avals, device, committed, name, closed.jaxpr.debug_info
+            )
+    hoisted, constants = hoist_constants(closed)
+    start = time.perf_counter()
+    module = lower(hoisted, name, donated if any(donated) else ())
+    if options.log_compiles.value:
+        logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
+    if options.dump_ir_to.value:
+        _dump_ir(closed, module, device)
+    executable = compile_lowered(module, device, overrides)
+    return make_program(
+        executable, constants, closed.out_avals, device, committed, name, closed.jaxpr.debug_info
+    )
+
+
+def _watched(options_now: CompileOptions) -> bool:
+    """Whether somebody wants to see or change each compilation: then nothing takes a short cut."""
+    return bool(
+        options.dump_ir_to.value
+        or options.log_compiles.value
+        or options_now.dump is not None
+        or user_passes()
+    )
+
+
+def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
+    directory = Path(options.dump_ir_to.value)
+    directory.mkdir(parents=True, exist_ok=True)
+    stem = f"pyjax_ir{next(_dump_ids):04d}_{module.name}"
+    (directory / f"{stem}.jaxpr.txt").write_text(str(closed) + "\n", encoding="utf-8")
+    (directory / f"{stem}.hlo.txt").write_text(device.client.module_text(module), encoding="utf-8")
+
+
+def as_array(value: Any) -> Array:
+    """An Array of a valid input: itself, or a copy of a NumPy array, NumPy scalar or Python scalar.
+
+    Raises:
+      TypeError: not a valid array type.
+    """
+    kind = type(value)
+    if kind is Array:
+        return value
+    if kind in SCALAR_KINDS:
+        return scalar_array(kind, value)
+    return array_from_host(value, abstractify(value))
+
+
+SCALAR_KINDS = frozenset({bool, int, float, np.int32, np.float32, np.bool_})
+_scalar_writers: BoundedCache[Any, tuple[ArraySpec, Callable[[int], Any]]] = BoundedCache(
+    Budget("scalars", entries=1024)
+)
+_INT32_LIMIT = 1 << 31
+
+
+def scalar_array(kind: type, value: Any) -> Array:
+    """A scalar as an Array; numbers are frequent operands, and going through NumPy takes ten times
+    as long.
+    """
+    key = (kind, trace_context())
+    found = _scalar_writers.hot.get(key)
+    if found is None:
+        found = _scalar_writers.make(key, lambda: _scalar_writer(kind))
+    spec, at_address = found
+    if kind is int and not -_INT32_LIMIT <= value < _INT32_LIMIT:
+        return array_from_host(value, abstractify(value))  # checks what the dtype can hold
+    array = Array.__new__(Array)
+    allocate(array, spec)
+    at_address(array.ptr).value = value
+    return array
+
+
+def _scalar_writer(kind: type) -> tuple[ArraySpec, Callable[[int], Any]]:
+    spec = array_spec(abstractify(kind(0)), default_device(), False)
+    return spec, _CTYPES[spec.numpy_dtype].from_address
+
+
+_CTYPES: dict[np.dtype, Any] = {
+    np.dtype(np.bool_): ctypes.c_bool,
+    np.dtype(np.int32): ctypes.c_int32,
+    np.dtype(np.int64): ctypes.c_int64,
+    np.dtype(np.float32): ctypes.c_float,
+    np.dtype(np.float64): ctypes.c_double,
+}
+
+
+def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
+    """Device a computation on these arrays runs on, and whether its results are committed to it.
+
+    Raises:
+      ValueError: arrays are committed to different devices.
+    """
+    committed: Array | None = None
+    for array in arrays:
+        if array.spec.committed:
+            if committed is not None and committed.device is not array.device:
+                raise ValueError(
+                    "arguments are committed to different devices: "
+                    f"{committed.aval.str_short()} on {committed.device} and "
+                    f"{array.aval.str_short()} on {array.device}. "
+                    "Move one of them with pyjax.device_put(x, device)."
+                )
+            committed = array
+    if committed is not None:
+        return committed.device, True
+    return default_device(), False
+
+
+# Of all jitted functions and eager primitives together.
+PROGRAMS = Budget("programs", entries=8192, nbytes=256 << 20)
+_programs: BoundedCache[Any, Program] = BoundedCache(PROGRAMS, lambda p: p.executable.held_bytes)
+
+
+def apply_primitive(
+    primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]
+) -> list[Array]:
+    """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of
+    arguments.
+    """
+    arrays = [a if type(a) is Array else as_array(a) for a in args]
+    values: Any = tuple(params.items())
+    if primitive.exact_params:
+        values = exact_key(values)
+    key = (primitive, values, tuple([a.spec for a in arrays]), trace_context())
+    program = _programs.hot.get(key)
+    if program is None:
+        program = _programs.make(key, lambda: _compile_primitive(primitive, arrays, params))
+    return program.call(arrays)
+
+
+def _compile_primitive(
+    primitive: Primitive, arrays: Sequence[Array], params: Mapping[str, Any]
+) -> Program:
+    device, committed = placement(arrays)
+    avals = [a.aval for a in arrays]
+    options_now = compile_options(current_debug_options())
+    if not _watched(options_now):
+        found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
+        if found is not None:
+            return make_program(found[0], (), found[1], device, committed, primitive.name)
+    closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+    return compile_jaxpr(closed, primitive.name, device, committed)
+
+
+def clear_caches() -> None:
+    """Forget everything that is remembered to save time: traces and programs of all functions and
+    operations, and what was worked out for them. Programs that run, or that somebody still holds
+    (`jit(f).lower(x).compile()`), stay; object code on disk does, too.
+
+    >>> clear_caches()
+    """
+    bounded_cache.clear_all()
+
+
+core_trace.set_eval_handler(apply_primitive)

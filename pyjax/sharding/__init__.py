@@ -1,0 +1,14 @@
+"""Where the parts of arrays lie: meshes of devices, and what they split. Public names only."""
+
+from pyjax.sharding.mesh import AbstractMesh as AbstractMesh
+from pyjax.sharding.mesh import AxisType as AxisType
+from pyjax.sharding.mesh import Mesh as Mesh
+from pyjax.sharding.mesh import get_abstract_mesh as get_abstract_mesh
+from pyjax.sharding.mesh import get_mesh as get_mesh
+from pyjax.sharding.mesh import set_mesh as set_mesh
+from pyjax.sharding.mesh import use_abstract_mesh as use_abstract_mesh
+from pyjax.sharding.partition_spec import PartitionSpec as PartitionSpec
+from pyjax.sharding.shardings import NamedSharding as NamedSharding
+from pyjax.sharding.shardings import Shard as Shard
+from pyjax.sharding.shardings import Sharding as Sharding
+from pyjax.sharding.shardings import SingleDeviceSharding as SingleDeviceSharding

@@ -1,0 +1,309 @@
+"""Where the parts of an array lie: SingleDeviceSharding, NamedSharding over a mesh, and Shard.
+
+Arrays have one device for now: a NamedSharding can be described over any mesh, and used where its
+mesh has one device.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyjax.core.tree_util import tree_leaves
+from pyjax.sharding.mesh import AbstractMesh, Mesh, get_mesh
+from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
+from xla_backend.runtime.client import Device
+
+if TYPE_CHECKING:
+    from pyjax.runtime.array import Array
+
+Index = tuple[slice, ...]
+
+
+class Sharding:
+    """How an array is laid out over devices (base class)."""
+
+    @property
+    def device_set(self) -> set[Device]:
+        raise NotImplementedError
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return True
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        return self.device_set
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        return True
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.device_set)
+
+    @property
+    def memory_kind(self) -> str | None:
+        return None
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The same layout in another memory of the devices."""
+        raise NotImplementedError(f"{type(self).__name__} has no memory kinds")
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the part on each device."""
+        raise NotImplementedError
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        """Which part of the array each device holds."""
+        raise NotImplementedError
+
+    def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        """`devices_indices_map` for the devices of this process."""
+        return self.devices_indices_map(global_shape)
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays with `ndim` dimensions are laid out alike."""
+        shape = (math.lcm(self.num_devices, other.num_devices) ** 2,) * ndim
+        return self.devices_indices_map(shape) == other.devices_indices_map(shape)
+
+
+@dataclass(frozen=True)
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    >>> import pyjax
+    >>> SingleDeviceSharding(pyjax.devices()[0]).shard_shape((4, 2))
+    (4, 2)
+    """
+
+    device: Device
+    memory_kind: str | None = None  # type: ignore[assignment]
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.device, kind)
+
+    @property
+    def device_set(self) -> set[Device]:
+        return {self.device}
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(global_shape)
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        return {self.device: tuple(slice(None) for _ in global_shape)}
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind!r})"
+
+
+class DuplicateSpecError(ValueError):
+    """A mesh axis splits two dimensions."""
+
+
+@dataclass(frozen=True, init=False)
+class NamedSharding(Sharding):
+    """Dimensions split over the named axes of a mesh.
+
+    Args:
+      mesh: Mesh, or AbstractMesh for describing only.
+      spec: PartitionSpec whose names are axes of the mesh.
+    Raises:
+      ValueError: an unknown axis, or one that splits two dimensions.
+
+    >>> import pyjax
+    >>> mesh = Mesh(pyjax.devices()[:1], ("x",))
+    >>> NamedSharding(mesh, PartitionSpec("x")).shard_shape((4, 2))
+    (4, 2)
+    """
+
+    mesh: Mesh | AbstractMesh
+    spec: PartitionSpec
+    memory_kind: str | None = None  # type: ignore[assignment]
+
+    def __init__(
+        self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> None:
+        if not isinstance(mesh, (Mesh, AbstractMesh)):
+            raise TypeError(f"NamedSharding: mesh must be a Mesh, got {type(mesh).__name__}")
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(
+                f"NamedSharding: spec must be a PartitionSpec, got {type(spec).__name__}; "
+                "write PartitionSpec('x', None)."
+            )
+        seen: set[Any] = set()
+        for name in itertools.chain.from_iterable(map(_names, spec)):
+            if name not in mesh.axis_names:
+                raise ValueError(
+                    f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}."
+                )
+            if name in seen:
+                raise DuplicateSpecError(
+                    "A single NamedSharding spec specification can map every mesh axis to at most "
+                    f"one positional dimension, but {spec} has duplicate entries for `{name}`"
+                )
+            seen.add(name)
+        object.__setattr__(self, "mesh", mesh)
+        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "memory_kind", memory_kind)
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+    def update(self, **changes: Any) -> NamedSharding:
+        """A copy with `mesh`, `spec` or `memory_kind` replaced."""
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        return NamedSharding(fields["mesh"], fields["spec"], memory_kind=fields["memory_kind"])
+
+    def _mesh_of_devices(self) -> Mesh:
+        if isinstance(self.mesh, Mesh):
+            return self.mesh
+        raise ValueError(f"{self} has an AbstractMesh: it has no devices. Use a Mesh.")
+
+    @property
+    def device_set(self) -> set[Device]:
+        return set(self._mesh_of_devices().devices.flat)
+
+    @property
+    def num_devices(self) -> int:
+        return self.mesh.size
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """Mesh axes that split no dimension."""
+        used = itertools.chain.from_iterable(map(_names, self.spec))
+        return frozenset(self.mesh.axis_names) - set(used)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return all(self._parts(entry) == 1 for entry in self.spec)
+
+    def _parts(self, entry: Any) -> int:
+        return math.prod(self.mesh.shape[name] for name in _names(entry))
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """ValueError unless arrays of this shape can be laid out so."""
+        if len(aval_shape) < len(self.spec):
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but "
+                f"was applied to a value of rank {len(aval_shape)}."
+            )
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        self.check_compatible_aval(global_shape)
+        shape = list(global_shape)
+        for axis, entry in enumerate(self.spec):
+            parts = self._parts(entry)
+            if shape[axis] % parts:
+                raise ValueError(
+                    f"Sharding {self} implies that dimension {axis} of shape {global_shape} is "
+                    f"split into {parts} parts, but {shape[axis]} is not divisible by {parts}."
+                )
+            shape[axis] //= parts
+        return tuple(shape)
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        mesh = self._mesh_of_devices()
+        part = self.shard_shape(tuple(global_shape))
+        result: dict[Device, Index] = {}
+        for place in np.ndindex(mesh.devices.shape):
+            at = dict(zip(mesh.axis_names, place))
+            index = [slice(None)] * len(global_shape)
+            for axis, entry in enumerate(self.spec):
+                number = 0
+                for name in _names(entry):
+                    number = number * mesh.shape[name] + at[name]
+                if self._parts(entry) > 1:
+                    index[axis] = slice(number * part[axis], (number + 1) * part[axis])
+            result[mesh.devices.item(*place)] = tuple(index)
+        return result
+
+    def __repr__(self) -> str:
+        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+
+
+def _names(entry: Any) -> tuple[Any, ...]:
+    """The mesh axes of one entry of a PartitionSpec."""
+    if entry is None or entry is UNCONSTRAINED:
+        return ()
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The part of an array on one device."""
+
+    device: Device
+    index: Index
+    replica_id: int
+    data: Array
+
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id})"
+
+
+def resolve_device(target: Any) -> Device | None:
+    """The device of a `device=` argument: a Device, a one-device Sharding, or None.
+
+    Raises:
+      TypeError: anything else.
+    """
+    if target is None or isinstance(target, Device):
+        return target
+    if isinstance(target, Sharding) and target.num_devices == 1:
+        return next(iter(target.device_set))
+    if isinstance(target, Sharding):
+        raise NotImplementedError(
+            f"{target} lies over {target.num_devices} devices.\n  Arrays over several devices are "
+            "not supported yet; use a mesh or sharding of one device."
+        )
+    raise TypeError(
+        f"expected a Device or a sharding over one device, got {type(target).__name__}."
+    )
+
+
+def context_sharding(target: Any) -> Any:
+    """A PartitionSpec as a NamedSharding over the mesh in context; anything else as it is.
+
+    Raises:
+      RuntimeError: a PartitionSpec, and no mesh in context.
+    """
+    if not isinstance(target, PartitionSpec):
+        return target
+    mesh = get_mesh()
+    if mesh.empty:
+        raise RuntimeError(
+            f"{target} names mesh axes, but no mesh is in context.\n  Set one with set_mesh(mesh), "
+            "or pass NamedSharding(mesh, spec)."
+        )
+    return NamedSharding(mesh, target)
+
+
+def common_device(targets: Any) -> Device | None:
+    """The one device that a pytree of devices and shardings names, or None if it names none.
+
+    Raises:
+      ValueError: the leaves name different devices.
+    """
+    found = {resolve_device(context_sharding(leaf)) for leaf in tree_leaves(targets)}
+    found.discard(None)
+    if len(found) > 1:
+        raise ValueError(
+            "in_shardings and out_shardings name several devices: "
+            f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one."
+        )
+    return found.pop() if found else None
