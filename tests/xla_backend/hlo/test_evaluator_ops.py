@@ -574,6 +574,16 @@ def test_batch_norm():
     close(gs, (g * (x - x.mean(0)) / np.sqrt(x.var(0) + 0.01)).sum(0))
 
 
+def test_the_gradient_of_a_batch_norm_overflows_where_its_elementary_operations_do():
+    x = np.array([[1e18, 1.0], [1.0, 2.0]], np.float32)
+    tiny, zero, one = np.full(2, 1e-40, np.float32), np.zeros(2, np.float32), np.ones(2, np.float32)
+    grad, _, _ = run(
+        "(f32[2,2], f32[2], f32[2]) batch-norm-grad(), epsilon=0.01, feature_index=1",
+        *(x, tiny, zero, one, x),
+    )
+    assert np.isneginf(grad[0, 0]) and np.isfinite(grad[:, 1]).all()
+
+
 # -- random bits -----------------------------------------------------------------------------------
 
 # algorithm, state, result, bits, new state: facts of the published generators and XLA's counter

@@ -119,6 +119,11 @@ def batch_norm_inference(
     )
 
 
+def _in_range(x: np.ndarray, limit: float) -> np.ndarray:
+    """Beyond the largest number of a type there is infinity."""
+    return np.where(np.abs(x) > limit, np.copysign(np.inf, x), x)
+
+
 def batch_norm_grad(
     node: Instruction,
     x: np.ndarray,
@@ -132,13 +137,16 @@ def batch_norm_grad(
     kind, axes = type_of(x), _other_axes(x, a.feature_index)
     shape = _feature_shape(x, a.feature_index)
     count = x.size / max(x.shape[a.feature_index], 1)
-    wide, g = _wide(x), _wide(gradient)
-    centered = wide - _wide(mean).reshape(shape)
+    g = _wide(gradient)
+    centered = _wide(x) - _wide(mean).reshape(shape)
     inverse = 1.0 / np.sqrt(_wide(variance).reshape(shape) + a.epsilon)
     grad_offset = g.sum(axis=axes)
-    grad_scale = (g * centered * inverse).sum(axis=axes)
-    spread = centered * inverse * grad_scale.reshape(shape)
-    grad_x = (
-        _wide(scale).reshape(shape) * inverse * (g - (grad_offset.reshape(shape) + spread) / count)
-    )
+    # The gradient is cubic in its operands: what overflows on the way is as infinite as the
+    # elementary operations of the compiler make it.
+    limit = float(np.finfo(np.float64 if x.dtype == np.float64 else np.float32).max)
+    projected = _in_range(_in_range(g * centered, limit).sum(axis=axes), limit).reshape(shape)
+    slope = _in_range(inverse * inverse * (projected / count), limit)
+    inner = g - grad_offset.reshape(shape) / count - _in_range(centered * slope, limit)
+    grad_x = _wide(scale).reshape(shape) * inverse * inner
+    grad_scale = (projected * inverse).reshape(grad_offset.shape)
     return tuple(convert_array(np.asarray(v), kind) for v in (grad_x, grad_scale, grad_offset))
