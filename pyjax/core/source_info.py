@@ -17,7 +17,9 @@ from pyjax._config.blocks import Leaving, take_out
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
-_PROGRAMS = {os.path.join(_PACKAGE, "tools", "demo.py")}  # a user's program that happens to live here
+_PROGRAMS = {
+    os.path.join(_PACKAGE, "tools", "demo.py")
+}  # a user's program that happens to live here
 _HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
 _HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
