@@ -22,8 +22,8 @@ from typing import Any
 
 from pyjax._config import options, registry
 
-from pyjax import mesh as meshes
 from pyjax.core import axis_env, source_info, trace_state
+from pyjax.sharding import mesh as meshes
 from xla_backend import forks
 
 SIGNAL = signal.SIGUSR1
