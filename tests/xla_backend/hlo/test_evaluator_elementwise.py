@@ -256,3 +256,11 @@ def test_stochastic_convert_uses_the_random_bits():
 def test_erf_of_complex_is_refused():
     with pytest.raises(UnimplementedError, match="no complex form"):
         run("erf", COMPLEX)
+
+
+def test_complex_sign_divides_each_part_by_the_size():
+    values = np.array([complex(INF, -3), complex(3, INF), complex(-INF, 0), 3 - 4j, -0.0 + 0j])
+    got = run("sign", values)
+    np.testing.assert_array_equal(got.real, [NAN, 0, NAN, 0.6, 0])
+    np.testing.assert_array_equal(got.imag, [-0.0, NAN, 0, -0.8, 0])
+    assert np.signbit(got.imag[0]) and not np.signbit(got.imag[2])

@@ -258,8 +258,10 @@ def _sign(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.where(x == 0, x, np.sign(x))  # keeps -0
     if x.dtype.kind == "c":
-        size = np.abs(x)
-        return np.where(x == 0, x.dtype.type(0), x / np.where(size == 0, 1, size)).astype(x.dtype)
+        size = np.where(x == 0, 1, np.abs(x))
+        result = np.empty_like(x)  # part by part: a complex quotient of infinities is nan in both
+        result.real, result.imag = x.real / size, x.imag / size
+        return np.where(x == 0, x.dtype.type(0), result)
     return np.sign(x)
 
 
