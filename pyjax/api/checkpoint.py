@@ -14,22 +14,22 @@ from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, bind_eqn, eval_jaxpr
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
+from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
     convert_constvars_jaxpr,
-    dce_jaxpr,
-    jaxpr_cache,
     partial_eval_jaxpr,
     trace_to_jaxpr,
 )
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.tangents import Zero
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
@@ -291,23 +291,6 @@ def _batching(
     return outs, [0 if b else None for b in batched]
 
 
-@jaxpr_cache
-def _dce_closed(jaxpr: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
-    new, used_inputs = dce_jaxpr(jaxpr.jaxpr, used)
-    return ClosedJaxpr(new, jaxpr.consts), used_inputs
-
-
-def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
-    closed, used_inputs = _dce_closed(eqn.params["jaxpr"], tuple(used_outputs))
-    new = eqn.replace(
-        invars=[v for v, used in zip(eqn.invars, used_inputs) if used],
-        outvars=[v for v, used in zip(eqn.outvars, used_outputs) if used],
-        params={**eqn.params, "jaxpr": closed},
-        effects=closed.effects,
-    )
-    return used_inputs, new
-
-
 def _lowering(
     ctx: LoweringContext,
     *operands: Instruction,
@@ -333,7 +316,7 @@ remat_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
     partial_eval=_partial_eval,
-    dce=_dce,
+    dce=dce_call_rule(lambda jaxpr, params: {**params, "jaxpr": jaxpr}),
     effects=_effects,
     impl=_impl,
 )

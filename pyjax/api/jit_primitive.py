@@ -7,25 +7,22 @@ comes from, so nested jits are transformed once. Layer: api.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyjax.api.flat import as_arrays
 from pyjax.core.effects import Effects
-from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, Var, eval_jaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Literal, Var, eval_jaxpr
 from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
+from pyjax.interpreters.dead_code import dce_call_rule
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import (
-    PartialTrace,
-    dce_jaxpr,
-    jaxpr_cache,
-    partial_eval_jaxpr,
-)
+from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.staging import is_staging, staging_rules
 from pyjax.interpreters.tangents import Zero
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from xla_backend.hlo.instruction import Instruction
 
 
@@ -167,29 +164,11 @@ def _batching(
     return outs, [0 if b else None for b in batched]
 
 
-# -- dead code, lowering, inlining ----------------------------------------------------------------
+# -- lowering, inlining ---------------------------------------------------------------------------
 
 
-@jaxpr_cache
-def _dce_closed(jaxpr: ClosedJaxpr, used: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
-    new, used_inputs = dce_jaxpr(jaxpr.jaxpr, used)
-    return ClosedJaxpr(new, jaxpr.consts), used_inputs
-
-
-def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
-    closed, used_inputs = _dce_closed(eqn.params["jaxpr"], tuple(used_outputs))
-    if not any(used_inputs) and not any(used_outputs) and not closed.effects:
-        return used_inputs, None
-    params = _params(closed, eqn.params["name"], eqn.params.get("inline", False))
-    new = eqn.replace(
-        invars=[v for v, used in zip(eqn.invars, used_inputs) if used],
-        outvars=[
-            v for v, used in zip(eqn.outvars, used_outputs) if used and type(v) is not DropVar
-        ],
-        params=params,
-        effects=closed.effects,
-    )
-    return used_inputs, new
+def _with_jaxpr(jaxpr: ClosedJaxpr, params: Mapping[str, Any]) -> dict[str, Any]:
+    return _params(jaxpr, params["name"], params.get("inline", False))
 
 
 def _lowering(
@@ -213,7 +192,7 @@ jit_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
     partial_eval=_partial_eval,
-    dce=_dce,
+    dce=dce_call_rule(_with_jaxpr),
     effects=_effects,
 )
 jit_p.multiple_results = True

@@ -25,7 +25,7 @@ from pyjax.core.jaxpr import (
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.core.trace import Trace, Tracer, state, under
-from pyjax.interpreters.partial_eval import PartialTrace, jaxpr_cache, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import PartialTrace, trace_to_jaxpr
 from pyjax.interpreters.rules import jvp_rules, transpose_rules
 from pyjax.interpreters.tangents import (
     UndefinedPrimal,
@@ -33,6 +33,7 @@ from pyjax.interpreters.tangents import (
     instantiate_zeros,
     is_undefined_primal,
 )
+from pyjax.interpreters.trace_cache import jaxpr_cache
 
 __all__ = [
     "JVPTrace",

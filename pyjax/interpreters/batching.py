@@ -20,13 +20,14 @@ from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
 from pyjax.core.trace import Trace, Tracer, state, under
-from pyjax.interpreters.partial_eval import jaxpr_cache, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
     PerPrimitive,
     batching_rules,
     collective_batching_rules,
     elementwise_primitives,
 )
+from pyjax.interpreters.trace_cache import jaxpr_cache
 
 not_mapped = None
 FlatFun = Callable[..., Sequence[Any]]

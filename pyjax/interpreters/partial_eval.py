@@ -1,48 +1,38 @@
-"""Partial evaluation: run what is known, record what is not; and the same on jaxprs; dead code.
+"""Partial evaluation: run what is known, record what is not; and the same on jaxprs.
 
 `PartialTrace` keeps known values as they are (values of the parent trace) and represents unknown
-ones
-by tracers of its recorder. A primitive whose operands are all known is bound under the parent
-trace;
-otherwise it becomes an equation, whose known operands are its residuals.
+ones by tracers of its recorder. A primitive whose operands are all known is bound under the parent
+trace; otherwise it becomes an equation, whose known operands are its residuals.
 
 A rule in `partial_eval_rules` overrides that for primitives that hold jaxprs:
 `rule(trace, args, **params) -> list`, called under the parent trace; `trace.is_unknown(x)` tells
-the
-operands apart, `trace.emit(primitive, inputs, out_avals, params, effects)` records an equation and
-returns its (unknown) outputs. Layer: interpreters.
+the operands apart, `trace.emit(primitive, inputs, out_avals, params, effects)` records an equation
+and returns its (unknown) outputs. Layer: interpreters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax._config.registry import trace_context
-from pyjax.core import axis_env
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, has_side_effect, no_effects
 from pyjax.core.jaxpr import (
     ClosedJaxpr,
-    DropVar,
     Jaxpr,
     JaxprEqn,
     Literal,
-    Var,
     eval_jaxpr,
 )
 from pyjax.core.primitive import Primitive
-from pyjax.core.source_info import current_frame
 from pyjax.core.trace import Trace, state, under
-from pyjax.core.weak_tables import WeakIdentityTable
-from pyjax.interpreters.rules import dce_rules, partial_eval_rules
+from pyjax.interpreters.rules import partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
+from pyjax.interpreters.trace_cache import jaxpr_cache
 
 __all__ = [
     "PartialTrace",
     "convert_constvars_jaxpr",
-    "dce_jaxpr",
-    "jaxpr_cache",
     "partial_eval_jaxpr",
     "trace_to_jaxpr",
 ]
@@ -166,30 +156,6 @@ class PartialTrace(Trace):
 # -- jaxprs ---------------------------------------------------------------------------------------
 
 
-class jaxpr_cache:
-    """Decorator: remembers results per jaxpr (held weakly), other arguments and the configuration.
-
-    The first argument is a Jaxpr or ClosedJaxpr; the others must be hashable.
-    """
-
-    def __init__(self, fun: Callable) -> None:
-        self._fun = fun
-        self._results = WeakIdentityTable()
-        self.__doc__ = fun.__doc__
-        self.__name__ = fun.__name__
-
-    def __call__(self, jaxpr: Any, *args: Any) -> Any:
-        results = self._results.get(jaxpr)
-        if results is None:
-            results = {}
-            self._results.set(jaxpr, results)
-        key = (args, trace_context(), axis_env.key())
-        found = results.get(key)
-        if found is None:
-            found = results[key] = self._fun(jaxpr, *args)
-        return found
-
-
 def partial_eval_jaxpr(
     closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
@@ -257,102 +223,3 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
         jaxpr.effects,
         jaxpr.debug_info,
     )
-
-
-def convert_invars_to_constvars(jaxpr: Jaxpr, n: int) -> Jaxpr:
-    """The first `n` inputs become constvars."""
-    return jaxpr.replace(constvars=[*jaxpr.constvars, *jaxpr.invars[:n]], invars=jaxpr.invars[n:])
-
-
-def move_consts_to_invars(closed: ClosedJaxpr, indices: Sequence[int]) -> ClosedJaxpr:
-    """Some constants (by position) become the last inputs."""
-    jaxpr = closed.jaxpr
-    chosen = set(indices)
-    moved = [jaxpr.constvars[i] for i in indices]
-    kept = [i for i in range(len(jaxpr.constvars)) if i not in chosen]
-    new = jaxpr.replace(
-        constvars=[jaxpr.constvars[i] for i in kept], invars=[*jaxpr.invars, *moved]
-    )
-    return ClosedJaxpr(new, [closed.consts[i] for i in kept])
-
-
-def primitive_to_jaxpr(
-    primitive: Primitive, avals: Sequence[Any], params: Mapping[str, Any]
-) -> ClosedJaxpr:
-    """The jaxpr of one equation."""
-    invars = [Var(a) for a in avals]
-    outvars = [Var(a) for a in primitive.abstract_eval(*avals, **params)]
-    effects = primitive.effects(*avals, **params)
-    eqn = JaxprEqn(list(invars), outvars, primitive, dict(params), effects, current_frame())
-    return ClosedJaxpr(Jaxpr([], invars, outvars, [eqn]), ())
-
-
-def dce_jaxpr(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
-) -> tuple[Jaxpr, list[bool]]:
-    """Keep the used outputs and what they need.
-
-    Args:
-      used_outputs: per output.
-      instantiate: inputs to keep though unused (one flag or one per input).
-    Returns:
-      The smaller jaxpr and which inputs it still has.
-    """
-    needed: set[Var] = {
-        v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is not Literal
-    }
-    eqns: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        used = [v in needed for v in eqn.outvars]
-        if not any(used) and not has_side_effect(eqn.effects):
-            continue
-        rule = dce_rules.get(eqn.primitive)
-        kept: JaxprEqn | None = eqn
-        if rule is not None and not all(used):
-            _, kept = rule(used, eqn)
-        elif rule is None and not all(used):
-            outvars = [v if u else DropVar(v.aval) for v, u in zip(eqn.outvars, used)]
-            kept = eqn.replace(outvars=outvars)
-        if kept is None:
-            continue
-        needed.update(a for a in kept.invars if type(a) is not Literal)
-        eqns.append(kept)
-    eqns.reverse()
-    if isinstance(instantiate, bool):
-        instantiate = [instantiate] * len(jaxpr.invars)
-    used_inputs = [v in needed or keep for v, keep in zip(jaxpr.invars, instantiate)]
-    new = Jaxpr(
-        jaxpr.constvars,
-        [v for v, used in zip(jaxpr.invars, used_inputs) if used],
-        [v for v, used in zip(jaxpr.outvars, used_outputs) if used],
-        eqns,
-        None,
-        jaxpr.debug_info,
-    )
-    return new, used_inputs
-
-
-def dce_jaxpr_consts(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool]
-) -> tuple[Jaxpr, list[bool], list[bool]]:
-    """`dce_jaxpr` that also drops constvars: (jaxpr, used consts, used inputs)."""
-    n = len(jaxpr.constvars)
-    new, used = dce_jaxpr(convert_constvars_jaxpr(jaxpr), used_outputs)
-    used_consts, used_inputs = used[:n], used[n:]
-    return convert_invars_to_constvars(new, sum(used_consts)), used_consts, used_inputs
-
-
-def move_invars_to_front(closed: ClosedJaxpr, to_front: Sequence[bool]) -> ClosedJaxpr:
-    """Reorder inputs: the flagged ones first."""
-    jaxpr = closed.jaxpr
-    front = [v for v, f in zip(jaxpr.invars, to_front) if f]
-    rest = [v for v, f in zip(jaxpr.invars, to_front) if not f]
-    return ClosedJaxpr(jaxpr.replace(invars=front + rest), closed.consts)
-
-
-def move_outvars_to_back(closed: ClosedJaxpr, to_back: Sequence[bool]) -> ClosedJaxpr:
-    """Reorder outputs: the flagged ones last."""
-    jaxpr = closed.jaxpr
-    back = [v for v, f in zip(jaxpr.outvars, to_back) if f]
-    rest = [v for v, f in zip(jaxpr.outvars, to_back) if not f]
-    return ClosedJaxpr(jaxpr.replace(outvars=rest + back), closed.consts)

@@ -19,7 +19,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.interpreters.partial_eval import jaxpr_cache
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import BOOL_DTYPE, aval_of, fail, is_floating, is_integer
 from pyjax.lax.compare import clamp, ne
 from pyjax.lax.control_flow.cond_rules import cond_p

@@ -20,15 +20,12 @@ from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
+from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import aval_to_shape
 from pyjax.interpreters.lift_constants import Lift, lift_rules, with_shared_constants
-from pyjax.interpreters.partial_eval import (
-    dce_jaxpr,
-    jaxpr_cache,
-    partial_eval_jaxpr,
-    trace_to_jaxpr,
-)
+from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
 from pyjax.lax.control_flow.tracing import either, merge, pick
@@ -262,22 +259,13 @@ def _cond_batching(
 # -- dead code, lowering ---------------------------------------------------------------------------
 
 
-@jaxpr_cache
-def _dce_branch(
-    branch: ClosedJaxpr, used_out: tuple[bool, ...], keep_in: tuple[bool, ...]
-) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
-    jaxpr, used_in = dce_jaxpr(branch.jaxpr, used_out, keep_in)
-    return ClosedJaxpr(jaxpr, branch.consts), tuple(used_in)
-
-
 def _cond_dce(used: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
     branches: Branches = eqn.params["branches"]
     used_out = tuple(bool(u) for u in used)
-    none = (False,) * len(branches[0].in_avals)
-    keep = list(none)
+    keep = [False] * len(branches[0].in_avals)
     for branch in branches:
-        keep = either(keep, _dce_branch(branch, used_out, none)[1])
-    pruned = tuple(_dce_branch(b, used_out, tuple(keep))[0] for b in branches)
+        keep = either(keep, dce_closed_jaxpr(branch, used_out)[1])
+    pruned = tuple(dce_closed_jaxpr(b, used_out, tuple(keep))[0] for b in branches)
     invars = [eqn.invars[0], *pick(eqn.invars[1:], keep)]
     outvars = pick(eqn.outvars, used)
     params = dict(eqn.params, branches=pruned)

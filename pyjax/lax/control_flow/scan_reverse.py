@@ -14,7 +14,8 @@ from typing import Any
 from pyjax.core.jaxpr import ClosedJaxpr, Literal
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.interpreters import ad
-from pyjax.interpreters.partial_eval import jaxpr_cache, partial_eval_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.scan_rules import scan_p
 from pyjax.lax.control_flow.tracing import either, merge, pick, reordered, split_list

@@ -14,7 +14,8 @@ from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, move_bdim, not_mapped
-from pyjax.interpreters.partial_eval import dce_jaxpr, jaxpr_cache
+from pyjax.interpreters.dead_code import dce_jaxpr
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.tracing import either, pick, reordered, split_list
 

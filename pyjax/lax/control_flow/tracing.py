@@ -31,12 +31,8 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.core.weak_tables import WeakIdentityTable
-from pyjax.interpreters.partial_eval import (
-    convert_constvars_jaxpr,
-    jaxpr_cache,
-    trace_to_jaxpr,
-)
-from pyjax.interpreters.trace_cache import TRACES, trace_bytes
+from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.trace_cache import TRACES, jaxpr_cache, trace_bytes
 from pyjax.lax.common import fail
 from pyjax.lax.convert import convert_element_type
 from pyjax.runtime.dispatch import as_array

@@ -19,10 +19,12 @@ from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
+from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import LoweringContext, lower_into
 from pyjax.interpreters.lift_constants import Lift, lift_rules
-from pyjax.interpreters.partial_eval import dce_jaxpr, jaxpr_cache, partial_eval_jaxpr
+from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import BOOL_DTYPE, aval_of, fail
 from pyjax.lax.control_flow.tracing import (
     avals_of,
@@ -221,30 +223,21 @@ def _while_batching(
 # -- dead code -------------------------------------------------------------------------------------
 
 
-@jaxpr_cache
-def _dce_jaxpr(
-    closed: ClosedJaxpr, used_out: tuple[bool, ...], keep_in: tuple[bool, ...]
-) -> tuple[ClosedJaxpr, list[bool]]:
-    jaxpr, used_in = dce_jaxpr(closed.jaxpr, used_out, keep_in)
-    return ClosedJaxpr(jaxpr, closed.consts), used_in
-
-
 def _while_dce(used: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
     """Carries that neither the condition, nor a used carry, nor the outside needs go away."""
     params = eqn.params
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
     cond_nconsts, body_nconsts = params["cond_nconsts"], params["body_nconsts"]
-    none = (False,) * len(cond_jaxpr.in_avals)
-    _, cond_used = _dce_jaxpr(cond_jaxpr, (True,), none)
+    _, cond_used = dce_closed_jaxpr(cond_jaxpr, (True,))
     carry = either(list(map(bool, used)), cond_used[cond_nconsts:])
     while True:
         keep = (*[False] * body_nconsts, *carry)
-        body, body_used = _dce_jaxpr(body_jaxpr, tuple(carry), keep)
-        if body_used[body_nconsts:] == carry:
+        body, body_used = dce_closed_jaxpr(body_jaxpr, tuple(carry), keep)
+        if list(body_used[body_nconsts:]) == carry:
             break
         carry = either(carry, body_used[body_nconsts:])
-    cond, cond_used = _dce_jaxpr(cond_jaxpr, (True,), (*none[:cond_nconsts], *carry))
-    used_in = cond_used[:cond_nconsts] + body_used
+    cond, cond_used = dce_closed_jaxpr(cond_jaxpr, (True,), (*[False] * cond_nconsts, *carry))
+    used_in = [*cond_used[:cond_nconsts], *body_used]
     outvars = [
         v if wanted else DropVar(v.aval)
         for v, wanted, kept in zip(eqn.outvars, used, carry)

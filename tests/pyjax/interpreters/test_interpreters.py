@@ -15,7 +15,7 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import Effect
 from pyjax.core.jaxpr import eval_jaxpr, jaxpr_as_fun
 from pyjax.core.structural import add_jaxvals, mul, neg
-from pyjax.interpreters import ad, batching, partial_eval
+from pyjax.interpreters import ad, batching, dead_code, partial_eval
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
 from pyjax.interpreters.rules import (
     FullJvp,
@@ -167,16 +167,16 @@ def test_forced_unknown_outputs():
 
 def test_dce():
     closed, _ = TRACE(lambda x, y: [lax.sin(x), lax.cos(y)], [F32, F32])
-    small, used = partial_eval.dce_jaxpr(closed.jaxpr, [False, True])
+    small, used = dead_code.dce_jaxpr(closed.jaxpr, [False, True])
     assert used == [False, True] and [e.primitive.name for e in small.eqns] == ["cos"]
-    _, kept = partial_eval.dce_jaxpr(closed.jaxpr, [False, True], instantiate=True)
+    _, kept = dead_code.dce_jaxpr(closed.jaxpr, [False, True], instantiate=True)
     assert kept == [True, True]
 
 
 def test_effects_survive_dce():
     closed, _ = TRACE(lambda x: [effectful_p.bind1(x), x], [F32])
     assert closed.effects == {noise}
-    small, used = partial_eval.dce_jaxpr(closed.jaxpr, [False, True])
+    small, used = dead_code.dce_jaxpr(closed.jaxpr, [False, True])
     assert len(small.eqns) == 1 and used == [True] and small.effects == {noise}
 
 

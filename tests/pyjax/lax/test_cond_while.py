@@ -9,7 +9,7 @@ import pyjax.numpy
 from pyjax import grad, jit, jvp, lax, vmap
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.jaxpr import eval_jaxpr
-from pyjax.interpreters.partial_eval import dce_jaxpr
+from pyjax.interpreters.dead_code import dce_jaxpr
 
 X = np.random.default_rng(0).normal(size=(4,)).astype(np.float32)
 

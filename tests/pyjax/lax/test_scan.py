@@ -7,6 +7,7 @@ import pytest
 
 import pyjax.numpy
 from pyjax import grad, jit, jvp, lax, vmap
+from pyjax.interpreters.dead_code import dce_jaxpr
 
 X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 W = np.random.default_rng(1).normal(size=(3, 3)).astype(np.float32) * 0.5
@@ -196,8 +197,6 @@ def test_residuals_that_are_slices_of_xs_are_not_stored_again():
 def test_unused_outputs_are_removed():
     def f(x):
         return lax.scan(lambda c, a: (c + a, lax.exp(c)), x[0], x)[0]
-
-    from pyjax.interpreters.partial_eval import dce_jaxpr
 
     jaxpr = pyjax.make_jaxpr(f)(X).jaxpr
     small, _ = dce_jaxpr(jaxpr, [True])
