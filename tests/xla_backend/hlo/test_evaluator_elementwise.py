@@ -264,3 +264,18 @@ def test_complex_sign_divides_each_part_by_the_size():
     np.testing.assert_array_equal(got.real, [NAN, 0, NAN, 0.6, 0])
     np.testing.assert_array_equal(got.imag, [-0.0, NAN, 0, -0.8, 0])
     assert np.signbit(got.imag[0]) and not np.signbit(got.imag[2])
+
+
+@pytest.mark.parametrize(
+    "x, y, expected",
+    [
+        (1.25, complex(-0.0, -1e-40), complex(-0.0, INF)),  # the quotient overflows in one part
+        (1e38 + 1e38j, 1e38 + 1e38j, 1),
+        (1e-40, 1e-40j, -1j),
+        (1 + 1j, complex(INF, 0), 0),
+    ],
+)
+def test_complex_quotients_over_the_whole_range(x, y, expected):
+    got = run("divide", np.array([x], np.complex64), np.array([y], np.complex64))
+    np.testing.assert_array_equal(got.real, np.real(expected))
+    np.testing.assert_array_equal(got.imag, np.imag(expected))

@@ -109,7 +109,29 @@ def _integer_remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind in "iu":
         return _integer_divide(a, b)
+    if a.dtype.kind == "c":
+        return _complex_divide(a, b)
     return np.divide(a, b)
+
+
+def _complex_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Dividend and divisor are scaled to about 1 first: neither a tiny nor a huge divisor makes a
+    part nan that is a number, or infinite."""
+    a, size_a = _scaled(a)
+    b, size_b = _scaled(b)
+    quotient = np.divide(a, b)
+    result = np.empty_like(quotient)
+    result.real = np.ldexp(quotient.real, size_a - size_b)
+    result.imag = np.ldexp(quotient.imag, size_a - size_b)
+    return result
+
+
+def _scaled(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x = scaled * 2**size, the larger part of a finite one between 1/2 and 1."""
+    _, size = np.frexp(np.maximum(np.abs(x.real), np.abs(x.imag)))
+    scaled = np.empty_like(x)
+    scaled.real, scaled.imag = np.ldexp(x.real, -size), np.ldexp(x.imag, -size)
+    return scaled, size
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
