@@ -162,5 +162,5 @@ class Executable:
         return self.loaded.pass_report()
 
     def texts(self) -> Mapping[str, Any]:
-        """Every printable stage of the whole program by name: "hlo", "loops", "llvm" …"""
+        """Every printable stage of the whole program by name: "hlo", "program", "loops" …"""
         return self.loaded.texts()

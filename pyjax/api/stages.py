@@ -287,7 +287,8 @@ class Compiled(_Stage):
         return self(*args, **kwargs)
 
     def as_text(self, stage: str = "hlo") -> str:
-        """Text of a stage: "hlo" (optimised), "loops" (loop IR of each kernel) or "llvm".
+        """Text of a stage: "hlo" (optimised), "program" (what runs when, in which memory), "loops"
+        (loop IR of each kernel) or "llvm".
 
         Raises:
           ValueError: the platform has no such stage.

@@ -11,7 +11,7 @@ Marks of a schedule (parallel, vector) change nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +57,24 @@ class Step:
 class Interpreter:
     """State of one execution: buffers (flat arrays of reals) and the values computed so far."""
 
-    def __init__(self, kernel: Kernel, operands: Sequence[np.ndarray]) -> None:
-        """`operands`: by operand number; complex arrays are taken as pairs of reals."""
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Sequence[np.ndarray] = (),
+        *,
+        memory: Mapping[Buffer, np.ndarray] | None = None,
+    ) -> None:
+        """`operands`: by operand number; complex arrays are taken as pairs of reals. In their
+        place `memory` may hold a flat array for each buffer that a caller provides: the kernel
+        works in it."""
         self.kernel = kernel
-        self.memory: dict[Buffer, np.ndarray] = {}
+        self.memory: dict[Buffer, np.ndarray] = dict(memory or {})
         self.values: dict[Value, np.ndarray] = {}
         self.variables: dict[Var, int] = {}
         self._nodes: dict[Compute, Instruction] = {}
         for buffer in kernel.buffers:
+            if buffer in self.memory:
+                continue
             dtype = buffer.element_type.numpy_dtype
             if buffer.role is BufferRole.OPERAND:
                 self.memory[buffer] = _flat(operands[buffer.number], dtype)
@@ -73,6 +83,8 @@ class Interpreter:
                 self.memory[buffer] = _flat(buffer.data, dtype)
             else:
                 self.memory[buffer] = np.zeros(buffer.size, dtype)
+        if memory is not None:
+            return
         for output, operand in kernel.in_place.items():
             self.memory[self._output(output)][:] = _flat(
                 operands[operand], self._output(output).element_type.numpy_dtype
@@ -163,6 +175,8 @@ class Interpreter:
             return np.asarray(s.low <= self.index(s.index) < s.high)
         assert isinstance(s, Compute), s
         operands = [np.asarray(self.values[o]) for o in s.operands]
+        if s.opcode is Opcode.BITCAST_CONVERT:
+            return operands[0].view(s.result.type.numpy_dtype)
         with np.errstate(all="ignore"):
             result = ELEMENTWISE[s.opcode](self._node(s), *operands)
         return np.asarray(result)

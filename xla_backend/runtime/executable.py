@@ -38,8 +38,8 @@ class LoadedExecutable:
         raise NotImplementedError
 
     def texts(self) -> dict[str, str]:
-        """Printable stages of the program: "hlo", and where there are such "loops", "llvm",
-        "assembly".
+        """Printable stages of the program: "hlo", and where there are such "program", "loops",
+        "llvm", "assembly".
         """
         raise NotImplementedError
 

@@ -25,8 +25,10 @@ from xla_backend.hlo.verifier import verify
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.registry import make_pass, pass_names
+from xla_backend.program.printer import program_to_text
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.tools.command_line import (
     FORMATS,
     LOAD_HELP,
@@ -57,6 +59,10 @@ def _buffer_assignment(module: HloModule, options: CompileOptions) -> str:
     return assign_buffers(module).to_text() + "\n"
 
 
+def _program(module: HloModule, options: CompileOptions) -> str:
+    return program_to_text(compile_module(module, options).program, ROUTINES)
+
+
 def _loops(module: HloModule, options: CompileOptions) -> str:
     return "\n\n".join(compile_module(module, options).loop_ir.values()) + "\n"
 
@@ -75,6 +81,7 @@ STAGES: dict[str, tuple[str, Stage]] = {
     "hlo": ("optimised, fused and scheduled HLO", _hlo),
     "html": ("a page that shows every step of the compilation", explore),
     "buffer-assignment": ("which memory each array has", _buffer_assignment),
+    "program": ("what runs when, in which memory", _program),
     "loops": ("the loop nests of each kernel", _loops),
     "llvm": ("LLVM IR of the program", _llvm),
     "asm": ("assembly of each kernel", _assembly),

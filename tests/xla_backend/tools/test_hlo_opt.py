@@ -70,6 +70,7 @@ STAGES = {
     "hlo": "is_scheduled=true",
     "hlo-backend": "fusion(",
     "buffer-assignment": "tanh",
+    "program": "launch tanh_fusion(p0=arg0",
     "loops": "def tanh_fusion",
     "llvm": "define i32 @entry",
     "llvm-before-optimizations": "define i32 @entry",

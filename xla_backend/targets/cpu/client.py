@@ -12,6 +12,7 @@ from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.base import pass_report
+from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
@@ -20,6 +21,7 @@ from xla_backend.runtime.recording import RecordingExecutable
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.dynamic import DynamicExecutable, NotElementwise, compile_elementwise
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
 # they are.
@@ -83,6 +85,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         loops = "\n\n".join(self.executable.loop_ir.values())
         return {
             "hlo": module_to_text(self.module),
+            "program": program_to_text(self.executable.program, ROUTINES),
             "loops": loops,
             "llvm": self.executable.llvm_ir,
         }

@@ -13,15 +13,23 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import jit
+from xla_backend.llvm.jit import Address
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
-from xla_backend.targets.cpu import library_rules
-from xla_backend.targets.cpu.driver import Driver, aligned
+from xla_backend.program.build import build_program
+from xla_backend.program.ir import Program
+from xla_backend.program.kernel_table import KernelTable
+from xla_backend.program.verifier import verify_program
+from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program
 from xla_backend.targets.cpu.executable import CpuExecutable
-from xla_backend.targets.cpu.kernel_listing import emitted_kernels
+from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.program_rules import RULES
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.target_options import target_for
 
 if TYPE_CHECKING:
@@ -89,11 +97,18 @@ def compile_scheduled(
     """Generate code for a module that the pipeline has already scheduled."""
     profile = profile or _Profile()
     target = target_for(options)
+    serial = options.num_threads == 1
+    with profile.phase("program"):
+        schedules = Schedules(target)
+        table = KernelTable(schedules)
+        program = build_program(module, assignment, RULES, table)
+        if options.verify:
+            verify_program(program, ROUTINES)
     with profile.phase("emit"):
         writer = ModuleWriter(target, options.fast_math)
-        driver = Driver(module, assignment, writer, serial=options.num_threads == 1)
-        driver.run_entry()
+        emitted = emit_program(program, writer, schedules.parallel, serial=serial)
         llvm_ir = writer.to_text()
+    kernels = KernelListing(program, table.instructions, emitted.kernels)
     with profile.phase("llvm"):
         parts = _parts(llvm_ir, options.parallel_codegen)
         texts = split(writer, parts) if parts > 1 else [llvm_ir]
@@ -101,22 +116,35 @@ def compile_scheduled(
         level = 2 if options.level == 3 else 1
         objects = jit.compile_objects(texts, target, cache=True, opt=level)
     if dumper is not None:
-        _dump_code(dumper, module, assignment, driver, target, list(zip(texts, objects)))
+        dumper.after_optimizations(module, assignment)
+        _dump_code(dumper, kernels, target, list(zip(texts, objects)))
     with profile.phase("link"):
-        symbols = library_rules.symbols(driver)
-        library = jit.Library(objects, symbols, keep=driver.host_calls)
-    temp_size = aligned(assignment.temp_size) + driver.scratch_bytes
+        symbols = _symbols(program, emitted, serial)
+        library = jit.Library(objects, symbols, keep=emitted.host_calls)
     return CpuExecutable(
         module,
         assignment,
+        program,
         library,
-        driver.kernels,
+        kernels,
         len(llvm_ir),
         sum(map(len, objects)),
-        temp_size,
-        driver.cycles,
+        emitted.cycles,
         profile.seconds,
     )
+
+
+def _symbols(program: Program, emitted: EmittedProgram, serial: bool) -> dict[str, int]:
+    """Addresses of what the generated module refers to."""
+    addresses: dict[str, int] = {}
+    routines = kernel_library(serial)
+    for symbol, number in emitted.bound_constants.items():
+        array = program.constants[number]
+        addresses[symbol] = Address(array.ctypes.data, array)
+    for name in emitted.kernels.module.declarations:
+        if name.startswith("pyjax_"):
+            addresses[name] = routines[name]
+    return addresses
 
 
 def _parts(llvm_ir: str, limit: int) -> int:
@@ -132,16 +160,13 @@ def _dump_inputs(dumper: Dumper, module: HloModule, target: TargetInfo) -> None:
 
 def _dump_code(
     dumper: Dumper,
-    module: HloModule,
-    assignment: BufferAssignment,
-    driver: Driver,
+    kernels: KernelListing,
     target: TargetInfo,
     units: Sequence[tuple[str, bytes]],
 ) -> None:
-    dumper.after_optimizations(module, assignment)
-    dumper.kernels(driver.kernels.texts())
+    dumper.kernels(kernels.texts())
     if dumper.wants_emitters:
-        dumper.emitted(emitted_kernels(driver.kernels))
+        dumper.emitted(kernels.emitted())
     dumper.units(
         [
             (f"part_{i:02d}", text, jit.printed(text, target), object_code)

@@ -10,28 +10,29 @@ from xla_backend.hlo.attributes import ConvolutionAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.target import host_target
-from xla_backend.llvm.types import memory_type
 from xla_backend.passes.dots import row_major_strides
 from xla_backend.passes.output_fusion import result_shape
+from xla_backend.program.build import ProgramBuilder
+from xla_backend.program.ir import Element, KernelOperand, Library, Operand, Slice, Step
 from xla_backend.targets.cpu.dot_rules import gemm_name
-from xla_backend.targets.cpu.driver import Driver, runs
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import LARGE_WINDOW, pack_dims
-from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.rules import RULES, cycles_of
 
 _SPATIAL = 3
 # A convolution with fewer multiplications than this is not worth the library's set-up.
 _SMALL = 2048
 
 
-@runs(Opcode.CONVOLUTION)
-def _convolution(driver: Driver, node: Instruction) -> None:
+@RULES.runs(Opcode.CONVOLUTION)
+def _convolution(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     if node.shape.num_elements == 0:
-        return
+        return []
     name = _library_type(node)
     if name is None:
-        driver.run_kernel(node)
-    else:
-        emit_convolution(driver, node, node.operands, driver.address(node), f"pyjax_conv_{name}")
+        return builder.launch(node)
+    target = builder.slice(node)
+    return [convolution_step(builder, node.name, node, node.operands, target, f"conv_{name}")]
 
 
 def _library_type(node: Instruction) -> str | None:
@@ -42,7 +43,7 @@ def _library_type(node: Instruction) -> str | None:
     name = gemm_name(x.shape, kernel.shape, node.shape)
     work = node.shape.num_elements * kernel.shape.num_elements
     work //= max(1, kernel.shape.dimensions[a.dimension_numbers.kernel_output_feature])
-    known = name is not None and f"pyjax_conv_{name}" in kernel_library()
+    known = name is not None and f"conv_{name}" in ROUTINES
     grouped_twice = a.feature_group_count > 1 and a.batch_group_count > 1
     empty = 0 in kernel.shape.dimensions or 0 in x.shape.dimensions
     if not known or len(a.window) > _SPATIAL or empty:
@@ -52,28 +53,24 @@ def _library_type(node: Instruction) -> str | None:
     return name
 
 
-def emit_convolution(
-    driver: Driver,
+def convolution_step(
+    builder: ProgramBuilder,
+    name: str,
     node: Instruction,
     operands: Sequence[Instruction],
-    target: str,
-    function: str,
-    more: Sequence[str] = (),
-) -> None:
+    target: Slice,
+    routine: str,
+    epilogue: Sequence[KernelOperand] = (),
+) -> Library:
     """Call a convolution of the library on instructions that lie in memory."""
     x, kernel = operands
     a = node.attributes
     assert isinstance(a, ConvolutionAttributes)
-    dims, weight_offset = _fields(node, a)
-    w = driver.w
-    data = b"".join(d.to_bytes(8, "little", signed=True) for d in pack_dims(**dims))
-    weights = driver.address(kernel)
-    if weight_offset:
-        element = memory_type(kernel.shape.element_type)
-        parts = 2 if kernel.shape.element_type.is_complex else 1
-        weights = w.gep(element, weights, weight_offset * parts)
-    pointers = [driver.address(x), weights, target, driver.writer.constant_bytes(data), *more]
-    w.call(function, "void", [("ptr", p) for p in pointers])
+    fields, first_weight = _fields(node, a)
+    weights = Element(builder.slice(kernel), first_weight)
+    dims = tuple(pack_dims(**fields))
+    taken: tuple[Operand, ...] = (builder.slice(x), weights, target, dims, *epilogue)
+    return Library(name, cycles_of(node), routine, taken)
 
 
 def direct_kind(node: Instruction) -> str | None:

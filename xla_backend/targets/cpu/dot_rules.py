@@ -22,8 +22,10 @@ from xla_backend.passes.dots import (
     dot_sizes,
     operand_dimensions,
 )
-from xla_backend.targets.cpu.driver import Driver, runs
-from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.program.build import ProgramBuilder
+from xla_backend.program.ir import KernelOperand, Library, Operand, Slice, Step
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.rules import RULES
 
 _CALL_CYCLES = 200.0
 _MULTIPLIES_PER_CYCLE = 16.0
@@ -33,7 +35,7 @@ class Matrix(NamedTuple):
     """An operand as batch x outer x inner (outer: M of lhs, N of rhs; inner: K), strides in
     elements. Batches may come in groups: `group_stride` leads from group to group."""
 
-    address: str
+    slice: Slice
     group_stride: int
     batch_stride: int
     outer_stride: int
@@ -41,12 +43,12 @@ class Matrix(NamedTuple):
 
 
 def gemm_name(lhs: Shape, rhs: Shape, result: Shape) -> str | None:
-    """Suffix of the GEMM functions for these types, or None."""
+    """Suffix of the GEMM routines for these types, or None."""
     if lhs.element_type is not rhs.element_type:
         return None
     source, target = lhs.element_type.value, result.element_type.value
     name = source if source == target and source in ("f32", "f64") else f"{source}_{target}"
-    return name if f"pyjax_gemm_{name}" in kernel_library() else None
+    return name if f"gemm_{name}" in ROUTINES else None
 
 
 def runs_as_product(dot: Instruction) -> bool:
@@ -58,38 +60,37 @@ def runs_as_product(dot: Instruction) -> bool:
 
 
 class Finish(NamedTuple):
-    """What a GEMM hands its finished blocks to: a function, its data, the number of the first
-    batch, and the cost of an element in multiply-adds."""
+    """What a GEMM hands its finished blocks to: an epilogue, the number of the first batch, and
+    the cost of an element in multiply-adds."""
 
-    function: str
-    data: str
+    epilogue: KernelOperand | None
     batch: int
     weight: int
 
 
-_NO_FINISH = Finish("null", "null", 0, 0)
+_NO_FINISH = Finish(None, 0, 0)
 
 
-@runs(Opcode.DOT)
-def _dot(driver: Driver, node: Instruction) -> None:
+@RULES.runs(Opcode.DOT)
+def _dot(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     if node.shape.num_elements == 0:
-        return
-    if runs_as_product(node):
-        emit_product(driver, node, node.operands, driver.address(node))
-    else:
-        driver.run_kernel(node)
+        return []
+    if not runs_as_product(node):
+        return builder.launch(node)
+    return [product_step(builder, node.name, node, node.operands, builder.slice(node))]
 
 
-def emit_product(
-    driver: Driver,
+def product_step(
+    builder: ProgramBuilder,
+    name: str,
     dot: Instruction,
     operands: Sequence[Instruction],
-    target: str,
+    target: Slice | None,
     *,
     add: bool = False,
     finish: Finish | None = None,
-) -> None:
-    """Write (or add) a dot of instructions that lie in memory to `target`; "null": only the
+) -> Library:
+    """Write (or add) a dot of instructions that lie in memory to `target`; None: only the
     epilogue sees the result."""
     lhs, rhs = operands
     sizes = dot_sizes(dot)
@@ -100,17 +101,17 @@ def emit_product(
     work = sizes.batch * m * n * (sizes.k + weight)
     split = batch_split(lhs, rhs, (lhs_groups.batch, rhs_groups.batch))
     assert split is not None
-    left = _matrix(driver, lhs, lhs_groups._replace(contracting=lhs_contracting), split)
-    right = _matrix(driver, rhs, rhs_groups._replace(contracting=rhs_contracting), split)
+    left = _matrix(builder, lhs, lhs_groups._replace(contracting=lhs_contracting), split)
+    right = _matrix(builder, rhs, rhs_groups._replace(contracting=rhs_contracting), split)
     if n == 1:
         # A column is a row of the transposed product, and epilogues work along rows.
         m, n, left, right = n, m, right, left
     batched, fused = sizes.batch > 1, finish is not None or split > 0
     first = 0 if batched else 1  # one product has no batch strides
-    arguments: list[str | int] = [sizes.batch] if batched else []
+    arguments: list[Operand] = [sizes.batch] if batched else []
     arguments += [m, n, sizes.k]
-    arguments += [left.address, *(left.batch_stride, left.outer_stride, left.inner_stride)[first:]]
-    arguments += [right.address]
+    arguments += [left.slice, *(left.batch_stride, left.outer_stride, left.inner_stride)[first:]]
+    arguments += [right.slice]
     arguments += (right.batch_stride, right.inner_stride, right.outer_stride)[first:]
     arguments += [target, *(m * n, n)[first:], int(add)]
     if fused:
@@ -118,19 +119,17 @@ def emit_product(
     if fused and batched:
         group = math.prod(lhs.shape.dimensions[d] for d in lhs_groups.batch[split:])
         arguments += [group, left.group_stride, right.group_stride]
-    name = gemm_name(lhs.shape, rhs.shape, dot.shape)
-    driver.w.call(
-        f"pyjax_gemm_{'fused_' if fused else ''}{'batched_' if batched else ''}{name}",
-        "void",
-        [("i64", str(x)) if isinstance(x, int) else ("ptr", x) for x in arguments],
-    )
-    driver.can_be_stopped = True
-    driver.spend(_CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE)
+    form = f"{'fused_' if fused else ''}{'batched_' if batched else ''}"
+    routine = f"gemm_{form}{gemm_name(lhs.shape, rhs.shape, dot.shape)}"
+    cycles = _CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE
+    return Library(name, cycles, routine, tuple(arguments))
 
 
-def _matrix(driver: Driver, operand: Instruction, groups: OperandDimensions, split: int) -> Matrix:
+def _matrix(
+    builder: ProgramBuilder, operand: Instruction, groups: OperandDimensions, split: int
+) -> Matrix:
     batch = groups.batch
     parts = (batch[:split], batch[split:], groups.free, groups.contracting)
     strides = [collapse(operand.shape.dimensions, part) for part in parts]
     assert None not in strides, f"the operand {operand!r} of a dot does not collapse"
-    return Matrix(driver.address(operand), *(s or 0 for s in strides))
+    return Matrix(builder.slice(operand), *(s or 0 for s in strides))

@@ -16,10 +16,10 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.program.ir import Program
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
-from xla_backend.targets.cpu.kernel_functions import KernelFunctions
-from xla_backend.targets.cpu.kernel_listing import emitted_kernels
+from xla_backend.targets.cpu.kernel_listing import KernelListing
 
 if TYPE_CHECKING:
     from xla_backend.dump.run_recorder import RunRecorder
@@ -44,11 +44,11 @@ class CpuExecutable:
         self,
         module: HloModule,
         assignment: BufferAssignment,
+        program: Program,
         library: Library,
-        kernels: KernelFunctions,
+        kernels: KernelListing,
         llvm_ir_bytes: int,
         code_bytes: int,
-        temp_size: int,
         cycles: float,
         profile: dict[str, float],
     ) -> None:
@@ -56,16 +56,17 @@ class CpuExecutable:
         assert entry is not None and entry.root is not None
         self.module = module
         self.assignment = assignment
+        self.program = program
         self.library = library
         self.code_bytes = code_bytes
-        constants = sum(data.nbytes for data in assignment.constants)
+        constants = sum(data.nbytes for data in program.constants)
         # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
         self.held_bytes = (1 << 16) + 6 * llvm_ir_bytes + 2 * code_bytes + constants
-        self.temp_size = temp_size
+        self.temp_size = program.arena_size
         # Runs for a few microseconds at most: not worth releasing the interpreter lock.
         self.is_tiny = cycles < _TINY_CYCLES
         self.profile = profile
-        self.aliases = assignment.aliases
+        self.aliases = program.aliases
         self.parameter_shapes: list[Shape] = [
             leaf for p in entry.parameters for leaf in p.shape.flatten()
         ]
@@ -88,7 +89,7 @@ class CpuExecutable:
     @cached_property
     def emitted_kernels(self) -> list[EmittedKernel]:
         """Every generated kernel with its code; made on first use."""
-        return emitted_kernels(self._kernels)
+        return self._kernels.emitted()
 
     def error_message(self, code: int) -> str:
         """What a nonzero result of the entry function means."""

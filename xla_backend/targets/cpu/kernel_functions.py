@@ -1,22 +1,16 @@
-"""Native functions of kernels: each distinct kernel is lowered, scheduled and emitted once per
-module."""
+"""Native functions of kernels: each is emitted once per module, where it is first called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop, Statement, Store, walk
-from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.program.ir import launched_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
-from xla_backend.targets.cpu.schedule import ParallelPlan, schedule
+from xla_backend.targets.cpu.schedule import ParallelPlan
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
@@ -32,94 +26,31 @@ class StageFunction:
     blocks: int
 
 
-@dataclass(slots=True)
-class CompiledKernel:
-    """A kernel and how to call it; `stages` is None for one that is emitted in place."""
-
-    kernel: Kernel
-    stages: list[StageFunction] | None
-    cycles: float
-
-
-def structural_key(node: Instruction) -> tuple:
-    """Equal for instructions that need the same code, whatever their names."""
-    if node.opcode is not Opcode.FUSION:
-        operands = tuple(o.shape for o in node.operands)
-        repeats = tuple(node.operands.index(o) for o in node.operands)
-        called = tuple(_computation_key(c) for c in node.called)
-        return (node.opcode, node.shape, node.attributes, operands, repeats, called)
-    return (node.opcode, _computation_key(node.called[0]))
-
-
-def _computation_key(computation: Computation) -> tuple:
-    order = computation.post_order()
-    number = {node: i for i, node in enumerate(order)}
-    rows = [
-        (
-            node.opcode,
-            node.shape,
-            node.attributes,
-            tuple(number[o] for o in node.operands),
-            tuple(_computation_key(c) for c in node.called),
-        )
-        for node in order
-    ]
-    assert computation.root is not None
-    return (tuple(rows), number[computation.root])
+def is_inline(kernel: Kernel) -> bool:
+    """Whether a kernel has no function of its own."""
+    has_loops = any(isinstance(s, Loop) for s in kernel.stages)
+    return not has_loops and len(kernel.stages) <= _INLINE_STATEMENTS
 
 
 class KernelFunctions:
-    """All kernels of one LLVM module."""
+    """The native functions of kernels in one LLVM module."""
 
-    def __init__(self, module: ModuleWriter) -> None:
+    def __init__(self, module: ModuleWriter, parallel: Mapping[Loop, ParallelPlan]) -> None:
         self.module = module
-        self._known: dict[Any, CompiledKernel] = {}
-        self._names: set[str] = set()
-        # Names of the instructions that run each kernel, for listings.
-        self.instructions: dict[str, list[str]] = {}
+        self._parallel = parallel
+        self._stages: dict[str, list[StageFunction]] = {}
+        # Names of the functions of each kernel that has some of its own, for listings.
+        self.functions: dict[str, list[str]] = {}
 
-    def get(self, node: Instruction) -> CompiledKernel:
-        return self.get_compiled(
-            structural_key(node), node.name, lambda name: self._compile(lower(node, name)), node
-        )
-
-    def get_built(self, key: Hashable, name: str, build: Callable[[str], Kernel]) -> CompiledKernel:
-        """A kernel that is built by hand: `build(name)` makes its loop IR if `key` is new."""
-        return self.get_compiled(key, name, lambda unique: self._compile(build(unique)))
-
-    def get_compiled(
-        self,
-        key: Hashable,
-        name: str,
-        make: Callable[[str], CompiledKernel],
-        instruction: Instruction | None = None,
-    ) -> CompiledKernel:
-        """A kernel that `make(name)` lowers and emits if `key` is new; `instruction` runs it."""
-        found = self._known.get(key)
+    def stages(self, kernel: Kernel) -> list[StageFunction]:
+        """The functions of a kernel that is not inline, to be called one after another."""
+        found = self._stages.get(kernel.name)
         if found is None:
-            found = self._known[key] = make(self.unique(name))
-        if instruction is not None:
-            self.instructions.setdefault(found.kernel.name, []).append(instruction.name)
+            found = self._stages[kernel.name] = self._emit(kernel)
+            self.functions[kernel.name] = [stage.name for stage in found]
         return found
 
-    def unique(self, base: str) -> str:
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
-        name, n = base, 1
-        while name in self._names or name == "entry":
-            name = f"{base}_{n}"
-            n += 1
-        self._names.add(name)
-        return name
-
-    def _compile(self, kernel: Kernel) -> CompiledKernel:
-        plans = schedule(kernel, self.module.target)
-        has_loops = any(isinstance(s, Loop) for s in kernel.stages)
-        if not has_loops and len(kernel.stages) <= _INLINE_STATEMENTS:
-            return CompiledKernel(kernel, None, plans.cycles)
-        stages = self._emit(kernel, plans.parallel)
-        return CompiledKernel(kernel, stages, plans.cycles)
-
-    def _emit(self, kernel: Kernel, parallel: dict[Loop, ParallelPlan]) -> list[StageFunction]:
+    def _emit(self, kernel: Kernel) -> list[StageFunction]:
         """Functions of the stages, each with the common loop-free statements they need."""
         groups: list[tuple[list[Statement], ParallelPlan | None]] = []
         shared: list[Statement] = []
@@ -130,16 +61,14 @@ class KernelFunctions:
                 for statements, _ in groups:
                     statements.append(stage)
                 continue
-            plan = parallel.get(stage) if isinstance(stage, Loop) else None
+            plan = self._parallel.get(stage) if isinstance(stage, Loop) else None
             if plan is None and groups and groups[-1][1] is None:
                 groups[-1][0].append(stage)
             else:
                 groups.append(([*shared, stage], plan))
         result = []
         for n, (statements, plan) in enumerate(groups):
-            name = kernel.name if len(groups) == 1 else self.unique(f"{kernel.name}_stage{n}")
-            # The dot keeps it apart from C functions: LLVM would take `floor` for libm's.
-            name = f"kernel.{name}"
+            name = function_name(kernel, n if len(groups) > 1 else None)
             if plan is None:
                 self._serial_function(name, kernel, statements)
                 result.append(StageFunction(name, 1))
@@ -151,7 +80,7 @@ class KernelFunctions:
     def _serial_function(
         self, name: str, kernel: Kernel, statements: Sequence[Statement]
     ) -> FunctionWriter:
-        buffers = arguments_of(kernel)
+        buffers = launched_buffers(kernel)
         w = self.module.function(name, [("ptr", b.name) for b in buffers], internal=True)
         pointers = {b: f"%{b.name}" for b in buffers}
         self.body(w, kernel, pointers).emit(statements)
@@ -161,7 +90,7 @@ class KernelFunctions:
     def _block_function(
         self, name: str, kernel: Kernel, statements: Sequence[Statement], plan: ParallelPlan
     ) -> None:
-        buffers = arguments_of(kernel)
+        buffers = launched_buffers(kernel)
         w = self.module.function(name, [("ptr", "context"), ("i64", "block")], internal=True)
         pointers = {b: w.load("ptr", w.gep("ptr", "%context", i)) for i, b in enumerate(buffers)}
         emitter = self.body(w, kernel, pointers)
@@ -185,26 +114,16 @@ class KernelFunctions:
                 pointers[buffer] = w.alloca(stored, buffer.size, _LOCAL_ALIGNMENT)
         return KernelEmitter(w, pointers)
 
-    def show_inline(self, module: ModuleWriter, kernel: Kernel) -> FunctionWriter:
-        """A kernel that is emitted in place, as a function of another module: for reading."""
-        return KernelFunctions(module)._serial_function(
-            f"kernel.{kernel.name}", kernel, kernel.stages
-        )
+    def show_inline(self, kernel: Kernel) -> FunctionWriter:
+        """A kernel that is emitted in place, as a function of its own: for reading."""
+        return self._serial_function(function_name(kernel), kernel, kernel.stages)
 
     def emit_inline(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> None:
         """The statements of a loop-free kernel, in the caller."""
         self.body(w, kernel, pointers).emit(kernel.stages)
 
-    def compiled(self) -> list[CompiledKernel]:
-        """Every kernel, in the order of first use."""
-        return list(self._known.values())
 
-    def texts(self) -> dict[str, str]:
-        """Loop IR of every kernel, with its schedule."""
-        return {k.kernel.name: kernel_to_text(k.kernel) for k in self._known.values()}
-
-
-def arguments_of(kernel: Kernel) -> list[Buffer]:
-    """Buffers the caller passes, in order."""
-    own = (BufferRole.CONSTANT, BufferRole.LOCAL)
-    return [b for b in kernel.buffers if b.role not in own]
+def function_name(kernel: Kernel, stage: int | None = None) -> str:
+    """The function of a kernel, or of one of its stages. The dot keeps it apart from C functions:
+    LLVM would take `floor` for libm's."""
+    return f"kernel.{kernel.name}" if stage is None else f"kernel.{kernel.name}.stage{stage}"

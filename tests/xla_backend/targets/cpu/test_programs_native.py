@@ -253,6 +253,21 @@ def test_same_bits_for_any_number_of_threads():
     assert results[0] == results[1] == results[2]
 
 
+def test_long_reduction():
+    """Its parts are polled blocks; the sum of the parts is a function of another signature."""
+    n = 1 << 20
+    powers = "\n".join(f"y{i + 1} = f32[{n}] power(y{i}, p)" for i in range(12))
+    body = f"""y0 = f32[{n}] parameter(0)
+  p = f32[{n}] parameter(1)
+  z = f32[] constant(0)
+  {powers}
+  ROOT s = f32[] reduce(y12, z), dimensions={{0}}, to_apply=add"""
+    executable = compile_module(module_of(body, ADD))
+    assert "pyjax_parallel_for_polled" in executable.llvm_ir
+    (total,) = executable.execute([np.ones(n, np.float32), np.ones(n, np.float32)])
+    assert total == n
+
+
 def test_concurrent_callers():
     """One executable, several Python threads: each has its own outputs and arena."""
     module = module_of(PARALLEL, ADD)

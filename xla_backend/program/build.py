@@ -1,0 +1,297 @@
+"""From scheduled HLO and its buffers to a program.
+
+Control flow, copies and kernels are the same for every target. What runs as a library routine or
+on the host is the target's to say: its rules give the steps of single instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xla_backend.hlo.attributes import FusionAttributes, FusionKind
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.from_hlo.lower import can_lower
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
+from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
+from xla_backend.program.ir import (
+    Call,
+    Copy,
+    If,
+    Launch,
+    Program,
+    Slice,
+    Space,
+    Step,
+    Steps,
+    While,
+    aligned,
+    launched_buffers,
+)
+from xla_backend.program.kernel_table import KernelTable, ScheduledKernel
+
+# Scratch of a kernel up to this size, such as the partial sums of blocks, is on the stack.
+_STACK_BYTES = 1 << 11
+_NOTHING_TO_DO = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.TUPLE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.AFTER_ALL,
+    }
+)
+_SAME_BYTES = frozenset(
+    {Opcode.BITCAST, Opcode.RESHAPE, Opcode.COPY, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
+)
+_SPACES = {
+    BufferKind.PARAMETER: Space.ARGUMENT,
+    BufferKind.OUTPUT: Space.OUTPUT,
+    BufferKind.TEMP: Space.TEMP,
+    BufferKind.CONSTANT: Space.CONSTANT,
+}
+
+Rule = Callable[["ProgramBuilder", Instruction], Sequence[Step]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a target runs what is not a plain kernel: by opcode, and fusions by their kind.
+    `backend` is what messages call the target."""
+
+    backend: str
+    opcodes: dict[Opcode, Rule] = field(default_factory=dict)
+    fusions: dict[FusionKind, Rule] = field(default_factory=dict)
+
+    def runs(self, *opcodes: Opcode) -> Callable[[Rule], Rule]:
+        """Register the rule of some opcodes."""
+
+        def register(rule: Rule) -> Rule:
+            for opcode in opcodes:
+                self.opcodes[opcode] = rule
+            return rule
+
+        return register
+
+    def find(self, node: Instruction) -> Rule | None:
+        if node.opcode is not Opcode.FUSION:
+            return self.opcodes.get(node.opcode)
+        assert isinstance(node.attributes, FusionAttributes)
+        return self.fusions.get(node.attributes.kind)
+
+
+def build_program(
+    module: HloModule, assignment: BufferAssignment, rules: Rules, kernels: KernelTable
+) -> Program:
+    """The program of a scheduled module.
+
+    Raises:
+      UnimplementedError: an instruction is neither a kernel nor one that the rules know.
+    """
+    builder = ProgramBuilder(module, assignment, rules, kernels)
+    entry = module.entry
+    assert entry is not None and entry.root is not None
+    steps = builder.steps(entry)
+    return Program(
+        name=module.name,
+        parameters=tuple(s for p in entry.parameters for s in p.shape.flatten()),
+        outputs=tuple(entry.root.shape.flatten()),
+        steps=steps,
+        kernels=kernels.kernels(),
+        procedures=builder.procedures,
+        aliases=dict(assignment.aliases),
+        constants=tuple(assignment.constants),
+        state=tuple(builder.initial_state),
+        temp_size=assignment.temp_size,
+        scratch_size=builder.scratch_size,
+        stack=(_STACK_BYTES,) * builder.stack_pieces,
+    )
+
+
+class ProgramBuilder:
+    """What rules use: addresses of arrays, scratch memory, kernels."""
+
+    def __init__(
+        self,
+        module: HloModule,
+        assignment: BufferAssignment,
+        rules: Rules,
+        kernels: KernelTable,
+    ) -> None:
+        self.module = module
+        self.assignment = assignment
+        self.kernels = kernels
+        self.procedures: dict[str, Steps] = {}
+        self.initial_state: list[np.ndarray] = []
+        self.scratch_size = 0
+        self.stack_pieces = 0
+        self._rules = rules
+        self._slices: dict[tuple[BufferSlice, Shape], Slice] = {}
+        self._state: dict[Hashable, Slice] = {}
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def slice(self, node: Instruction, leaf: int = 0) -> Slice:
+        """Where an array leaf of an instruction lies."""
+        found = self.slices(node)[leaf]
+        assert found is not None, f"{node!r} leaf {leaf} has no memory"
+        return found
+
+    def slices(self, node: Instruction) -> list[Slice | None]:
+        """Where the leaves of an instruction lie; None for tokens."""
+        places = self.assignment.leaf_slices(node)
+        shapes = node.shape.flatten()
+        return [None if p is None else self._slice(p, s) for p, s in zip(places, shapes)]
+
+    def _slice(self, place: BufferSlice, shape: Shape) -> Slice:
+        found = self._slices.get((place, shape))
+        if found is None:
+            found = Slice(_SPACES[place.kind], place.index, place.offset, shape)
+            self._slices[place, shape] = found
+        return found
+
+    def scratch(self, shape: Shape, offset: int = 0) -> Slice:
+        """Memory that one instruction has to itself, `offset` bytes behind its first."""
+        self.scratch_size = max(self.scratch_size, offset + aligned(shape.byte_size))
+        return Slice(Space.SCRATCH, 0, offset, shape)
+
+    def state(self, key: Hashable, initial: np.ndarray) -> Slice:
+        """What the program keeps under `key` from one execution to the next."""
+        found = self._state.get(key)
+        if found is None:
+            found = Slice(Space.STATE, len(self._state), 0, Shape.of(initial))
+            self._state[key] = found
+            self.initial_state.append(initial)
+        return found
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def steps(self, computation: Computation) -> Steps:
+        """The steps of a scheduled computation."""
+        return tuple(
+            step
+            for node in computation
+            if node.opcode not in _NOTHING_TO_DO
+            for step in self._steps_of(node)
+        )
+
+    def _steps_of(self, node: Instruction) -> Sequence[Step]:
+        opcode = node.opcode
+        if opcode in _SAME_BYTES:
+            return self._copies(node)
+        rule = _CONTROL.get(opcode) or self._rules.find(node)
+        if rule is not None:
+            return rule(self, node)
+        if can_lower(node):
+            return self.launch(node)
+        raise UnimplementedError(
+            f"{node!r}: the {self._rules.backend} cannot run {opcode}; rewrite it with supported "
+            "operations"
+        )
+
+    def _copies(self, node: Instruction) -> list[Step]:
+        """Move the bytes, unless source and result share memory."""
+        sources, targets = self.slices(node.operands[0]), self.slices(node)
+        return [
+            Copy(node.name, 0.0, target, source)
+            for source, target in zip(sources, targets)
+            if source is not None and target is not None and _moves(source, target)
+        ]
+
+    def launch(self, node: Instruction) -> list[Step]:
+        """An instruction or fusion as a kernel of its own."""
+        if all(s.num_elements == 0 for s in node.shape.flatten()):
+            return []
+        scheduled = self.kernels.get(node)
+        kernel = scheduled.kernel
+        steps: list[Step] = []
+        for output, operand in kernel.in_place.items():
+            source, target = self.slice(node.operands[operand]), self.slice(node, output)
+            if _moves(source, target):
+                steps.append(Copy(node.name, 0.0, target, source))
+
+        def place(buffer: Buffer) -> Slice:
+            if buffer.role is BufferRole.OPERAND:
+                return self.slice(node.operands[buffer.number])
+            return self.slice(node, buffer.number)
+
+        steps.append(self.launch_kernel(node.name, scheduled, place))
+        return steps
+
+    def launch_kernel(
+        self, name: str, scheduled: ScheduledKernel, place: Callable[[Buffer], Slice]
+    ) -> Launch:
+        """Run a kernel whose operands and outputs are where `place` says."""
+        kernel = scheduled.kernel
+        slices: dict[Buffer, Slice] = {}
+        scratch = small = 0
+        for buffer in launched_buffers(kernel):
+            if buffer.role is not BufferRole.SCRATCH:
+                slices[buffer] = place(buffer)
+                continue
+            shape = Shape.array(buffer.element_type, (buffer.size,))
+            if shape.byte_size <= _STACK_BYTES:
+                slices[buffer] = Slice(Space.STACK, small, 0, shape)
+                small += 1
+            else:
+                slices[buffer] = self.scratch(shape, scratch)
+                scratch += aligned(shape.byte_size)
+        self.stack_pieces = max(self.stack_pieces, small)
+        shared = _shared(kernel, slices)
+        return Launch(name, scheduled.cycles, kernel.name, tuple(slices.values()), shared)
+
+
+def _moves(source: Slice, target: Slice) -> bool:
+    return target.size > 0 and not source.same_memory(target)
+
+
+def _shared(kernel: Kernel, slices: Mapping[Buffer, Slice]) -> tuple[tuple[int, int], ...]:
+    """(output, operand) that buffer assignment gave one memory: it saw to it that each element is
+    read before it is written."""
+    outputs = [b for b in slices if b.role is BufferRole.OUTPUT]
+    operands = [b for b in slices if b.role is BufferRole.OPERAND]
+    return tuple(
+        (output.number, operand.number)
+        for output in outputs
+        for operand in operands
+        if slices[output].same_memory(slices[operand]) and slices[output].size
+    )
+
+
+# -- control flow ----------------------------------------------------------------------------------
+
+
+def _while(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    condition, body = node.called
+    steps = builder.steps(condition)
+    assert condition.root is not None
+    predicate = builder.slice(condition.root)
+    return [While(node.name, 0.0, steps, predicate, builder.steps(body))]
+
+
+def _conditional(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    selector = builder.slice(node.operands[0])
+    assert selector.shape.element_type in (PrimitiveType.PRED, PrimitiveType.S32)
+    return [If(node.name, 0.0, selector, tuple(builder.steps(c) for c in node.called))]
+
+
+def _call(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    computation = node.called[0]
+    if computation.name not in builder.procedures:
+        builder.procedures[computation.name] = builder.steps(computation)
+    return [Call(node.name, 0.0, computation.name)]
+
+
+_CONTROL: dict[Opcode, Rule] = {
+    Opcode.WHILE: _while,
+    Opcode.CONDITIONAL: _conditional,
+    Opcode.CALL: _call,
+}

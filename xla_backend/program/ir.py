@@ -1,0 +1,235 @@
+"""A program: what runs when, and in which memory. Data, the same for every target.
+
+A `Program` is a tree of steps over slices of memory. Nothing is left to decide but how code for
+it is written: a target emits it, the stepper runs it in Python, the verifier checks it, and it is
+printed and kept in files as it is. It is built once, from scheduled HLO and the buffers assigned
+to it (`build`), and never changed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
+
+# Offsets of slices that are put beside each other are multiples of this.
+ALIGNMENT = 64
+
+
+class Space(enum.Enum):
+    """Whose memory a slice is."""
+
+    ARGUMENT = "argument"  # the caller's, by flat parameter
+    OUTPUT = "output"  # the caller's, by flat result
+    TEMP = "temp"  # one arena for values that live from step to step
+    CONSTANT = "constant"  # read-only, by number
+    SCRATCH = "scratch"  # one arena that holds nothing between two steps
+    STACK = "stack"  # small pieces that hold nothing between two steps, by number
+    STATE = "state"  # kept from one execution to the next, by number
+
+
+class Slice(Value):
+    """Memory for one array: `offset` counts bytes from the start of the arena, or of the array
+    that `number` stands for."""
+
+    space: Space
+    number: int
+    offset: int
+    shape: Shape
+
+    @property
+    def size(self) -> int:
+        return self.shape.byte_size
+
+    @property
+    def memory(self) -> tuple[Space, int]:
+        """Equal for slices of one piece of memory, which then may overlap."""
+        return self.space, self.number
+
+    def overlaps(self, other: Slice) -> bool:
+        return (
+            self.memory == other.memory
+            and self.offset < other.offset + other.size
+            and other.offset < self.offset + self.size
+        )
+
+    def same_memory(self, other: Slice) -> bool:
+        return self.memory == other.memory and self.offset == other.offset
+
+
+class Element(Value):
+    """An operand that is the address of element `index` of an array."""
+
+    slice: Slice
+    index: int
+
+
+class KernelOperand(Value):
+    """A kernel that a routine calls, over `buffers` (see `passed_buffers`); its scratch buffers
+    are what the routine hands it."""
+
+    kernel: str
+    buffers: tuple[Slice, ...]
+
+
+# What a library routine takes; None is a null address.
+Operand = Slice | Element | KernelOperand | int | tuple[int, ...] | None
+
+
+class Step(Value):
+    """Base of all: the HLO instruction it comes from, and estimated cycles of one execution, not
+    counting the steps inside."""
+
+    name: str
+    cycles: float
+
+
+class Launch(Step):
+    """Run a kernel over slices, one for each of its `launched_buffers`. An output may have the
+    memory of an operand where `in_place` lists them (output number, operand number)."""
+
+    name: str
+    cycles: float
+    kernel: str
+    buffers: tuple[Slice, ...]
+    in_place: tuple[tuple[int, int], ...] = ()
+
+
+class Copy(Step):
+    """Copy an array."""
+
+    name: str
+    cycles: float
+    target: Slice
+    source: Slice
+
+
+class Undefined(Step):
+    """From here on memory holds an array of any values, such as what it held before."""
+
+    name: str
+    cycles: float
+    target: Slice
+
+
+class Library(Step):
+    """Call a routine of the target's library: its contract says what the operands are."""
+
+    name: str
+    cycles: float
+    routine: str
+    operands: tuple[Operand, ...]
+
+
+class Host(Step):
+    """Call a function of the host: a custom call's by its target, or what runs an opcode."""
+
+    name: str
+    cycles: float
+    target: str | Opcode
+    operands: tuple[Slice, ...]
+    results: tuple[Slice, ...]
+    attributes: Any
+
+
+class While(Step):
+    """While the condition's steps leave a true value in `predicate`: run the body."""
+
+    name: str
+    cycles: float
+    condition: tuple[Step, ...]
+    predicate: Slice
+    body: tuple[Step, ...]
+
+
+class If(Step):
+    """Run one branch: the first if a pred `selector` holds, else the second; or that of an
+    integer's number, the last for numbers out of range."""
+
+    name: str
+    cycles: float
+    selector: Slice
+    branches: tuple[tuple[Step, ...], ...]
+
+
+class Call(Step):
+    """Run a procedure of the program."""
+
+    name: str
+    cycles: float
+    procedure: str
+
+
+Steps = tuple[Step, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Steps and the memory they need.
+
+    Fields:
+      parameters, outputs: shapes of the flat arguments and results, in order (tokens have no
+        memory).
+      aliases: output -> parameter whose memory it takes over.
+      constants: arrays of the CONSTANT slices.  state: what the STATE slices hold at first.
+      temp_size, scratch_size, stack: bytes of the arenas and of each piece of the stack.
+      kernels: by name, with their schedules.  procedures: what Call steps run.
+    """
+
+    name: str
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    steps: Steps
+    kernels: Mapping[str, Kernel]
+    procedures: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
+    aliases: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    constants: tuple[np.ndarray, ...] = ()
+    state: tuple[np.ndarray, ...] = ()
+    temp_size: int = 0
+    scratch_size: int = 0
+    stack: tuple[int, ...] = ()
+
+    @property
+    def arena_size(self) -> int:
+        """Bytes of both arenas, scratch behind temp."""
+        return aligned(self.temp_size) + self.scratch_size
+
+
+def aligned(size: int) -> int:
+    """Rounded up to ALIGNMENT."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def inner_steps(step: Step) -> tuple[Steps, ...]:
+    """The blocks of steps inside one (a call's procedure is the program's)."""
+    if isinstance(step, While):
+        return step.condition, step.body
+    return step.branches if isinstance(step, If) else ()
+
+
+def all_steps(steps: Steps) -> Iterator[Step]:
+    """Every step, outer before inner."""
+    for step in steps:
+        yield step
+        for block in inner_steps(step):
+            yield from all_steps(block)
+
+
+def launched_buffers(kernel: Kernel) -> list[Buffer]:
+    """Buffers of a kernel whose memory its caller provides, in order."""
+    own = (BufferRole.CONSTANT, BufferRole.LOCAL)
+    return [b for b in kernel.buffers if b.role not in own]
+
+
+def passed_buffers(kernel: Kernel) -> list[Buffer]:
+    """Those that a routine passes on for its caller: the scratch buffers are its own."""
+    return [b for b in launched_buffers(kernel) if b.role is not BufferRole.SCRATCH]

@@ -1,0 +1,121 @@
+"""The kernels of a program while it is built: each distinct one is lowered and scheduled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.from_hlo.lower import lower
+from xla_backend.kernels.ir import Kernel
+
+
+class Scheduler(Protocol):
+    """Makes kernels fit for a target, in place, and says what they cost."""
+
+    def kernel(self, kernel: Kernel) -> float:
+        """Schedule a kernel; the estimated cycles of one run."""
+
+    def epilogue(self, kernel: Kernel) -> float:
+        """Schedule what a routine runs on blocks of its result: loops over batch, rows and
+        columns. The estimated cycles of one element."""
+
+
+@dataclass(slots=True)
+class ScheduledKernel:
+    """A kernel and what its scheduler says about its cost."""
+
+    kernel: Kernel
+    cycles: float
+
+
+class KernelTable:
+    """Kernels by what they compute, under unique names."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._known: dict[Hashable, ScheduledKernel] = {}
+        self._names: set[str] = set()
+        # Names of the instructions that run each kernel, for listings.
+        self.instructions: dict[str, list[str]] = {}
+
+    def get(self, node: Instruction) -> ScheduledKernel:
+        """The kernel of an instruction or fusion."""
+        schedule = self._scheduler.kernel
+        key = structural_key(node)
+        return self._get(key, node.name, lambda name: lower(node, name), schedule, node)
+
+    def get_built(
+        self,
+        key: Hashable,
+        name: str,
+        build: Callable[[str], Kernel],
+        instruction: Instruction | None = None,
+    ) -> ScheduledKernel:
+        """A kernel that is built by hand: `build(name)` makes it if `key` is new."""
+        return self._get(key, name, build, self._scheduler.kernel, instruction)
+
+    def get_epilogue(
+        self, key: Hashable, instruction: Instruction, build: Callable[[str], Kernel]
+    ) -> ScheduledKernel:
+        """A kernel that a routine calls on blocks of its result, for an instruction."""
+        return self._get(key, instruction.name, build, self._scheduler.epilogue, instruction)
+
+    def _get(
+        self,
+        key: Hashable,
+        name: str,
+        build: Callable[[str], Kernel],
+        schedule: Callable[[Kernel], float],
+        instruction: Instruction | None,
+    ) -> ScheduledKernel:
+        found = self._known.get(key)
+        if found is None:
+            kernel = build(self._unique(name))
+            found = self._known[key] = ScheduledKernel(kernel, schedule(kernel))
+        if instruction is not None:
+            self.instructions.setdefault(found.kernel.name, []).append(instruction.name)
+        return found
+
+    def _unique(self, base: str) -> str:
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
+        name, n = base, 1
+        while name in self._names:
+            name = f"{base}_{n}"
+            n += 1
+        self._names.add(name)
+        return name
+
+    def kernels(self) -> dict[str, Kernel]:
+        """Every kernel by name, in the order of first use."""
+        return {k.kernel.name: k.kernel for k in self._known.values()}
+
+
+def structural_key(node: Instruction) -> tuple:
+    """Equal for instructions that need the same code, whatever their names."""
+    if node.opcode is not Opcode.FUSION:
+        operands = tuple(o.shape for o in node.operands)
+        repeats = tuple(node.operands.index(o) for o in node.operands)
+        called = tuple(computation_key(c) for c in node.called)
+        return (node.opcode, node.shape, node.attributes, operands, repeats, called)
+    return (node.opcode, computation_key(node.called[0]))
+
+
+def computation_key(computation: Computation) -> tuple:
+    order = computation.post_order()
+    number = {node: i for i, node in enumerate(order)}
+    rows = [
+        (
+            node.opcode,
+            node.shape,
+            node.attributes,
+            tuple(number[o] for o in node.operands),
+            tuple(computation_key(c) for c in node.called),
+        )
+        for node in order
+    ]
+    assert computation.root is not None
+    return (tuple(rows), number[computation.root])

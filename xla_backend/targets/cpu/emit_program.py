@@ -1,0 +1,488 @@
+"""Programs as LLVM: one native function that calls kernels and routines, step after step.
+
+Loops and branches are native control flow. `i32 entry(ptr args, ptr outs, ptr arena)` returns 0,
+or the code of the first error. What runs, and where, is the program's to say; here is how it is
+written: addresses, checks of status, looks at signals, and how long programs are cut into
+functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.ir import Loop
+from xla_backend.llvm.types import memory_type
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.program.ir import (
+    ALIGNMENT,
+    Call,
+    Copy,
+    Element,
+    Host,
+    If,
+    KernelOperand,
+    Launch,
+    Library,
+    Operand,
+    Program,
+    Slice,
+    Space,
+    Step,
+    Steps,
+    Undefined,
+    While,
+    aligned,
+    all_steps,
+    launched_buffers,
+)
+from xla_backend.program.routines import Kind
+from xla_backend.runtime.custom_calls import HostCall
+from xla_backend.targets.cpu.epilogue_functions import epilogue_function
+from xla_backend.targets.cpu.host_functions import host_function
+from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
+from xla_backend.targets.cpu.merge_sort import merge_argsort_function
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.schedule import ParallelPlan
+
+# Constants up to this size live in the object; larger ones are bound by address.
+_EMBEDDED_BYTES = 1 << 16
+# LLVM takes more than linear time for one function: longer programs are cut into functions.
+_PART_STEPS = 192
+_ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
+
+# Cycles of work between two looks at signals, about half a millisecond.
+_POLL_CYCLES = 2_000_000
+# A kernel of more cycles is stopped between its blocks.
+_LONG_KERNEL = 20 * _POLL_CYCLES
+
+# The blocks of a parallel loop one after another, for programs that keep to one thread.
+_SERIAL_FOR = """define internal void @pyjax.serial_for(ptr %f, ptr %context, i64 %blocks) {
+entry:
+  br label %next
+next:
+  %block = phi i64 [ 0, %entry ], [ %following, %next ]
+  call void %f(ptr %context, i64 %block)
+  %following = add i64 %block, 1
+  %done = icmp eq i64 %following, %blocks
+  br i1 %done, label %end, label %next
+end:
+  ret void
+}"""
+
+
+@dataclass(frozen=True)
+class EmittedProgram:
+    """A program's LLVM module and what it is linked with.
+
+    Fields:
+      kernels: the functions of its kernels.
+      bound_constants: symbol -> number of a constant that is bound by address.
+      host_calls: what the code calls by number.
+      cycles: estimate of one execution; infinite where loops and routines hide it.
+    """
+
+    kernels: KernelFunctions
+    bound_constants: dict[str, int] = field(default_factory=dict)
+    host_calls: list[HostCall] = field(default_factory=list)
+    cycles: float = 0.0
+
+
+def emit_program(
+    program: Program,
+    writer: ModuleWriter,
+    parallel: Mapping[Loop, ParallelPlan],
+    *,
+    serial: bool = False,
+) -> EmittedProgram:
+    """Write a program into a module. `serial`: loops that could be split over threads run on the
+    calling one."""
+    emitter = _Emitter(program, KernelFunctions(writer, parallel), serial)
+    emitter.emit_entry()
+    return EmittedProgram(
+        emitter.kernels, emitter.bound_constants, emitter.host_calls, _cycles(program)
+    )
+
+
+def _cycles(program: Program) -> float:
+    every = [*all_steps(program.steps)]
+    for steps in program.procedures.values():
+        every += all_steps(steps)
+    if any(_may_take_any_time(step) for step in every):
+        return float("inf")
+    return sum(step.cycles for step in every)
+
+
+def _may_take_any_time(step: Step) -> bool:
+    if isinstance(step, Library):
+        return not ROUTINES[step.routine].steady
+    return isinstance(step, While | Host)
+
+
+class _Emitter:
+    """Writes the entry function."""
+
+    def __init__(self, program: Program, kernels: KernelFunctions, serial: bool) -> None:
+        self.program = program
+        self.kernels = kernels
+        self.writer = writer = kernels.module
+        self.serial = serial
+        self.bound_constants: dict[str, int] = {}
+        self.host_calls: list[HostCall] = []
+        self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
+        self._loaded: dict[tuple[str, int], str] = {}
+        self._stack: list[str] = []
+        self._parts = 0
+        # Estimated cycles since the last look at signals, as straight as the code goes.
+        self._unpolled = 0.0
+        self._can_be_stopped = False  # something in it looks at signals
+        self._budget = ""  # cell with the cycles that loops may run until they look
+        every = [program.steps, *program.procedures.values()]
+        self._has_loops = any(isinstance(s, While) for steps in every for s in all_steps(steps))
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    def load_pointers(self) -> None:
+        """Read all parameter and output addresses at the start: later code runs inside loops."""
+        w = self.w
+        counts = (("%args", self.program.parameters), ("%outs", self.program.outputs))
+        self._loaded = {
+            (name, i): w.load("ptr", w.gep("ptr", name, i))
+            for name, shapes in counts
+            for i in range(len(shapes))
+        }
+
+    def pointer(self, place: Slice) -> str:
+        space, offset = place.space, place.offset
+        if space is Space.SCRATCH:
+            offset += aligned(self.program.temp_size)
+        return self.w.gep("i8", self._base(space, place.number), offset)
+
+    def _base(self, space: Space, number: int) -> str:
+        """The start of the memory that slices count their offset from."""
+        if space is Space.ARGUMENT:
+            return self._argument("%args", number)
+        if space is Space.OUTPUT:
+            return self._argument("%outs", number)
+        if space in (Space.TEMP, Space.SCRATCH):
+            return "%arena"
+        if space is Space.CONSTANT:
+            return self._constant(number)
+        return self._piece(number) if space is Space.STACK else self._state(number)
+
+    def _argument(self, table: str, number: int) -> str:
+        """An address from the entry's arguments; parts of the entry load it where they need it."""
+        loaded = self._loaded.get((table, number))
+        return loaded or self.w.load("ptr", self.w.gep("ptr", table, number))
+
+    def _constant(self, number: int) -> str:
+        data = self.program.constants[number]
+        if data.nbytes <= _EMBEDDED_BYTES:
+            return self.writer.constant_bytes(data.tobytes())
+        symbol = f"pyjax_constant_{number}"
+        if symbol not in self.bound_constants:
+            self.bound_constants[symbol] = number
+            self.writer.add(f"@{symbol} = external constant i8")
+        return f"@{symbol}"
+
+    def _piece(self, number: int) -> str:
+        """A piece of the stack of the function that is being written."""
+        while len(self._stack) <= number:
+            size = self.program.stack[len(self._stack)]
+            self._stack.append(self.w.alloca("i8", size, ALIGNMENT))
+        return self._stack[number]
+
+    def _state(self, number: int) -> str:
+        symbol = f"pyjax.state.{number}"
+        data = self.program.state[number].tobytes()
+        text = "".join(f"\\{b:02X}" for b in data)
+        self.writer.add_definitions(
+            f'@{symbol} = internal global [{len(data)} x i8] c"{text}", align {ALIGNMENT}',
+            [symbol],
+        )
+        return f"@{symbol}"
+
+    def _table(self, addresses: list[str]) -> str:
+        """An array of addresses on the stack."""
+        w = self.w
+        table = w.alloca("ptr", max(1, len(addresses)), 8)
+        for i, address in enumerate(addresses):
+            w.store("ptr", address, w.gep("ptr", table, i))
+        return table
+
+    def check_status(self, status: str) -> None:
+        """Return from the function if a call reported an error."""
+        w = self.w
+        failed, fine = w.new_label("failed"), w.new_label("fine")
+        w.cond_br(w.cmp("ne", "i32", status, "0"), failed, fine, likely=False)
+        w.label(failed)
+        w.ret("i32", status)
+        w.label(fine)
+
+    # -- signals -----------------------------------------------------------------------------------
+
+    def spend(self, cycles: float) -> None:
+        """Account for code that was just written, and look at signals if there was much of it."""
+        self._unpolled += cycles
+        if self._unpolled >= _POLL_CYCLES:
+            self.poll()
+
+    def poll(self) -> None:
+        """Run pending signal handlers; the program ends if one raises."""
+        self._can_be_stopped = True
+        self.check_status(self.w.call("pyjax_poll", "i32"))
+        self._unpolled = 0.0
+
+    def _give_budget(self) -> None:
+        """Loops of a function count down one cell together: a load, a store and a branch that is
+        foreseen, once per round."""
+        self._budget = ""
+        if self._has_loops:
+            self._budget = self.w.alloca("i64", 1, 8)
+            self.w.store("i64", str(_POLL_CYCLES), self._budget)
+
+    def _round_ends(self) -> None:
+        """The end of a loop's round, whose straight code cost `_unpolled`."""
+        self._can_be_stopped = True
+        w = self.w
+        cost = max(8, min(int(self._unpolled), _POLL_CYCLES))
+        left = w.isub(w.load("i64", self._budget), cost)
+        w.store("i64", left, self._budget)
+        look, go = w.new_label("look"), w.new_label("go")
+        w.cond_br(w.cmp("slt", "i64", left, "0"), look, go, likely=False)
+        w.label(look)
+        w.store("i64", str(_POLL_CYCLES), self._budget)
+        with w.scope():
+            self.check_status(w.call("pyjax_poll", "i32"))
+        w.br(go)
+        w.label(go)
+
+    # -- blocks of steps ---------------------------------------------------------------------------
+
+    def emit_entry(self) -> None:
+        start = self.w.place()
+        self._give_budget()
+        self.load_pointers()
+        self.run(self.program.steps)
+        if not self._can_be_stopped:
+            self.w.ret("i32", "0")
+            return
+        self.writer.declare("pyjax_poll_begin", "void", [])
+        start.append("  call void @pyjax_poll_begin()")
+        # Routines that were stopped say nothing themselves.
+        self.w.ret("i32", self.w.call("pyjax_poll_end", "i32"))
+
+    def run(self, steps: Steps) -> None:
+        if len(steps) <= 2 * _PART_STEPS:
+            self._run_all(steps)
+            return
+        for start in range(0, len(steps), _PART_STEPS):
+            self._run_part(steps[start : start + _PART_STEPS])
+
+    def _run_part(self, steps: Steps) -> None:
+        """A function of its own for some steps; its status is the entry's."""
+        caller = self.w, self._loaded, self._stack, self._budget
+        name = f"part.{self._parts}"
+        self._parts += 1
+        self.w = self.writer.function(name, _ARGUMENTS, result="i32", internal=True)
+        self._loaded, self._stack = {}, []
+        self._give_budget()
+        self._run_all(steps)
+        self.w.ret("i32", "0")
+        self.w, self._loaded, self._stack, self._budget = caller
+        self.check_status(self.w.call(name, "i32", [(ty, f"%{arg}") for ty, arg in _ARGUMENTS]))
+
+    def _run_all(self, steps: Steps) -> None:
+        for step in steps:
+            _STEPS[type(step)](self, step)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def copy(self, step: Copy) -> None:
+        target, source = self.pointer(step.target), self.pointer(step.source)
+        self.writer.declare("llvm.memmove.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+        self.w.line(
+            f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, "
+            f"i64 {step.target.size}, i1 false)"
+        )
+        self.spend(step.cycles)
+
+    def undefined(self, step: Undefined) -> None:
+        """Memory is as good as it is."""
+
+    def launch(self, step: Launch) -> None:
+        w = self.w
+        kernel = self.program.kernels[step.kernel]
+        buffers = launched_buffers(kernel)
+        pointers = [self.pointer(place) for place in step.buffers]
+        if is_inline(kernel):
+            self.kernels.emit_inline(w, kernel, dict(zip(buffers, pointers)))
+            self.spend(step.cycles)
+            return
+        arguments = [("ptr", pointer) for pointer in pointers]
+        context = ""
+        for stage in self.kernels.stages(kernel):
+            if stage.blocks == 1:
+                w.call(stage.name, "void", arguments)
+                continue
+            context = context or self._table(pointers)
+            if step.cycles < _LONG_KERNEL:
+                self._parallel_for(stage.name, context, stage.blocks)
+            else:
+                blocks = ("i64", str(stage.blocks))
+                polled = [("ptr", f"@{stage.name}"), ("ptr", context), blocks]
+                w.call("pyjax_parallel_for_polled", "void", polled)
+                self.poll()  # before a later stage looks at what was not computed
+        self.spend(step.cycles)
+
+    def _parallel_for(self, function: str, context: str, blocks: int) -> None:
+        arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
+        if self.serial:
+            self.writer.add_definitions(_SERIAL_FOR, ["pyjax.serial_for"])
+            self.w.call("pyjax.serial_for", "void", arguments)
+        else:
+            self.w.call("pyjax_parallel_for", "void", arguments)
+
+    def library(self, step: Library) -> None:
+        routine = ROUTINES[step.routine]
+        written = _WRITTEN_HERE.get(step.routine)
+        if written is not None:
+            written(self, step)
+        else:
+            # Blocks of a GEMM begin at whole vectors, and end there but for the last columns.
+            whole = step.routine.startswith("gemm_")
+            arguments: list[tuple[str, str]] = []
+            for operand, parameter in zip(step.operands, routine.parameters):
+                if isinstance(operand, KernelOperand):
+                    kernel = self.program.kernels[operand.kernel]
+                    function = epilogue_function(self.kernels, kernel, whole)
+                    data = self._table([self.pointer(s) for s in operand.buffers])
+                    arguments += [("ptr", f"@{function}"), ("ptr", data)]
+                elif parameter.kind is Kind.KERNEL:
+                    arguments += [("ptr", "null"), ("ptr", "null")]
+                else:
+                    arguments.append(self._operand(operand))
+            self.w.call(f"pyjax_{step.routine}", "void", arguments)
+        self._can_be_stopped |= routine.stops
+        self.spend(step.cycles)
+
+    def _operand(self, operand: Operand) -> tuple[str, str]:
+        if isinstance(operand, int):
+            return "i64", str(operand)
+        if operand is None:
+            return "ptr", "null"
+        if isinstance(operand, tuple):
+            data = b"".join(x.to_bytes(8, "little", signed=True) for x in operand)
+            return "ptr", self.writer.constant_bytes(data)
+        if isinstance(operand, Element):
+            return "ptr", self._element(operand)
+        assert isinstance(operand, Slice), operand
+        return "ptr", self.pointer(operand)
+
+    def _element(self, operand: Element) -> str:
+        base, type = self.pointer(operand.slice), operand.slice.shape.element_type
+        if operand.index == 0:
+            return base
+        return self.w.gep(memory_type(type), base, operand.index * (2 if type.is_complex else 1))
+
+    def host(self, step: Host) -> None:
+        """Native call of the trampoline with the addresses of operands and results."""
+        function = host_function(step.target)
+        operands, results = ([s.shape for s in part] for part in (step.operands, step.results))
+        call = HostCall(function, operands, results, step.attributes)
+        self.host_calls.append(call)
+        table = self._table([self.pointer(s) for s in (*step.operands, *step.results)])
+        self._can_be_stopped = True  # host calls look whether the program was interrupted
+        arguments = [("i64", str(call.number)), ("ptr", table)]
+        self.check_status(self.w.call("pyjax_host_call", "i32", arguments))
+        self.spend(step.cycles)
+
+    def while_(self, step: While) -> None:
+        before, self._unpolled = self._unpolled, 0.0
+
+        def holds(_: list[str]) -> str:
+            self.run(step.condition)
+            return self._flag(step.predicate)
+
+        def round_(_: list[str]) -> list[str]:
+            self.run(step.body)
+            self._round_ends()
+            return []
+
+        self.w.while_([], holds, round_)
+        self._unpolled += before
+
+    def if_(self, step: If) -> None:
+        w, branches = self.w, step.branches
+        if step.selector.shape.element_type is PrimitiveType.PRED:
+            flag = self._flag(step.selector)
+            self._branch(flag, branches[0], lambda: self.run(branches[1]))
+            return
+        number = w.load("i32", self.pointer(step.selector))
+
+        def choose(i: int) -> None:
+            if i == len(branches) - 1:  # also for numbers out of range
+                self.run(branches[i])
+                return
+            chosen = w.cmp("eq", "i32", number, str(i))
+            self._branch(chosen, branches[i], lambda: choose(i + 1))
+
+        choose(0)
+
+    def _flag(self, place: Slice) -> str:
+        return self.w.cmp("ne", "i8", self.w.load("i8", self.pointer(place)), "0")
+
+    def _branch(self, condition: str, then: Steps, otherwise: Callable[[], None]) -> None:
+        before = self._unpolled
+
+        def first() -> list[str]:
+            self.run(then)
+            return []
+
+        def second() -> list[str]:
+            after_first, self._unpolled = self._unpolled, before
+            otherwise()
+            self._unpolled = max(self._unpolled, after_first)
+            return []
+
+        self.w.if_else(condition, [], first, second)
+
+    def call(self, step: Call) -> None:
+        self.run(self.program.procedures[step.procedure])
+
+    # -- routines that are written into the program ------------------------------------------------
+
+    def rng_state(self, step: Library) -> None:
+        """Executions that run at the same time get different numbers."""
+        state, out, delta = step.operands
+        assert isinstance(state, Slice) and isinstance(out, Slice)
+        w = self.w
+        address = self.pointer(state)
+        old = w.value(f"atomicrmw add ptr {address}, i64 {delta} monotonic")
+        target = self.pointer(out)
+        w.store("i64", old, target)
+        w.store("i64", "0", w.gep("i64", target, 1))
+
+    def merge_argsort(self, step: Library) -> None:
+        less, *rest = step.operands
+        assert isinstance(less, KernelOperand)
+        function = merge_argsort_function(self.kernels, self.program.kernels[less.kernel])
+        arguments = [self._operand(operand) for operand in (*less.buffers, *rest)]
+        self.w.call(function, "void", arguments)
+
+
+_STEPS: dict[type[Step], Callable[..., None]] = {
+    Call: _Emitter.call,
+    Copy: _Emitter.copy,
+    Host: _Emitter.host,
+    If: _Emitter.if_,
+    Launch: _Emitter.launch,
+    Library: _Emitter.library,
+    Undefined: _Emitter.undefined,
+    While: _Emitter.while_,
+}
+_WRITTEN_HERE: dict[str, Callable[[_Emitter, Library], None]] = {
+    "merge_argsort": _Emitter.merge_argsort,
+    "rng_state": _Emitter.rng_state,
+}
