@@ -17,6 +17,7 @@ LAYERS = {
     "pyjax._config": 0,
     "xla_backend.bounded_cache": 0,
     "xla_backend.compile_options": 0,
+    "xla_backend.compile_target": 0,
     "xla_backend.dump_options": 0,
     "xla_backend.emitted_kernel": 0,
     "xla_backend.finalizers": 0,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xla_backend.compile_target import Target
 from xla_backend.dump_options import DumpOptions
 
 
@@ -38,7 +39,7 @@ class CompileOptions:
       vector_bits: widest vector register to use; None for the target's.
       fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
       dump: what to write where, or None.
-      target_cpu, target_features: LLVM names; None: this machine.
+      target: what code is made for; None: this machine.
     """
 
     optimization_level: int = 2
@@ -59,8 +60,7 @@ class CompileOptions:
     vector_bits: int | None = None
     fast_math: tuple[str, ...] = ()
     dump: DumpOptions | None = None
-    target_cpu: str | None = None
-    target_features: str | None = None
+    target: Target | None = None
 
     @property
     def level(self) -> int:

@@ -7,6 +7,7 @@ go afterwards in both processes. Locks are taken in order, holders of earlier on
 later ones:
 
   START    held while a backend is started
+  LINK     held while a linker is made, which calls into LLVM
   CODE     held around calls into LLVM
   LEAF     held for moments, by holders who wait for nothing
 
@@ -25,7 +26,7 @@ from contextlib import contextmanager, suppress
 from operator import methodcaller
 from typing import Any, Protocol
 
-START, CODE, LEAF = range(3)
+START, LINK, CODE, LEAF = range(4)
 # Seconds a fork waits for other threads: many times what LLVM takes for one module.
 _BOUND = 30.0
 
@@ -90,7 +91,7 @@ def take_for_forks(lock: Lock, order: int) -> None:
 
 
 def check_forked() -> None:
-    """Call before waiting for a lock of order START or CODE.
+    """Call before waiting for a lock of order START, LINK or CODE.
 
     Raises:
       ForkedWhileCompilingError: another thread of the parent process has the lock for ever.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.compile_target import Target, find_target
 from xla_backend.debug_options import with_overrides
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.flag_effects import with_flags
@@ -21,6 +22,7 @@ from xla_backend.runtime.custom_calls import registered_custom_calls
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.host_arrays import run_on_arrays
 from xla_backend.runtime.plugins import discover_plugins
+from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets import built_in as built_in  # registers the platforms
 
 
@@ -60,27 +62,56 @@ def evaluate(
     return evaluator.evaluate(module, arrays, custom_calls=registered_custom_calls(), seed=seed)
 
 
+@overload
 def compile(
     module: HloModule,
     platform: str = "cpu",
     options: CompileOptions | Mapping[str, Any] | None = None,
-) -> Executable:
-    """Compile a module, which stays as it is, for the first device of a platform.
+    *,
+    target: None = None,
+) -> Executable: ...
+
+
+@overload
+def compile(
+    module: HloModule,
+    platform: str = "cpu",
+    options: CompileOptions | Mapping[str, Any] | None = None,
+    *,
+    target: str | Target,
+) -> TargetCode: ...
+
+
+def compile(
+    module: HloModule,
+    platform: str = "cpu",
+    options: CompileOptions | Mapping[str, Any] | None = None,
+    *,
+    target: str | Target | None = None,
+) -> Executable | TargetCode:
+    """Compile a module, which stays as it is, for the first device of a platform; or for another
+    machine.
 
     Args:
       platform: "cpu" (machine code for this host), "interpreter" (the evaluator behind the same
         interface), or a plugin's name.
       options: CompileOptions as they are; or XLA's flags by name, such as
         `{"xla_dump_to": "dumps"}`, in addition to those of the environment variable XLA_FLAGS.
+      target: make object code for this machine and load nothing: "aarch64", "x86-64-v2", "wasm32",
+        another triple of LLVM such as "arm64-apple-macosx11.0.0", or a Target.
+    Returns:
+      An executable; with a target, a TargetCode with `object_code()` and `assembly()`.
     Raises:
       VerificationError: the module is not valid.
       UnimplementedError: the platform cannot run something in it.
-      ValueError: no such platform.
+      ValueError: no such platform, or no such target.
       FlagError (a ValueError): no such flag, or a bad value.
 
     >>> module = parse_hlo("ENTRY e { x = s32[3] parameter(0)  ROOT r = s32[3] negate(x) }")
     >>> compile(module).execute([np.array([1, 2, 3], np.int32)])
     [array([-1, -2, -3], dtype=int32)]
+    >>> compile(module, target="aarch64").object_code()[:4]
+    b'\\x7fELF'
     """
     plugins = discover_plugins()
     if platform not in plugins:
@@ -89,6 +120,8 @@ def compile(
     client = plugins[platform].factory()
     if not isinstance(options, CompileOptions):
         options = with_flags(CompileOptions(), with_overrides(dict(options or {})))
+    if target is not None:
+        return client.emit(module.clone(), replace(options, target=find_target(target)))
     return Executable(client.compile(module.clone(), options))
 
 

@@ -74,7 +74,7 @@ def test_a_child_that_cannot_compile_says_so():
         import os, threading, time
         import pyjax, pyjax.numpy as np
         from xla_backend import forks
-        from xla_backend.llvm import jit
+        from xla_backend.llvm import objects
         forks._BOUND = 0.2
         known = pyjax.jit(lambda x: x * 2 + 1)
         x = np.ones(3)
@@ -82,7 +82,7 @@ def test_a_child_that_cannot_compile_says_so():
         inside, go = threading.Event(), threading.Event()
 
         def stay():
-            with jit._emitting.visit():
+            with objects._emitting.visit():
                 inside.set()
                 go.wait(60)
 

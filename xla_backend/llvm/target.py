@@ -26,6 +26,8 @@ _LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 # 512-bit code needs the whole set: masks of bytes and words (BW), 64-bit multiplies (DQ), narrow
 # forms (VL).
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+_X86 = ("x86_64", "amd64", "i386", "i686")
+_NARROW_POINTERS = ("wasm32", "i386", "i686")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class TargetInfo:
       has_fma: a fused multiply-add is one instruction (else `llvm.fma` would call libm).
       has_half: f32 <-> f16 conversions are instructions.
       has_masks: masked loads and stores are instructions rather than a branch per lane.
+      pointer_bits: width of an address.
       masks_by_sign: these instructions take the signs of a vector, not a mask register (AVX2).
     """
 
@@ -51,14 +54,20 @@ class TargetInfo:
     has_half: bool
     has_masks: bool
     masks_by_sign: bool
+    pointer_bits: int
 
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector register holds (at least 1)."""
         return max(1, self.vector_bits // bits)
 
     @property
+    def size_type(self) -> str:
+        """The integer that C's size_t is."""
+        return f"i{self.pointer_bits}"
+
+    @property
     def is_x86(self) -> bool:
-        return self.arch in ("x86_64", "i386", "i686", "amd64")
+        return self.arch in _X86
 
     @property
     def is_aarch64(self) -> bool:
@@ -99,7 +108,7 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
     """
     arch = triple.split("-", 1)[0]
     on = _enabled(features) | frozenset(_LEVELS.get(cpu, ()))
-    if arch in ("x86_64", "amd64", "i386", "i686"):
+    if arch in _X86:
         avx512 = all(f in on for f in _AVX512)
         bits = 512 if avx512 else 256 if "avx2" in on else 128
         masks = avx512 or "avx2" in on
@@ -108,7 +117,8 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
         facts = (128, True, True, False, False)
     else:
         facts = (128, False, False, False, False)
-    return TargetInfo(triple, cpu, features, arch, *facts)
+    pointer_bits = 32 if arch in _NARROW_POINTERS else 64
+    return TargetInfo(triple, cpu, features, arch, *facts, pointer_bits)
 
 
 @cache

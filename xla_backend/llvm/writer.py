@@ -81,6 +81,7 @@ class ModuleWriter:
 
     def __init__(self, target: TargetInfo, fast_math: Sequence[str] = ()) -> None:
         self.target = target
+        self.fast_math = tuple(fast_math)
         # LLVM's fast-math flags on arithmetic; none unless somebody asked for unsafe results.
         self.spelling = {op: " ".join([op, *fast_math]) for op in _FLOAT_ARITHMETIC if fast_math}
         self.declarations: dict[str, str] = {}
@@ -215,6 +216,7 @@ class FunctionWriter:
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
+        self._pointer_bytes = self.target.pointer_bits // 8
         self._spelling = module.spelling
 
     # ---- emission core ------------------------------------------------------------------------
@@ -423,14 +425,14 @@ class FunctionWriter:
     # ---- memory -------------------------------------------------------------------------------
 
     def load(self, ty: str, ptr: str, align: int | None = None) -> str:
-        return self.value(f"load {ty}, ptr {ptr}, align {align or _align(ty)}")
+        return self.value(f"load {ty}, ptr {ptr}, align {align or self._align(ty)}")
 
     def load_invariant(self, ty: str, ptr: str, align: int | None = None) -> str:
-        text = f"load {ty}, ptr {ptr}, align {align or _align(ty)}"
+        text = f"load {ty}, ptr {ptr}, align {align or self._align(ty)}"
         return self.pure(text, ptr, hoist=False)
 
     def store(self, ty: str, value: str, ptr: str, align: int | None = None) -> None:
-        self._lines.append(f"  store {ty} {value}, ptr {ptr}, align {align or _align(ty)}")
+        self._lines.append(f"  store {ty} {value}, ptr {ptr}, align {align or self._align(ty)}")
 
     def active_mask(self, n_lanes: int, i: str, n: str | int) -> str:
         """Mask of lanes j with i + j < n."""
@@ -592,7 +594,7 @@ class FunctionWriter:
         self._count += 1
         name = f"%v{self._count}"
         spelled = ty if count == 1 else f"[{count} x {ty}]"
-        self._allocas.append(f"  {name} = alloca {spelled}, align {align or _align(ty)}")
+        self._allocas.append(f"  {name} = alloca {spelled}, align {align or self._align(ty)}")
         return name
 
     def call(self, name: str, result: str, args: Sequence[tuple[str, str]] = ()) -> str:
@@ -773,6 +775,9 @@ class FunctionWriter:
         for name in names:
             self._depth[name] = depth
         return names
+
+    def _align(self, ty: str) -> int:
+        return self._pointer_bytes if ty == "ptr" else _align(ty)
 
     def to_text(self) -> str:
         out: list[str] = [self._header]

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.target_code import TargetCode
 
 
 class Device:
@@ -71,6 +73,17 @@ class AbstractClient:
         None if the program is not elementwise or the platform does not do this.
         """
         return None
+
+    def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
+        """Make object code of a module (which may be changed) for `options.target`, without
+        loading it.
+
+        Raises:
+          UnimplementedError: this platform makes no code for other machines.
+        """
+        raise UnimplementedError(
+            f"the platform {self.platform!r} makes no object code; compile for the platform 'cpu'"
+        )
 
     def module_text(
         self,

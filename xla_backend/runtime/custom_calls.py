@@ -59,7 +59,8 @@ def registered_custom_calls() -> Mapping[str, HostFunction]:
 
 
 class HostCall:
-    """A call that native code makes by passing `number` to the trampoline. Whoever owns the code
+    """A call that native code makes by passing `number`, which a symbol of it is bound to, to the
+    trampoline. Whoever owns the code
     owns this object: with it the number is forgotten."""
 
     __slots__ = ("__weakref__", "number")

@@ -13,8 +13,9 @@ import time
 import pytest
 from llvmlite.binding.orcjit import ResourceTracker
 
-from xla_backend.llvm import jit
+from xla_backend.llvm import jit, objects
 from xla_backend.llvm.apart import apart, given_back_apart
+from xla_backend.llvm.target import host_target
 
 TEXT = "define i32 @f() {\n  ret i32 %d\n}"
 timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
@@ -51,8 +52,8 @@ def test_errors_come_back_with_the_place_and_without_the_objects_of_its_frames()
         apart(work)
     assert [entry.name for entry in caught.traceback][-1] == "work"
     assert freed_by == ["pyjax: LLVM"]
-    with pytest.raises(jit.IrError, match="expected"):
-        jit.compile_object("define i32 @f( {\n}")
+    with pytest.raises(objects.IrError, match="expected"):
+        objects.compile_object("define i32 @f( {\n}", host_target())
 
 
 @timers
@@ -143,8 +144,9 @@ def test_an_error_while_something_is_given_back_is_shown_and_the_thread_goes_on(
 
 
 def test_a_library_that_could_not_be_linked_has_nothing_to_give_back():
-    code = jit.compile_object(
-        "declare i32 @nobody()\ndefine i32 @f() {\n  %r = call i32 @nobody()\n  ret i32 %r\n}"
+    code = objects.compile_object(
+        "declare i32 @nobody()\ndefine i32 @f() {\n  %r = call i32 @nobody()\n  ret i32 %r\n}",
+        host_target(),
     )
     with pytest.raises(jit.UnresolvedSymbolError):
         jit.Library(code)
@@ -245,7 +247,7 @@ def test_what_a_handler_raises_is_not_taken_for_an_error_of_the_cache(tmp_path, 
                 signal.setitimer(signal.ITIMER_REAL, 0.001 + i % 7 * 0.0002)
                 end = time.monotonic() + 5
                 while time.monotonic() < end:
-                    jit.compile_object(TEXT % 9, cache=True)
+                    objects.compile_object(TEXT % 9, host_target(), cache=True)
                 pytest.fail("what the handler raised did not arrive")
             except TimeoutError:
                 caught += 1

@@ -5,10 +5,12 @@ import gc
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from xla_backend.llvm import jit
+from xla_backend.llvm import jit, objects
+from xla_backend.llvm.target import host_target
 
 GOOD = "define i64 @twice(i64 %x) {\n  %y = add i64 %x, %x\n  ret i64 %y\n}\n"
 
@@ -19,19 +21,19 @@ def test_runs():
 
 
 def test_syntax_error_shows_the_line():
-    with pytest.raises(jit.IrError, match="twice") as error:
-        jit.compile_object(GOOD.replace("%x, %x", "%x, %z"))
+    with pytest.raises(objects.IrError, match="twice") as error:
+        objects.compile_object(GOOD.replace("%x, %x", "%x, %z"), host_target())
     assert "%y = add i64 %x, %z" in str(error.value)
 
 
 def test_invalid_module_is_reported():
-    with pytest.raises(jit.IrError):
-        jit.compile_object("define i64 @f() {\n  ret float 0.0\n}\n")
+    with pytest.raises(objects.IrError):
+        objects.compile_object("define i64 @f() {\n  ret float 0.0\n}\n", host_target())
 
 
 def test_level_zero_is_refused():
     with pytest.raises(ValueError, match="abort"):
-        jit.compile_object(GOOD, opt=0)
+        objects.compile_object(GOOD, host_target(), opt=0)
 
 
 def test_unresolved_symbols_are_named():
@@ -64,10 +66,11 @@ def test_many_libraries_may_define_one_name():
 def test_threads_compile_as_one_would():
     """Each with a context and a target machine of its own: LLVM runs without llvmlite's lock."""
     texts = [GOOD.replace("%x, %x", f"%x, {k}") for k in range(12)]
-    alone = [jit.compile_object(text) for text in texts]
+    compiled = partial(objects.compile_object, target=host_target())
+    alone = [compiled(text) for text in texts]
     with ThreadPoolExecutor(6) as pool:
         for _ in range(8):
-            assert list(pool.map(jit.compile_object, texts)) == alone
+            assert list(pool.map(compiled, texts)) == alone
 
 
 def test_an_error_in_one_thread_leaves_the_others_alone():
@@ -75,8 +78,8 @@ def test_an_error_in_one_thread_leaves_the_others_alone():
 
     def attempt(k):
         if k % 2:
-            with pytest.raises(jit.IrError, match="twice"):
-                jit.compile_object(bad)
+            with pytest.raises(objects.IrError, match="twice"):
+                objects.compile_object(bad, host_target())
         else:
             assert jit.compile_library(GOOD).function("twice", ctypes.c_int64, ctypes.c_int64)
 
@@ -105,7 +108,7 @@ def test_whoever_has_an_address_or_a_function_has_the_library():
 
 
 def test_dropped_libraries_give_their_memory_back():
-    code = jit.compile_object(GOOD)
+    code = objects.compile_object(GOOD, host_target())
 
     def resident():
         with open("/proc/self/statm") as file:

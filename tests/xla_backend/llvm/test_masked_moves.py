@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from xla_backend.llvm.jit import Library, compile_object
+from xla_backend.llvm.jit import Library
 from xla_backend.llvm.masked_moves import masked_move
+from xla_backend.llvm.objects import compile_object
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.types import bits_of, vector, vector_const
 from xla_backend.llvm.writer import ModuleWriter

@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 
-from xla_backend.llvm import jit, object_cache
+from xla_backend.llvm import jit, object_cache, objects
 from xla_backend.llvm.target import host_target, make_target
 
 GOOD = "define i64 @twice(i64 %x) {\n  %y = add i64 %x, %x\n  ret i64 %y\n}\n"
@@ -40,9 +40,10 @@ def key_of(ir):
 
 
 def test_hit_gives_the_same_object(cache):
-    first = jit.compile_object(GOOD, cache=True)
+    first = objects.compile_object(GOOD, host_target(), cache=True)
     assert files(cache) == [path_of(cache, key_of(GOOD))]
-    assert jit.compile_object(GOOD, cache=True) == first == object_cache.load(key_of(GOOD))
+    assert objects.compile_object(GOOD, host_target(), cache=True) == first
+    assert object_cache.load(key_of(GOOD)) == first
 
 
 def truncate(data):
@@ -69,17 +70,17 @@ def other_version(data):
     ],
 )
 def test_damaged_files_are_not_used(cache, damage, message):
-    good = jit.compile_object(GOOD, cache=True)
+    good = objects.compile_object(GOOD, host_target(), cache=True)
     (path,) = files(cache)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.warns(RuntimeWarning, match=message):
-        assert jit.compile_object(GOOD, cache=True) == good
+        assert objects.compile_object(GOOD, host_target(), cache=True) == good
     assert object_cache.load(key_of(GOOD)) == good  # written anew
 
 
 def test_code_of_another_function_is_not_run(cache):
-    good = jit.compile_object(GOOD, cache=True)
-    jit.compile_object(OTHER, cache=True)
+    good = objects.compile_object(GOOD, host_target(), cache=True)
+    objects.compile_object(OTHER, host_target(), cache=True)
     for key in (key_of(GOOD), "00" * 32):
         path_of(cache, key).parent.mkdir(exist_ok=True, mode=0o700)
         path_of(cache, key).write_bytes(path_of(cache, key_of(OTHER)).read_bytes())
@@ -144,12 +145,12 @@ def make_device(path):
 )
 def test_what_is_no_file_is_not_opened_and_is_replaced(cache, make, monkeypatch):
     monkeypatch.chdir(cache.parent)
-    good = jit.compile_object(GOOD, cache=True)
+    good = objects.compile_object(GOOD, host_target(), cache=True)
     path = path_of(cache, key_of(GOOD))
     path.unlink()
     make(path)
     with pytest.warns(RuntimeWarning, match="is not a regular file|is a symbolic link"):
-        assert jit.compile_object(GOOD, cache=True) == good
+        assert objects.compile_object(GOOD, host_target(), cache=True) == good
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = object_cache.load(key_of(GOOD))
@@ -157,7 +158,7 @@ def test_what_is_no_file_is_not_opened_and_is_replaced(cache, make, monkeypatch)
 
 
 def test_huge_file(cache, monkeypatch):
-    jit.compile_object(GOOD, cache=True)
+    objects.compile_object(GOOD, host_target(), cache=True)
     monkeypatch.setattr(object_cache, "_LARGEST_FILE", 100)
     with pytest.warns(RuntimeWarning, match="more than 100 bytes"):
         assert object_cache.load(key_of(GOOD)) is None
@@ -167,7 +168,7 @@ def test_everything_is_made_private(cache):
     os.umask(before := os.umask(0))
     try:
         os.umask(0)
-        jit.compile_object(GOOD, cache=True)
+        objects.compile_object(GOOD, host_target(), cache=True)
     finally:
         os.umask(before)
     path = path_of(cache, key_of(GOOD))
@@ -178,7 +179,7 @@ def test_everything_is_made_private(cache):
 @pytest.mark.parametrize("level", ["directory", "objects-2", "folder", "file"])
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_what_others_may_write_to_is_not_used(cache, level, mode):
-    jit.compile_object(GOOD, cache=True)
+    objects.compile_object(GOOD, host_target(), cache=True)
     path = path_of(cache, key_of(GOOD))
     place = {"directory": cache, "objects-2": path.parents[1], "folder": path.parent, "file": path}
     place[level].chmod(mode)
@@ -195,7 +196,7 @@ def test_what_others_may_write_to_is_not_used(cache, level, mode):
 @pytest.mark.skipif(not AS_ROOT, reason="only root gives files away")
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_what_belongs_to_others_is_not_used(cache, level):
-    jit.compile_object(GOOD, cache=True)
+    objects.compile_object(GOOD, host_target(), cache=True)
     path = path_of(cache, key_of(GOOD))
     os.chown([path, *path.parents][level], 12345, -1)
     object_cache._checked_objects.clear()
@@ -220,7 +221,7 @@ def test_a_file_instead_of_the_directory(cache):
     with pytest.warns(RuntimeWarning, match="is not a directory: nothing is kept on disk"):
         assert object_cache.store(KEY, b"data") is False
     assert object_cache.load(KEY) is None
-    assert jit.compile_object(GOOD, cache=True)
+    assert objects.compile_object(GOOD, host_target(), cache=True)
 
 
 def test_a_directory_that_cannot_be_made(cache, monkeypatch):
@@ -343,7 +344,7 @@ def test_a_relative_directory_when_the_working_directory_is_gone(cache, tmp_path
     gone.rmdir()
     monkeypatch.setenv("PYJAX_CACHE_DIR", "relative")
     with pytest.warns(RuntimeWarning, match="PYJAX_CACHE_DIR=relative is relative to a working"):
-        assert jit.compile_object(GOOD, cache=True)
+        assert objects.compile_object(GOOD, host_target(), cache=True)
 
 
 def test_a_directory_that_went_away_is_made_private_again(cache):

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from xla_backend.llvm import jit
+from xla_backend.llvm import jit, objects
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
@@ -37,7 +37,7 @@ def test_parts_are_one_program(parts):
     module = _module(7)
     texts = split(module, parts)
     assert len(texts) <= parts and (len(texts) > 1) == (parts > 1)
-    library = jit.Library(jit.compile_objects(texts, host_target()))
+    library = jit.Library(objects.compile_objects(texts, host_target()))
     entry = library.function("entry", ctypes.c_int64, ctypes.c_int64)
     want = [x + 2 * x * x + sum(10 * (i % 3) + x + i for i in range(7)) for x in range(8)]
     assert [entry(x) for x in range(8)] == want
@@ -53,13 +53,13 @@ def test_cut_is_even_and_repeatable():
 
 def test_error_in_one_part_is_raised():
     good = "define void @a() {\n  ret void\n}\n"
-    with pytest.raises(jit.IrError, match="nonsense"):
-        jit.compile_objects([good, good.replace("ret void", "nonsense")], host_target())
+    with pytest.raises(objects.IrError, match="nonsense"):
+        objects.compile_objects([good, good.replace("ret void", "nonsense")], host_target())
 
 
 def test_parts_are_cached_one_by_one(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
     texts = split(_module(7), 2)
-    first = jit.compile_objects(texts, host_target(), cache=True)
-    monkeypatch.setattr(jit, "_emit", lambda *_: pytest.fail("compiled again"))
-    assert jit.compile_objects(texts, host_target(), cache=True) == first
+    first = objects.compile_objects(texts, host_target(), cache=True)
+    monkeypatch.setattr(objects, "_emit", lambda *_: pytest.fail("compiled again"))
+    assert objects.compile_objects(texts, host_target(), cache=True) == first

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm import elemental, jit
+from xla_backend.llvm import elemental, jit, objects
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines import gemm, sort
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
-from xla_backend.targets.cpu.routines.registry import KernelLibrary
+from xla_backend.targets.cpu.routines.library import kernel_library
 
 PTR, I64 = ctypes.c_void_p, ctypes.c_int64
 ON_X86 = pytest.mark.skipif(not host_target().is_x86, reason="needs an x86-64 machine")
@@ -59,7 +59,7 @@ REFERENCE = {
 @pytest.mark.parametrize("cpu", LEVELS)
 def test_math_on_older_machines(cpu, t, dtype, tolerance):
     module = elementwise(level(cpu), REFERENCE, t)
-    library = jit.Library(jit.compile_object(module.to_text(), level(cpu)))
+    library = jit.Library(objects.compile_object(module.to_text(), level(cpu)))
     x = np.concatenate([np.linspace(-20, 20, 501), [0, 1e5, -3e7, 1e30]]).astype(dtype)
     wide = x.astype(np.longdouble if dtype == np.float64 else np.float64)
     for name, reference in REFERENCE.items():
@@ -78,14 +78,8 @@ def test_math_on_older_machines(cpu, t, dtype, tolerance):
 def test_gemm_on_older_machines(cpu, kind):
     import ml_dtypes
 
-    module = ModuleWriter(level(cpu))
-    gemm.emit_group(GEMM_TYPES[kind], module)
-    code = jit.compile_object(module.to_text(), level(cpu))
-    _, undefined = jit.object_symbols(code)
-    symbols = {n: KernelLibrary()[n] for n in undefined if n.startswith("pyjax_")}
-    library = jit.Library(code, symbols)
     types = [I64, I64, I64, PTR, I64, I64, PTR, I64, I64, PTR, I64, I64]
-    fn = library.function(f"pyjax_gemm_{kind}", None, *types)
+    fn = ctypes.CFUNCTYPE(None, *types)(kernel_library(level(cpu))[f"pyjax_gemm_{kind}"])
     dtypes = {"f32": (np.float32,) * 2, "f64": (np.float64,) * 2, "s32_s32": (np.int32,) * 2}
     source, target = dtypes.get(kind, (ml_dtypes.bfloat16, np.float32))
     rng = np.random.default_rng(0)
@@ -101,12 +95,12 @@ def test_gemm_on_older_machines(cpu, kind):
 def test_arm64_compiles(features):
     target = make_target("aarch64-unknown-linux-gnu", "generic", features)
     names = [n for n in FLOAT_FUNCTIONS if n != "power"]
-    data = jit.compile_object(elementwise(target, names, P.F32).to_text(), target, jit=False)
+    data = objects.compile_object(elementwise(target, names, P.F32).to_text(), target, jit=False)
     assert data[:4] == b"\x7fELF"
     module = ModuleWriter(target)
     gemm.emit_group(GEMM_TYPES["f32"], module)
     sort.emit_group(P.F32, module)
-    assert jit.compile_object(module.to_text(), target, jit=False)
+    assert objects.compile_object(module.to_text(), target, jit=False)
 
 
 def test_facts():

@@ -18,10 +18,12 @@ from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.recording import RecordingExecutable
+from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.dynamic import DynamicExecutable, NotElementwise, compile_elementwise
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.target_code import make_target_code
 
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
 # they are.
@@ -148,6 +150,9 @@ class CpuClient(HloClient):
         if executable.recorder is None:
             return loaded
         return RecordingExecutable(loaded, executable.recorder)
+
+    def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
+        return make_target_code(module, options)
 
     def compile_elementwise(
         self, module: HloModule, options: CompileOptions

@@ -7,22 +7,23 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.dump import make_dumper
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
-from xla_backend.llvm import jit
+from xla_backend.llvm import jit, objects
 from xla_backend.llvm.jit import Address
 from xla_backend.llvm.partition import split
-from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.verifier import verify_program
-from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program
+from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program, host_call_symbol
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
@@ -41,7 +42,7 @@ _MAX_PARTS = 8
 _CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Profile:
+class Profile:
     """Seconds by phase."""
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
       VerificationError: the module is not valid (with `options.verify`).
     """
     options = options or CompileOptions()
-    profile = _Profile()
+    profile = Profile()
     dumper = make_dumper(options.dump, module.name)
     if dumper is not None:
         _dump_inputs(dumper, module, target_for(options))
@@ -87,17 +88,23 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
     return executable
 
 
-def compile_scheduled(
+class WrittenCode(NamedTuple):
+    """A program, its LLVM module, and what can be read about its kernels."""
+
+    program: Program
+    emitted: EmittedProgram
+    kernels: KernelListing
+
+
+def write_code(
     module: HloModule,
     assignment: BufferAssignment,
     options: CompileOptions,
-    profile: _Profile | None = None,
-    dumper: Dumper | None = None,
-) -> CpuExecutable:
-    """Generate code for a module that the pipeline has already scheduled."""
-    profile = profile or _Profile()
+    profile: Profile | None = None,
+) -> WrittenCode:
+    """LLVM code of a scheduled module, for the target that the options say."""
+    profile = profile or Profile()
     target = target_for(options)
-    serial = options.num_threads == 1
     with profile.phase("program"):
         schedules = Schedules(target)
         table = KernelTable(schedules)
@@ -106,21 +113,47 @@ def compile_scheduled(
             verify_program(program, ROUTINES)
     with profile.phase("emit"):
         writer = ModuleWriter(target, options.fast_math)
+        serial = options.num_threads == 1
         emitted = emit_program(program, writer, schedules.parallel, serial=serial)
-        llvm_ir = writer.to_text()
-    kernels = KernelListing(program, table.instructions, emitted.kernels)
+    return WrittenCode(
+        program, emitted, KernelListing(program, table.instructions, emitted.kernels)
+    )
+
+
+def codegen_level(options: CompileOptions) -> int:
+    """Level of LLVM's code generator: higher ones gain little here, and take their time."""
+    return 2 if options.level == 3 else 1
+
+
+def compile_scheduled(
+    module: HloModule,
+    assignment: BufferAssignment,
+    options: CompileOptions,
+    profile: Profile | None = None,
+    dumper: Dumper | None = None,
+) -> CpuExecutable:
+    """Generate code for a module that the pipeline has already scheduled."""
+    profile = profile or Profile()
+    target = target_for(options)
+    if target.triple != host_target().triple:
+        raise UnimplementedError(
+            f"module {module.name!r}: code for {target.triple} cannot run on "
+            f"{host_target().triple}; `xla_backend.compile(module, target=...)` makes its object "
+            "code without loading it"
+        )
+    program, emitted, kernels = write_code(module, assignment, options, profile)
+    with profile.phase("emit"):
+        llvm_ir = kernels.module.to_text()
     with profile.phase("llvm"):
         parts = _parts(llvm_ir, options.parallel_codegen)
-        texts = split(writer, parts) if parts > 1 else [llvm_ir]
-        # Higher levels of LLVM's code generator gain little here, and take their time.
-        level = 2 if options.level == 3 else 1
-        objects = jit.compile_objects(texts, target, cache=True, opt=level)
+        texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
+        codes = objects.compile_objects(texts, target, cache=True, opt=codegen_level(options))
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
-        _dump_code(dumper, kernels, target, list(zip(texts, objects)))
+        _dump_code(dumper, kernels, target, list(zip(texts, codes)))
     with profile.phase("link"):
-        symbols = _symbols(program, emitted, serial)
-        library = jit.Library(objects, symbols, keep=emitted.host_calls)
+        symbols = _symbols(program, emitted, options.num_threads == 1)
+        library = jit.Library(codes, symbols, keep=emitted.host_calls)
     return CpuExecutable(
         module,
         assignment,
@@ -128,7 +161,7 @@ def compile_scheduled(
         library,
         kernels,
         len(llvm_ir),
-        sum(map(len, objects)),
+        sum(map(len, codes)),
         emitted.cycles,
         profile.seconds,
     )
@@ -137,11 +170,14 @@ def compile_scheduled(
 def _symbols(program: Program, emitted: EmittedProgram, serial: bool) -> dict[str, int]:
     """Addresses of what the generated module refers to."""
     addresses: dict[str, int] = {}
-    routines = kernel_library(serial)
+    module = emitted.kernels.module
+    routines = kernel_library(module.target, module.fast_math, serial)
     for symbol, number in emitted.bound_constants.items():
         array = program.constants[number]
         addresses[symbol] = Address(array.ctypes.data, array)
-    for name in emitted.kernels.module.declarations:
+    for index, call in enumerate(emitted.host_calls):
+        addresses[host_call_symbol(index)] = call.number
+    for name in module.declarations:
         if name.startswith("pyjax_"):
             addresses[name] = routines[name]
     return addresses
@@ -169,7 +205,7 @@ def _dump_code(
         dumper.emitted(kernels.emitted())
     dumper.units(
         [
-            (f"part_{i:02d}", text, jit.printed(text, target), object_code)
+            (f"part_{i:02d}", text, objects.printed(text, target), object_code)
             for i, (text, object_code) in enumerate(units)
         ]
     )

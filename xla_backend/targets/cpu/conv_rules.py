@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from xla_backend.hlo.attributes import ConvolutionAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.llvm.target import host_target
 from xla_backend.passes.dots import row_major_strides
 from xla_backend.passes.output_fusion import result_shape
 from xla_backend.program.build import ProgramBuilder
@@ -78,7 +77,7 @@ def direct_kind(node: Instruction) -> str | None:
     another one is better."""
     name = _library_type(node)
     shape = result_shape(node)
-    if name not in ("f32", "f64") or shape is None or not host_target().has_masks:
+    if name not in ("f32", "f64") or shape is None:
         return None
     a = node.attributes
     assert isinstance(a, ConvolutionAttributes)

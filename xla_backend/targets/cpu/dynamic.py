@@ -26,8 +26,7 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.from_hlo.nests import pointwise_nest
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop
 from xla_backend.kernels.printer import kernel_to_text
-from xla_backend.llvm import jit
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm import jit, objects
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.call_inliner import CallInliner
@@ -38,6 +37,7 @@ from xla_backend.targets.cpu.emitter import KernelEmitter, is_heavy
 from xla_backend.targets.cpu.pass_levels import pass_filter
 from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.targets.cpu.schedule import schedule
+from xla_backend.targets.cpu.target_options import target_for
 
 # Stands for n while loops are built: a whole number of vectors, and too large for 32-bit indices.
 _ANY_EXTENT = 1 << 40
@@ -136,12 +136,12 @@ def compile_elementwise(
     roots = _checked_roots(module)
     outputs = [r.shape for r in roots]
     kernel = _lower(module.entry, roots)  # type: ignore[arg-type]
-    target = host_target()
+    target = target_for(options)
     plan = schedule(kernel, target)
-    writer = ModuleWriter(target)
+    writer = ModuleWriter(target, options.fast_math)
     _write_entry(writer, kernel)
     llvm_ir = writer.to_text()
-    object_code = jit.compile_object(llvm_ir, target, cache=True)
+    object_code = objects.compile_object(llvm_ir, target, cache=True)
     return DynamicExecutable(
         module,
         kernel,

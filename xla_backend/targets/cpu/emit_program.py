@@ -79,7 +79,7 @@ class EmittedProgram:
     Fields:
       kernels: the functions of its kernels.
       bound_constants: symbol -> number of a constant that is bound by address.
-      host_calls: what the code calls by number.
+      host_calls: what the symbols `host_call_symbol(0)`, ... stand for.
       cycles: estimate of one execution; infinite where loops and routines hide it.
     """
 
@@ -103,6 +103,11 @@ def emit_program(
     return EmittedProgram(
         emitter.kernels, emitter.bound_constants, emitter.host_calls, _cycles(program)
     )
+
+
+def host_call_symbol(index: int) -> str:
+    """What stands in the code for the number of a program's host call."""
+    return f"pyjax_host_{index}"
 
 
 def _cycles(program: Program) -> float:
@@ -391,10 +396,13 @@ class _Emitter:
         function = host_function(step.target)
         operands, results = ([s.shape for s in part] for part in (step.operands, step.results))
         call = HostCall(function, operands, results, step.attributes)
+        # A symbol, so that the same program has the same text whatever its calls' numbers are.
+        symbol = host_call_symbol(len(self.host_calls))
+        self.writer.add(f"@{symbol} = external constant i8")
         self.host_calls.append(call)
         table = self._table([self.pointer(s) for s in (*step.operands, *step.results)])
         self._can_be_stopped = True  # host calls look whether the program was interrupted
-        arguments = [("i64", str(call.number)), ("ptr", table)]
+        arguments = [("ptr", f"@{symbol}"), ("ptr", table)]
         self.check_status(self.w.call("pyjax_host_call", "i32", arguments))
         self.spend(step.cycles)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from xla_backend.hlo.attributes import FusionKind
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.output_fusion import (
     accumulated_parameter,
@@ -50,11 +51,12 @@ def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
 RULES.fusions[FusionKind.OUTPUT] = _output_fusion
 
 
-def takes_epilogue(product: Instruction) -> bool:
-    """Whether a dot or convolution can hand its blocks to an epilogue."""
+def takes_epilogue(target: TargetInfo, product: Instruction) -> bool:
+    """Whether code for `target` of a dot or convolution can hand its blocks to an epilogue."""
     if product.opcode is Opcode.DOT:
         return runs_as_product(product)
-    return direct_kind(product) is not None
+    # The direct kernels of convolutions need masks.
+    return target.has_masks and direct_kind(product) is not None
 
 
 def _home(builder: ProgramBuilder, node: Instruction, product: Instruction) -> int | None:

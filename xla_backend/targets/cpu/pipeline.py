@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_backend.passes.async_to_sync import AsyncToSync
@@ -64,6 +66,7 @@ from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.target_options import target_for
 
 # Names of the pipelines below.
 PIPELINES = ("cpu", "elementwise", "expansion", "simplification")
@@ -105,7 +108,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         RowFusion(),
         DeadCodeElimination(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(takes_epilogue),
+        GemmEpilogueFusion(partial(takes_epilogue, target_for(options))),
         # From here on, instruction order means execution order.
         Scheduler(),
         # Into the schedule, before loops and updates tie buffers together.

@@ -23,15 +23,17 @@ _NARROWEST = 128
 
 
 def target_for(options: CompileOptions) -> TargetInfo:
-    """This host, or the CPU that `target_cpu` names, without what `max_isa` and `vector_bits`
+    """This host, or the target that the options name, without what `max_isa` and `vector_bits`
     exclude.
 
     Raises:
       FlagError: no such instruction set.
     """
-    target = host_target()
-    if options.target_cpu is not None:
-        target = make_target(target.triple, options.target_cpu, options.target_features or "")
+    named = options.target
+    if named is None:
+        target = host_target()
+    else:
+        target = make_target(named.triple, named.cpu, named.features)
     if options.max_isa:
         target = _limited(target, options.max_isa)
     if options.vector_bits is not None:

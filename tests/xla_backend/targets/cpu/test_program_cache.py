@@ -8,7 +8,9 @@ import pytest
 from native_checks import module_of
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.llvm import jit
+from xla_backend.compile_target import Target
+from xla_backend.llvm import objects
+from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu import compiler
 from xla_backend.targets.cpu.compiler import compile_module
 
@@ -20,33 +22,50 @@ ROOT r = f32[100] add(e, x)"""
 def objects_made(monkeypatch):
     """A list that gets the objects of every program compiled from now on."""
     made = []
-    compile_objects = jit.compile_objects
+    compile_objects = objects.compile_objects
 
     def recording(*args, **kwargs):
         made.append(compile_objects(*args, **kwargs))
         return made[-1]
 
-    monkeypatch.setattr(jit, "compile_objects", recording)
+    monkeypatch.setattr(objects, "compile_objects", recording)
     return made
 
 
 def test_second_compilation_needs_no_llvm(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
-    objects = objects_made(monkeypatch)
+    made = objects_made(monkeypatch)
     first = compile_module(module_of(PROGRAM))
-    monkeypatch.setattr(jit, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    monkeypatch.setattr(objects, "_parse", lambda *_: pytest.fail("LLVM was run"))
     again = compile_module(module_of(PROGRAM))
-    assert objects[0] == objects[1]
+    assert made[0] == made[1]
     x = np.linspace(-3, 3, 100, dtype=np.float32)
     assert again.execute([x])[0].tobytes() == first.execute([x])[0].tobytes()
+
+
+def test_host_calls_do_not_make_another_program(tmp_path, monkeypatch):
+    """Each compilation numbers its host calls anew; the code refers to them by symbol."""
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    program = """x = c64[5,30] parameter(0)
+y = c64[5,30] fft(x), fft_type=FFT, fft_length={30}
+ROOT z = c64[5,30] fft(y), fft_type=IFFT, fft_length={30}"""
+    first = compile_module(module_of(program))
+    monkeypatch.setattr(objects, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    again = compile_module(module_of(program))
+    x = (np.arange(150) * (1 + 0.5j)).reshape(5, 30).astype(np.complex64)
+    for executable in (first, again, first):
+        np.testing.assert_allclose(executable.execute([x])[0], x, rtol=1e-5, atol=1e-4)
+    numbers = [x for x in again.library._keep if isinstance(x, int) and not hasattr(x, "owner")]
+    assert len(set(numbers)) == 2
 
 
 def test_other_target_is_another_entry(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
     compile_module(module_of(PROGRAM))
-    monkeypatch.setattr(jit, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    monkeypatch.setattr(objects, "_parse", lambda *_: pytest.fail("LLVM was run"))
+    older = Target(host_target().triple, "x86-64")
     with pytest.raises(pytest.fail.Exception):
-        compile_module(module_of(PROGRAM), CompileOptions(target_cpu="x86-64"))
+        compile_module(module_of(PROGRAM), CompileOptions(target=older))
 
 
 def test_parts_give_the_same_bits(tmp_path, monkeypatch):
@@ -59,9 +78,9 @@ def test_parts_give_the_same_bits(tmp_path, monkeypatch):
     whole = compile_module(module_of(program))
     monkeypatch.setattr(compiler, "_PART_CHARACTERS", 500)
     monkeypatch.setattr(compiler, "_CPUS", 3)
-    objects = objects_made(monkeypatch)
+    made = objects_made(monkeypatch)
     parts = compile_module(module_of(program))
-    assert len(objects[0]) == 3
+    assert len(made[0]) == 3
     arguments = [np.linspace(-2, 2, 50 + i, dtype=np.float32) for i in range(6)]
     for a, b in zip(whole.execute(arguments), parts.execute(arguments)):
         assert a.tobytes() == b.tobytes()

@@ -1,29 +1,37 @@
 """kernel_library(): symbol -> address of every run-time kernel, compiled group by group on
-demand.
+demand, for a target and options.
 """
 
 from __future__ import annotations
 
-from xla_backend.bounded_cache import once
+from xla_backend.bounded_cache import BoundedCache, Budget, once
+from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.targets.cpu.routines import conv, cumulative, gemm, sort
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
 _SUBJECTS = (gemm, conv, sort, cumulative)
+_libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], bool], KernelLibrary] = BoundedCache(
+    Budget("kernel libraries", entries=16)
+)
 
 
 @once
-def _register() -> None:
+def declare_kernels() -> None:
+    """Makes every group of kernels known, once."""
     for subject in _SUBJECTS:
         subject.register()
 
 
-@once
-def _library(serial: bool) -> KernelLibrary:
-    _register()
-    return KernelLibrary(serial)
+def kernel_library(
+    target: TargetInfo | None = None, fast_math: tuple[str, ...] = (), serial: bool = False
+) -> KernelLibrary:
+    """The kernels of this process: a mapping from symbol to address.
 
-
-def kernel_library(serial: bool = False) -> KernelLibrary:
-    """The kernels of this process: a mapping from symbol to address. `serial`: those that keep to
-    the thread that calls them."""
-    return _library(serial)
+    Args:
+      target: what their code may use; by default all this machine has.
+      fast_math: LLVM's flags on their floating-point arithmetic.
+      serial: kernels that keep to the thread that calls them.
+    """
+    declare_kernels()
+    key = (target or host_target(), fast_math, serial)
+    return _libraries.make(key, lambda: KernelLibrary(*key))

@@ -79,9 +79,9 @@ keep:
   ret void
 }}
 
-; Nonzero: an exception is kept and the caller ends its program. What programs inside the call left
-; in pyjax.interrupted is dropped.
-define i32 @pyjax_host_call(i64 %number, ptr %buffers) {{
+; The host call whose number %handle is, as an address. Nonzero: an exception is kept and the caller
+; ends its program. What programs inside the call left in pyjax.interrupted is dropped.
+define i32 @pyjax_host_call(ptr %handle, ptr %buffers) {{
 entry:
   %self = call i64 @pthread_self()
   %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
@@ -95,6 +95,7 @@ stop:
   ret i32 1
 call:
   %gil = call i32 @PyGILState_Ensure()
+  %number = ptrtoint ptr %handle to i64
   %address = ptrtoint ptr %buffers to i64
   %n = call ptr @PyLong_FromLongLong(i64 %number)
   %a = call ptr @PyLong_FromUnsignedLongLong(i64 %address)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from xla_backend.bounded_cache import BoundedCache, made_for_good
 from xla_backend.forks import check_forked
 from xla_backend.llvm import object_cache
-from xla_backend.llvm.jit import Address, Library, compile_object, object_symbols
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm.jit import Address, Library
+from xla_backend.llvm.objects import compile_object, object_symbols
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import pool_library, serial_library
@@ -30,12 +31,16 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
 
 
 class KernelLibrary(Mapping[str, Address]):
-    """Addresses by symbol, each with its code. Groups call each other through this mapping, so
-    order does not matter. Kernels of a `serial` library run on the thread that calls them; their
-    code is the same, linked with a pool of one thread.
+    """Addresses by symbol, each with its code, made for a target and with fast-math flags. Groups
+    call each other through this mapping, so order does not matter. Kernels of a `serial` library
+    run on the thread that calls them; their code is the same, linked with a pool of one thread.
     """
 
-    def __init__(self, serial: bool = False) -> None:
+    def __init__(
+        self, target: TargetInfo, fast_math: tuple[str, ...] = (), serial: bool = False
+    ) -> None:
+        self._target = target
+        self._fast_math = fast_math
         pool = serial_library() if serial else pool_library()
         # Groups build each other, and so may a signal handler in the middle of that: no lock.
         self._groups: BoundedCache[str, None] = BoundedCache(made_for_good)
@@ -62,7 +67,7 @@ class KernelLibrary(Mapping[str, Address]):
         return symbol in self._addresses or symbol in _OWNER
 
     def _build(self, group: str) -> None:
-        code = _group_object(group)
+        code = group_object(group, self._target, self._fast_math)
         _, undefined = object_symbols(code)
         needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
         library = Library(code, needed)
@@ -70,23 +75,56 @@ class KernelLibrary(Mapping[str, Address]):
             self._addresses.setdefault(name, address)
 
 
-def _group_object(group: str) -> bytes:
-    """Object code of a group; from disk without generating its text again.
+def group_object(
+    group: str, target: TargetInfo, fast_math: tuple[str, ...] = (), jit: bool = True
+) -> bytes:
+    """Object code of a group; from disk without generating its text again. `jit`: as in
+    `compile_object`.
 
-    The text follows from the sources of the generators and the target, so those make the key:
-    generating it only to look it up would take longer than everything else.
+    The text follows from the sources of the generators, the target and the flags, so those make
+    the key: generating it only to look it up would take longer than everything else.
     """
-    target = host_target()
-    key = object_cache.object_key(f"{_source_digest()} {group}", target, 1)
+    facts = (_source_digest(), group, target.vector_bits, *fast_math)
+    key = object_cache.object_key(" ".join(map(str, facts)), target, 1 + 10 * jit)
     kept = object_cache.load(key)
     if kept is not None:
         return kept
-    module = ModuleWriter(target)
-    _, emit = _GROUPS[group]
-    emit(module)
-    code = compile_object(module.to_text(), target)
+    code = compile_object(group_module(group, target, fast_math).to_text(), target, jit=jit)
     object_cache.store(key, code)
     return code
+
+
+def group_module(group: str, target: TargetInfo, fast_math: tuple[str, ...] = ()) -> ModuleWriter:
+    """The code of a group."""
+    module = ModuleWriter(target, fast_math)
+    _, emit = _GROUPS[group]
+    emit(module)
+    return module
+
+
+def groups_behind(
+    symbols: Iterable[str], target: TargetInfo, fast_math: tuple[str, ...] = ()
+) -> tuple[list[str], list[str]]:
+    """The groups that define `symbols` and what those call; and the symbols that no group
+    defines."""
+    groups: dict[str, None] = {}
+    others: dict[str, None] = {}
+    left = list(symbols)
+    while left:
+        symbol = left.pop()
+        group = _OWNER.get(symbol)
+        if group is None:
+            others[symbol] = None
+        elif group not in groups:
+            groups[group] = None
+            left += called_outside(group_module(group, target, fast_math))
+    return sorted(groups), sorted(others)
+
+
+def called_outside(module: ModuleWriter) -> list[str]:
+    """Functions of this project that a module calls and does not define."""
+    names = [n for n in module.declarations if n.startswith("pyjax_")]
+    return [n for n in names if not module.has_function(n)]
 
 
 @cache

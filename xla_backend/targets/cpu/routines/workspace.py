@@ -9,9 +9,9 @@ from __future__ import annotations
 from xla_backend.llvm.writer import ModuleWriter
 
 _SLOTS = 8
-_WORKSPACE = f"""
-@pyjax.workspace = internal global [{_SLOTS} x ptr] zeroinitializer, align 64
-declare ptr @malloc(i64)
+_WORKSPACE = """
+@pyjax.workspace = internal global [{slots} x ptr] zeroinitializer, align 64
+declare ptr @malloc({size})
 declare void @free(ptr)
 declare void @abort()
 
@@ -22,7 +22,7 @@ entry:
 look:
   %i = phi i64 [ 0, %entry ], [ %next, %following ]
   %slot = getelementptr ptr, ptr @pyjax.workspace, i64 %i
-  %seen = load atomic ptr, ptr %slot monotonic, align 8
+  %seen = load atomic ptr, ptr %slot monotonic, align {bytes}
   %empty = icmp eq ptr %seen, null
   br i1 %empty, label %following, label %claim
 claim:
@@ -40,11 +40,11 @@ back:
   br label %following
 following:
   %next = add i64 %i, 1
-  %more = icmp slt i64 %next, {_SLOTS}
+  %more = icmp slt i64 %next, {slots}
   br i1 %more, label %look, label %fresh
 fresh:
   %want = add i64 %n, 192
-  %raw = call ptr @malloc(i64 %want)
+{narrow}  %raw = call ptr @malloc({size} {wanted})
   %failed = icmp eq ptr %raw, null
   br i1 %failed, label %out, label %got
 out:
@@ -73,14 +73,14 @@ look:
   br i1 %ok, label %done, label %following
 following:
   %next = add i64 %i, 1
-  %more = icmp slt i64 %next, {_SLOTS}
+  %more = icmp slt i64 %next, {slots}
   br i1 %more, label %look, label %replace
 replace:
   %size = load i64, ptr %block
-  %choice = and i64 %size, {_SLOTS - 1}
+  %choice = and i64 %size, {mask}
   %hash = lshr i64 %size, 6
   %mixed = add i64 %choice, %hash
-  %which = and i64 %mixed, {_SLOTS - 1}
+  %which = and i64 %mixed, {mask}
   %victim = getelementptr ptr, ptr @pyjax.workspace, i64 %which
   %other = atomicrmw xchg ptr %victim, ptr %block acq_rel
   %none = icmp eq ptr %other, null
@@ -98,4 +98,14 @@ done:
 
 def emit_workspace(module: ModuleWriter) -> None:
     """Adds the two functions to a module, once."""
-    module.add_definitions(_WORKSPACE, ("pyjax.workspace.take", "pyjax.workspace.give"))
+    size = module.target.size_type
+    wide = size == "i64"
+    text = _WORKSPACE.format(
+        slots=_SLOTS,
+        mask=_SLOTS - 1,
+        size=size,
+        bytes=module.target.pointer_bits // 8,
+        narrow="" if wide else f"  %narrow = trunc i64 %want to {size}\n",
+        wanted="%want" if wide else "%narrow",
+    )
+    module.add_definitions(text, ("pyjax.workspace.take", "pyjax.workspace.give"))

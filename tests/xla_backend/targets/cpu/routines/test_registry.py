@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
+from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines import registry
-from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.library import declare_kernels, kernel_library
 
 
 def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
@@ -16,9 +17,9 @@ def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
         builds.append(group)
         build(self, group)
 
-    kernel_library()  # declares the groups
+    declare_kernels()
     monkeypatch.setattr(registry.KernelLibrary, "_build", counted)
-    fresh = registry.KernelLibrary()
+    fresh = registry.KernelLibrary(host_target())
     start = threading.Barrier(4)
     found = []
 

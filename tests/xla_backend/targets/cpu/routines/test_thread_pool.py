@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from xla_backend.llvm import jit
+from xla_backend.llvm import objects
 from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines import thread_pool
 from xla_backend.targets.cpu.routines.library import kernel_library
@@ -192,4 +192,4 @@ def test_quota_of_control_groups(monkeypatch, groups, files, quota):
 
 
 def test_portable_variant_compiles():
-    assert jit.compile_object(pool_text(host_target(), linux=False))
+    assert objects.compile_object(pool_text(host_target(), linux=False), host_target())
