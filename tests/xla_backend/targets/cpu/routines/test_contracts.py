@@ -1,0 +1,198 @@
+"""The reference of each contract against the native routine, on the same operands."""
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from xla_backend.program.routines import Kind, Routine
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.conv import pack_dims
+from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
+from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12}
+SMALL_FLOATS = {"float16": 4e-3, "bfloat16": 3e-2}
+
+
+def draw(type, size: int, seed: int = 0) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """Small numbers, many of them equal."""
+    rng = np.random.default_rng(seed)
+    dtype = type.numpy_dtype
+    if dtype.kind in "iub":
+        low = 0 if dtype.kind != "i" else -4
+        return rng.integers(low, 2 if dtype.kind == "b" else 5, size).astype(dtype)
+    values = rng.integers(-8, 9, size) / 4
+    if dtype.kind == "c":
+        values = values + 1j * (rng.integers(-8, 9, size) / 4)
+    return values.astype(dtype)
+
+
+def call_native(routine: Routine, operands: Sequence) -> None:  # type: ignore[type-arg]
+    arguments: list = []
+    kept = []
+    for parameter, operand in zip(routine.parameters, operands, strict=True):
+        if parameter.kind is Kind.NUMBER:
+            arguments.append(ctypes.c_int64(operand))
+        elif parameter.kind is Kind.KERNEL:
+            arguments += [ctypes.c_void_p(None), ctypes.c_void_p(None)]
+        elif parameter.kind is Kind.NUMBERS:
+            kept.append(np.array(operand, np.int64))
+            arguments.append(ctypes.c_void_p(kept[-1].ctypes.data))
+        else:
+            array, start = operand if parameter.origin else (operand, 0)
+            address = array.ctypes.data + start * array.itemsize
+            arguments.append(ctypes.c_void_p(address))
+    address = kernel_library()[f"pyjax_{routine.name}"]
+    ctypes.CFUNCTYPE(None, *[type(a) for a in arguments])(address)(*arguments)
+
+
+def check(name: str, operands: Sequence) -> None:  # type: ignore[type-arg]
+    """Run both on copies of the operands; all of their memory is the same afterwards."""
+    routine = ROUTINES[name]
+
+    def copies() -> list:  # type: ignore[type-arg]
+        return [
+            o.copy() if isinstance(o, np.ndarray)
+            else (o[0].copy(), o[1]) if p.origin
+            else o
+            for o, p in zip(operands, routine.parameters, strict=True)
+        ]  # fmt: skip
+
+    native, python = copies(), copies()
+    call_native(routine, native)
+    routine.reference(*python)
+    for n, p, parameter in zip(native, python, routine.parameters):
+        if not parameter.kind.is_memory or parameter.kind is Kind.WORK:
+            continue
+        n, p = (n[0], p[0]) if parameter.origin else (n, p)
+        tolerance = (TOLERANCE | SMALL_FLOATS).get(n.dtype.name)
+        if tolerance is None:
+            np.testing.assert_array_equal(n, p, err_msg=parameter.name)
+        else:
+            wide = np.complex128 if n.dtype.kind == "c" else np.float64
+            np.testing.assert_allclose(
+                n.astype(wide), p.astype(wide), rtol=tolerance, atol=tolerance
+            )
+
+
+@pytest.mark.parametrize("name", GEMM_TYPES)
+@pytest.mark.parametrize("add", [0, 1], ids=["write", "add"])
+def test_gemm(name, add):
+    t, (m, n, k) = GEMM_TYPES[name], (9, 17, 13)
+    a, b = draw(t.source, m * k), draw(t.source, k * n, 1)
+    c = draw(t.target, m * (n + 2), 2)
+    check(f"gemm_{name}", [m, n, k, a, k, 1, b, 1, k, c, n + 2, add])
+    check(f"gemm_fused_{name}", [m, n, k, a, 1, m, b, n, 1, c, n + 2, add, None, 0, 0])
+
+
+@pytest.mark.parametrize("name", GEMM_TYPES)
+def test_batched_gemm(name):
+    t, batches, (m, n, k) = GEMM_TYPES[name], 6, (3, 5, 4)
+    a, b = draw(t.source, batches * m * k), draw(t.source, batches * k * n, 1)
+    c = draw(t.target, batches * m * n, 2)
+    product = [batches, m, n, k, a, m * k, k, 1, b, k * n, n, 1, c, m * n, n, 0]
+    check(f"gemm_batched_{name}", product)
+    # Groups of two: the second batch of a group lies behind those of all groups.
+    grouped = [batches, m, n, k, a, 3 * m * k, k, 1, b, 3 * k * n, n, 1, c, m * n, n, 0]
+    check(f"gemm_fused_batched_{name}", [*grouped, None, 0, 0, 2, m * k, k * n])
+
+
+def convolution(  # type: ignore[no-untyped-def]
+    *, features_last, stride=1, pad=1, xdil=1, wdil=1, groups=1, reverse=False
+):
+    """Dims of a 2-d convolution of [2, 4, 7, 8] by windows of 3 x 2, and sizes of its arrays."""
+    n, ci, co, h, w, kh, kw = 2, 4 // groups, 6 // groups, 7, 8, 3, 2
+    oh, ow = (
+        ((size - 1) * xdil + 1 + 2 * pad - ((window - 1) * wdil + 1)) // stride + 1
+        for size, window in ((h, kh), (w, kw))
+    )
+    total_in, total_out = ci * groups, co * groups
+    if features_last:
+        x = {"xb": h * w * total_in, "xc": 1, "x1": w * total_in, "x2": total_in}
+        o = {"ob": oh * ow * total_out, "oc": 1, "o1": ow * total_out, "o2": total_out}
+    else:
+        x = {"xb": h * w * total_in, "xc": h * w, "x1": w, "x2": 1}
+        o = {"ob": oh * ow * total_out, "oc": oh * ow, "o1": ow, "o2": 1}
+    sign, first = (-1, (kh - 1) * kw + kw - 1) if reverse else (1, 0)
+    dims = pack_dims(
+        n=n, groups=groups, ci=ci, co=co, in0=1, in1=h, in2=w, win0=1, win1=kh, win2=kw,
+        out0=1, out1=oh, out2=ow, stride0=1, stride1=stride, stride2=stride, pad0=0, pad1=pad,
+        pad2=pad, xdil0=1, xdil1=xdil, xdil2=xdil, wdil0=1, wdil1=wdil, wdil2=wdil,
+        x0=0, xg=ci * x["xc"], wi=kh * kw, wo=ci * kh * kw, wg=co * ci * kh * kw, w0=0,
+        w1=sign * kw, w2=sign, o0=0, og=co * o["oc"], **x, **o,
+    )  # fmt: skip
+    sizes = (n * h * w * total_in, total_out * ci * kh * kw, n * oh * ow * total_out)
+    return tuple(dims), sizes, first
+
+
+WINDOWS = [
+    {},
+    {"stride": 2},
+    {"pad": 0, "wdil": 2},
+    {"xdil": 2},
+    {"groups": 2},
+    {"reverse": True},
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: "-".join(w) or "plain")
+@pytest.mark.parametrize("features_last", [False, True], ids=["planes", "channels"])
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16_f32", "s8_s32", "c64_c64"])
+def test_convolution(name, features_last, window):
+    t = GEMM_TYPES[name]
+    dims, (xs, ws, os), first = convolution(features_last=features_last, **window)
+    arrays = draw(t.source, xs), (draw(t.source, ws, 1), first), draw(t.target, os, 2)
+    check(f"conv_{name}", [*arrays, dims])
+
+
+def with_special(keys: np.ndarray) -> np.ndarray:
+    if keys.dtype.kind not in "biu":
+        keys[::7] = np.nan
+        keys[1::5] = -keys.dtype.type(0)
+    return keys
+
+
+@pytest.mark.parametrize("flags", [0, 1], ids=["ascending", "descending"])
+@pytest.mark.parametrize("type", SORT_TYPES, ids=str)
+def test_sorts(type, flags):
+    keys = with_special(draw(type, 2 * 70 * 3))
+    check(f"sort_{type}", [keys, np.zeros_like(keys), 2, 70, 3, flags])
+    order = np.zeros(keys.size, np.int32)
+    check(f"argsort_{type}", [keys, order, 2, 70, 3, flags])
+    refined = np.tile(np.arange(70, dtype=np.int32)[::-1], 6)
+    check(f"argsort_{type}", [keys, refined, 6, 70, 1, flags | 2])
+
+
+@pytest.mark.parametrize("flags", [0, 1], ids=["forwards", "backwards"])
+@pytest.mark.parametrize("type", SCAN_TYPES, ids=str)
+def test_scans(type, flags):
+    for op in operations_of(type):
+        x = draw(type, 2 * 11 * 3)
+        if op == "cumprod" and type.is_floating:
+            x = np.abs(x.astype(np.float64) / 8 + 1).astype(x.dtype)
+        check(f"{op}_{type}", [x, np.zeros_like(x), 2, 11, 3, flags])
+        check(f"{op}_{type}", [x, np.zeros_like(x), 6, 11, 1, flags])
+
+
+def test_every_library_routine_has_a_contract():
+    exported = {name for name in kernel_library() if name.startswith("pyjax_")}
+    helpers = {
+        "pyjax_host_call", "pyjax_main_thread", "pyjax_num_threads", "pyjax_parallel_for",
+        "pyjax_parallel_for_polled", "pyjax_pool_after_fork", "pyjax_poll", "pyjax_poll_begin",
+        "pyjax_poll_end", "pyjax_set_num_threads",
+    }  # fmt: skip
+    written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
+    contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs
+    assert exported - helpers == contracts
+
+
+def test_epilogue_sees_the_whole_product():
+    a, b = (draw(GEMM_TYPES["f32"].source, 12, seed) for seed in (0, 1))
+    seen = []
+    routine = ROUTINES["gemm_fused_f32"]
+    routine.reference(3, 3, 4, a, 4, 1, b, 3, 1, None, 3, 0, seen.append, 0, 1)
+    np.testing.assert_allclose(seen[0].reshape(3, 3), a.reshape(3, 4) @ b.reshape(4, 3))

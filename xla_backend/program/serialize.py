@@ -1,0 +1,209 @@
+"""Programs as bytes, and back: JSON with everything in it, constants and kernels included.
+
+API
+  program_to_bytes(program) -> bytes
+  program_from_bytes(data) -> Program
+
+What is not a number or a string is a list that begins with a tag. Kernels are kept as the objects
+they are made of; an object that others share is written once and referred to by number, so that
+what was one object is one object again. Only records of the compiler are made when bytes are
+read: reading runs no code of the bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo import attribute_values, attributes, opcode, types
+from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.errors import HloError
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import BY_NAME
+from xla_backend.kernels import index
+from xla_backend.kernels import ir as kernel_ir
+from xla_backend.program import ir
+from xla_backend.program.ir import Program
+
+_FORMAT = "pyjax program"
+_VERSION = 1
+
+
+class ProgramFormatError(HloError, ValueError):
+    """Bytes are no program that this version reads."""
+
+
+def program_to_bytes(program: Program) -> bytes:
+    """A program as bytes.
+
+    Raises:
+      ProgramFormatError: an attribute of a host call is of a kind that bytes cannot hold.
+    """
+    content = {"format": _FORMAT, "version": _VERSION, "program": _Writer().write(program)}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def program_from_bytes(data: bytes) -> Program:
+    """The program that `program_to_bytes` wrote.
+
+    Raises:
+      ProgramFormatError: the bytes are damaged, or of another version.
+    """
+    try:
+        content = json.loads(data)
+        form, version = content["format"], content["version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProgramFormatError(f"the bytes are no serialised program: {error}") from None
+    if (form, version) != (_FORMAT, _VERSION):
+        raise ProgramFormatError(
+            f"the bytes are {form!r} of version {version}, expected {_FORMAT!r} of version "
+            f"{_VERSION}; serialise the program again with this version"
+        )
+    try:
+        program = _Reader().read(content["program"])
+    except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
+        raise ProgramFormatError(f"the serialised program is damaged: {error!r}") from None
+    if not isinstance(program, Program):
+        raise ProgramFormatError(f"the bytes hold a {type(program).__name__}, expected a program")
+    return program
+
+
+@cache
+def _classes(*modules: ModuleType) -> dict[str, type]:
+    """Classes that modules define, by name."""
+    return {
+        name: found
+        for module in modules
+        for name, found in vars(module).items()
+        if isinstance(found, type) and found.__module__ == module.__name__
+    }
+
+
+def _enums() -> dict[str, type]:
+    return _classes(types, opcode, attributes, attribute_values, kernel_ir, ir)
+
+
+def _kernel_classes() -> dict[str, type]:
+    return _classes(index, kernel_ir)
+
+
+def _records() -> dict[str, type[Value]]:
+    """Every kind of record: steps, slices, and attributes, a target's own included."""
+    found: dict[str, type[Value]] = {}
+    left: list[type[Value]] = [Value]
+    while left:
+        record = left.pop()
+        left += record.__subclasses__()
+        found[record.__name__] = record
+    return found
+
+
+def _fields(made: type) -> list[str]:
+    """Names of what an object is made with."""
+    if issubclass(made, Value):
+        return list(made._fields)
+    if dataclasses.is_dataclass(made):
+        return [f.name for f in dataclasses.fields(made) if f.init]
+    slots: tuple[str, ...] = vars(made)["__slots__"]
+    return [name for name in slots if not name.startswith("_")]
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}  # id -> number, of objects that the program holds
+
+    def write(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, tuple | list):
+            return ["t" if isinstance(value, tuple) else "l", *map(self.write, value)]
+        if isinstance(value, Mapping):
+            return ["d", *([self.write(k), self.write(v)] for k, v in value.items())]
+        if isinstance(value, enum.Enum):
+            return ["e", type(value).__name__, value.name]
+        if isinstance(value, np.ndarray | np.generic):
+            shape = Shape.of(value)  # type: ignore[arg-type]
+            data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+            tag = "a" if isinstance(value, np.ndarray) else "n"
+            return [tag, str(shape.element_type), list(shape.dimensions), data]
+        return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return ["r", known]
+        if isinstance(value, Shape):
+            if value.layout_details is not None:
+                raise ProgramFormatError(f"a program cannot be serialised with {value!r} in it")
+            parts = (value.element_type, value.dimensions, value.layout, value.tuple_shapes)
+            written = ["s", *map(self.write, (*parts, value.dynamic))]
+        else:
+            written = [self._tag(value), type(value).__name__]
+            written += [[name, self.write(getattr(value, name))] for name in _fields(type(value))]
+        self._numbers[id(value)] = len(self._numbers)
+        return written
+
+    def _tag(self, value: Any) -> str:
+        name = type(value).__name__
+        if isinstance(value, Program):
+            return "p"
+        if isinstance(value, Value) and _records().get(name) is type(value):
+            return "o"
+        if _kernel_classes().get(name) is type(value):
+            return "k"
+        raise ProgramFormatError(
+            f"a program cannot be serialised with {value!r} in it: attributes of host calls are "
+            "numbers, strings, arrays, and records of those"
+        )
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._objects: list[Any] = []
+
+    def read(self, written: Any) -> Any:
+        if not isinstance(written, list):
+            return written
+        tag, *parts = written
+        if tag == "r":
+            return self._objects[parts[0]]
+        if tag == "t":
+            return tuple(map(self.read, parts))
+        if tag == "l":
+            return [self.read(part) for part in parts]
+        if tag == "d":
+            return {self.read(key): self.read(value) for key, value in parts}
+        if tag == "e":
+            found = _enums()[parts[0]]
+            assert issubclass(found, enum.Enum)
+            return found[parts[1]]
+        if tag in ("a", "n"):
+            return _array(*parts, scalar=tag == "n")
+        made = self._made(tag, parts)
+        self._objects.append(made)
+        return made
+
+    def _made(self, tag: str, parts: list[Any]) -> Any:
+        if tag == "s":
+            return Shape(*map(self.read, parts))
+        name, *fields = parts
+        values = {field: self.read(value) for field, value in fields}
+        made = Program if tag == "p" else (_records() if tag == "o" else _kernel_classes())[name]
+        if list(values) != _fields(made):
+            raise KeyError(f"{name} is made with {_fields(made)}, not {list(values)}")
+        return made(**values)
+
+
+def _array(type: str, dimensions: list[int], data: str, *, scalar: bool) -> Any:
+    dtype = BY_NAME[type].numpy_dtype
+    array = np.frombuffer(base64.b64decode(data, validate=True), dtype).reshape(dimensions)
+    return array[()] if scalar else array
