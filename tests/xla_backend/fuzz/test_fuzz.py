@@ -130,6 +130,22 @@ def test_a_comparison_that_hangs_on_a_rounding_may_go_either_way():
     assert "got 3.0, expected 2.0" in certain.difference([np.array([3.0], np.float32)])
 
 
+def test_where_roundings_make_infinities_anything_may_come_out():
+    """The low byte of a rounded number, taken for a number of 8 bits."""
+    text = "HloModule m ENTRY e { p = f32[64] parameter(0) e = f32[64] cosine(p) %s }"
+    module = parse_module(text % "ROOT r = f8e3m4[64,4] bitcast-convert(e)")
+    p = np.linspace(-3, 3, 64, dtype=np.float32)
+    (reference,) = evaluate(module, [p])
+    expectation = Expectation(module, [p])
+    seen = np.stack([expectation._sample(seed)[0] for seed in range(64)]).astype(np.float32)
+    mixed = np.isfinite(seen).any(axis=0) & ~np.isfinite(seen).all(axis=0)
+    assert mixed[:, 0].any() and not mixed[:, 3].any()
+    got = np.where(mixed, -np.inf, reference.astype(np.float32)).astype(reference.dtype)
+    assert expectation.difference([got]) is None
+    got[0, 3] = -np.inf
+    assert "got -inf" in expectation.difference([got])
+
+
 @pytest.mark.parametrize(
     ("got", "problem"),
     [

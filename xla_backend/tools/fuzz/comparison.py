@@ -90,8 +90,9 @@ def _same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
 
 
 def _explained(got: np.ndarray, samples: Arrays) -> np.ndarray:
-    """Which elements lie within the range of the samples, widened by some slack; where samples
-    differ in being finite or not, any kind that occurs is accepted."""
+    """Which elements lie within the range of the samples, widened by some slack. Where samples
+    differ in being finite or not anything is: the bits of a rounded number taken for those of a
+    small type, say, which are an infinity once in a hundred times."""
     value = _wide(got)
     seen = np.stack([_wide(sample) for sample in samples])
     finite = np.isfinite(seen)
@@ -103,7 +104,7 @@ def _explained(got: np.ndarray, samples: Arrays) -> np.ndarray:
     all_finite, any_finite = finite.all(axis=0), finite.any(axis=0)
     mixed = any_finite & ~all_finite
     among = ((seen == value) | (np.isnan(seen) & np.isnan(value))).any(axis=0)
-    return np.asarray(among | np.where(all_finite, inside, mixed & np.isfinite(value)))
+    return np.asarray(among | np.where(all_finite, inside, mixed))
 
 
 def _describe(output: int, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) -> str:

@@ -98,11 +98,23 @@ class PerturbedInterpreter(Interpreter):
         if isinstance(result, tuple):
             return tuple(self._all_moved(np.asarray(x), _RESULT_ULPS) for x in result)
         result = self._all_moved(np.asarray(result), _RESULT_ULPS)
+        if node.opcode is O.FFT:
+            return self._transform_moved(node, result)
         product = any(O.MULTIPLY in rounding_opcodes(c) for c in node.called)
         inexact = is_inexact(result)
         if node.opcode in _SUMS and inexact and (product or _may_overflow(inputs, result, terms)):
             result = self._off_range(node, inputs, result, product)
         return result
+
+    def _transform_moved(self, node: Instruction, result: np.ndarray) -> np.ndarray:
+        """A Fourier transform: what is rounded of a large coefficient reaches the small ones."""
+        axes = tuple(range(-len(node.attributes.fft_length), 0))  # type: ignore[attr-defined]
+        size = np.abs(result).max(axis=axes, keepdims=True, initial=0.0)
+        noise: Any = self._uniform(result.shape)
+        if result.dtype.kind == "c":
+            noise = noise + 1j * self._uniform(result.shape)
+        moved = result + noise * size * (_RESULT_ULPS * float(np.finfo(result.dtype).eps))
+        return np.where(np.isfinite(result), moved, result).astype(result.dtype)
 
     def _off_range(
         self, node: Instruction, inputs: list[Any], result: np.ndarray, product: bool
