@@ -12,7 +12,7 @@ class EmittedKernel:
     Attributes:
       name: unique in its executable.
       instructions: names of the optimised module's instructions that run it, in order.
-      loop_ir: its loop nests, printed like Python, with the marks of the schedule.
+      loop_ir: its loop nests as they are scheduled, printed like Python.
       llvm_ir: its functions as LLVM text.
       assembly: the same in the target's assembly language.
       inline: it has no function of its own: the entry function contains its code, which

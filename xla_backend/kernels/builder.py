@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Index, Var, constant
+from xla_backend.kernels.index import Index, Parameter, Var, constant
 from xla_backend.kernels.ir import (
     Buffer,
     BufferRole,
@@ -59,16 +59,26 @@ class LoopBuilder:
         self,
         name: str,
         type: PrimitiveType,
-        size: int,
+        size: int | Parameter,
         role: BufferRole,
         number: int = 0,
         data: np.ndarray | None = None,
     ) -> Buffer:
         """Declare a buffer; complex arrays become arrays of pairs of reals."""
+        count = None
+        if isinstance(size, Parameter):
+            count, size = Index.of(size), size.bounds[1]
         if type.is_complex:
             type, size = real_type(type), 2 * size
-        result = Buffer(name, type, size, role, number, data)
+            count = count * 2 if count else None
+        result = Buffer(name, type, size, role, number, data, count)
         self.kernel.buffers.append(result)
+        return result
+
+    def parameter(self, name: str, bounds: tuple[int, int]) -> Parameter:
+        """Declare a number that the caller supplies."""
+        result = Parameter(name, bounds)
+        self.kernel.parameters.append(result)
         return result
 
     # -- memo --------------------------------------------------------------------------------------
@@ -196,7 +206,7 @@ class LoopBuilder:
 
     def open_loop(
         self,
-        extent: int,
+        extent: int | Parameter,
         *,
         depth: int | None = None,
         inits: Sequence[Value] = (),
@@ -207,8 +217,12 @@ class LoopBuilder:
         """Begin a loop in the block at `depth` (default: the innermost); returns its variable and
         the carried values.
 
-        A loop of extent 1 is still a loop. Extent 0 is the caller's business.
+        A loop of extent 1 is still a loop. Extent 0 is the caller's business, unless it is known at
+        run time only.
         """
+        limits: tuple[Index, ...] = ()
+        if isinstance(extent, Parameter):
+            limits, extent = (Index.of(extent),), extent.bounds[1]
         assert extent > 0
         at = self.depth if depth is None else depth
         suspended = self._blocks[at + 1 :]
@@ -216,7 +230,7 @@ class LoopBuilder:
         inner = at + 1
         self._vars += 1
         var = Var(name or _loop_name(self._vars - 1), extent, inner)
-        loop = Loop(var, independent=independent, may_vectorize=may_vectorize)
+        loop = Loop(var, independent=independent, may_vectorize=may_vectorize, limits=limits)
         block = _Block(loop, loop.body)
         block.suspended = suspended
         self._blocks.append(block)
@@ -232,7 +246,6 @@ class LoopBuilder:
         nexts: Sequence[Value] = (),
         combiner: Combiner | None = None,
         identities: Sequence[Any] = (),
-        keeps_lanes: bool = False,
     ) -> list[Value]:
         """End the innermost loop; returns the results of its carried values."""
         block = self._blocks.pop()
@@ -243,7 +256,6 @@ class LoopBuilder:
             if identities:
                 carry.identity = identities[i]
         loop.combiner = combiner
-        loop.keeps_lanes = keeps_lanes
         self._blocks[-1].statements.append(loop)
         self._blocks.extend(block.suspended)
         return [c.result for c in loop.carries]

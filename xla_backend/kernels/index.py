@@ -1,15 +1,16 @@
 """Index expressions: integer sums of loop variables, quotients, remainders and computed scalars,
 kept simplified.
 
-`Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), `FloorDiv`, `Mod` or
-loop-IR values that hold an integer (already clamped; they carry bounds). All arithmetic simplifies
+`Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), run-time parameters
+of the kernel (`Parameter`), `FloorDiv`, `Mod` or values that hold an integer (already clamped; they
+carry bounds). All arithmetic simplifies
 by the bounds of the atoms, so that delinearising and linearising again gives back the plain
 variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union
@@ -28,6 +29,22 @@ class Var:
     @property
     def bounds(self) -> tuple[int, int]:
         return 0, self.extent - 1
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Parameter:
+    """A number that the caller of a kernel supplies, such as the length of its arrays; it lies
+    within `bounds`."""
+
+    __slots__ = ("bounds", "name")
+
+    depth = 0
+
+    def __init__(self, name: str, bounds: tuple[int, int]) -> None:
+        self.name = name
+        self.bounds = bounds
 
     def __repr__(self) -> str:
         return self.name
@@ -72,8 +89,8 @@ class Mod:
         return f"({self.index}) % {self.divisor}"
 
 
-# A loop-IR Value is the fourth kind of atom; it is not named here to keep the import order.
-Atom = Union[Var, FloorDiv, Mod, Any]
+# A Value of the kernel IR is the fifth kind of atom; it is not named here to keep the import order.
+Atom = Union[Var, Parameter, FloorDiv, Mod, Any]
 
 
 class Index:
@@ -207,6 +224,29 @@ class Index:
 
     def coefficient(self, atom: Atom) -> int:
         return self.terms.get(atom, 0)
+
+    def replaced(self, atoms: Callable[[Atom], Index | None]) -> Index:
+        """The index with `atoms(atom)` in place of each atom where that is not None, also inside
+        quotients."""
+        same: dict[Atom, int] = {}
+        others: list[Index] = []
+        for atom, c in self.terms.items():
+            new = atoms(atom)
+            if new is None and isinstance(atom, FloorDiv | Mod):
+                inner = atom.index.replaced(atoms)
+                if inner is not atom.index:
+                    quotient = isinstance(atom, FloorDiv)
+                    new = inner // atom.divisor if quotient else inner % atom.divisor
+            if new is None:
+                same[atom] = c
+            else:
+                others.append(new * c)
+        if not others:
+            return self
+        total = Index(same, self.constant)
+        for other in others:
+            total = total + other
+        return total
 
     def __str__(self) -> str:
         parts: list[str] = []

@@ -1,17 +1,20 @@
-"""Runs kernels of the loop IR in Python, one statement at a time: slow and plain, the meaning of
-the loop IR.
+"""Runs kernels in Python, one statement at a time and exactly as they are scheduled: slow and
+plain, the meaning of the kernel IR.
 
     interpreter = Interpreter(kernel, operands)
     for step in interpreter.steps():      # each statement as it is executed
-        print(step)                       # v3 = v1 * v2 -> 6.0
+        print(step)                       # [block=2, i=0] Compute -> [0.5 1.5 2.5 3.5]
     interpreter.outputs()
 
-Marks of a schedule (parallel, vector) change nothing here.
+Blocks of a grid run one after another in the order that one asks for. The threads of a block and
+the lanes of a vector run in lockstep: a value inside their loops is an array with one axis for
+each. Accesses that a schedule must not make raise (`kernels.races`): outside a buffer, of elements
+that nothing wrote, and by two blocks or threads whose order is left open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,27 +26,44 @@ from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.kernels.index import FloorDiv, Index, Var
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
+from xla_backend.kernels.interpreter_memory import Memory
 from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
     Buffer,
     BufferRole,
+    Carry,
+    Combination,
     Compute,
     Constant,
+    If,
     IndexValue,
     InRange,
     Kernel,
     Load,
     Loop,
+    LoopKind,
+    MatrixTile,
+    Move,
+    Shuffle,
+    ShuffleMode,
     Statement,
     Store,
+    Transpose,
     Value,
 )
+from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
+from xla_backend.kernels.races import KernelRunError
+
+GridOrder = Callable[[int], Iterable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One executed statement, the loop variables around it and what it computed (None for
-    stores)."""
+    """One executed statement, the loop variables around it that have one value, and what it
+    computed (None for stores): inside threads and lanes, an array with an axis for each."""
 
     statement: Statement
     position: dict[str, int]
@@ -61,39 +81,33 @@ class Interpreter:
         self,
         kernel: Kernel,
         operands: Sequence[np.ndarray] = (),
+        parameters: Mapping[str, int] | None = None,
+        grid_order: GridOrder = range,
         *,
         memory: Mapping[Buffer, np.ndarray] | None = None,
     ) -> None:
         """`operands`: by operand number; complex arrays are taken as pairs of reals. In their
         place `memory` may hold a flat array for each buffer that a caller provides: the kernel
-        works in it."""
+        works in it. `parameters`: the run-time numbers of the kernel, by name. `grid_order(n)`: the
+        numbers of n blocks in the order in which they are to run."""
         self.kernel = kernel
-        self.memory: dict[Buffer, np.ndarray] = dict(memory or {})
         self.values: dict[Value, np.ndarray] = {}
-        self.variables: dict[Var, int] = {}
-        self._nodes: dict[Compute, Instruction] = {}
-        for buffer in kernel.buffers:
-            if buffer in self.memory:
-                continue
-            dtype = buffer.element_type.numpy_dtype
-            if buffer.role is BufferRole.OPERAND:
-                self.memory[buffer] = _flat(operands[buffer.number], dtype)
-            elif buffer.role is BufferRole.CONSTANT:
-                assert buffer.data is not None
-                self.memory[buffer] = _flat(buffer.data, dtype)
-            else:
-                self.memory[buffer] = np.zeros(buffer.size, dtype)
-        if memory is not None:
-            return
-        for output, operand in kernel.in_place.items():
-            self.memory[self._output(output)][:] = _flat(
-                operands[operand], self._output(output).element_type.numpy_dtype
-            )
+        self.variables: dict[Var | Parameter, int | np.ndarray] = {
+            p: (parameters or {})[p.name] for p in kernel.parameters
+        }
+        self._grid_order = grid_order
+        self._axes: list[tuple[LoopKind, int]] = []  # of the threads and lanes around
+        self._mask: np.ndarray | None = None  # which of them take part; None: all
+        self._nodes: dict[Compute | Atomic, Instruction] = {}
+        self._memory = Memory(kernel, operands, self._count, memory or {})
 
-    def _output(self, number: int) -> Buffer:
-        return next(
-            b for b in self.kernel.buffers if b.role is BufferRole.OUTPUT and b.number == number
-        )
+    @property
+    def memory(self) -> dict[Buffer, np.ndarray]:
+        """What buffers hold now."""
+        return self._memory.arrays
+
+    def _count(self, buffer: Buffer) -> int:
+        return buffer.size if buffer.count is None else int(self.index(buffer.count))
 
     def outputs(self) -> list[np.ndarray]:
         """Output buffers, flat, in order."""
@@ -107,104 +121,322 @@ class Interpreter:
         return self.outputs()
 
     def steps(self) -> Iterator[Step]:
-        """Execute one statement per item."""
-        yield from self._block(self.kernel.stages)
+        """Execute one statement per item.
+
+        Raises:
+          KernelRunError: the kernel does what no kernel may do; see `kernels.races`.
+        """
+        for stage in self.kernel.stages:
+            self._memory.begin_stage()
+            yield from self._block([stage])
+
+    # -- statements --------------------------------------------------------------------------------
 
     def _block(self, statements: Sequence[Statement]) -> Iterator[Step]:
         for s in statements:
             if isinstance(s, Loop):
                 yield from self._loop(s)
-                continue
-            result = self._execute(s)
-            yield Step(s, {v.name: i for v, i in self.variables.items()}, result)
+            elif isinstance(s, If):
+                yield from self._if(s)
+            else:
+                result = self._execute(s)
+                yield Step(s, self._position(), result)
+
+    def _position(self) -> dict[str, int]:
+        return {v.name: i for v, i in self.variables.items() if not isinstance(i, np.ndarray)}
 
     def _loop(self, s: Loop) -> Iterator[Step]:
-        state = [self.values[c.init] for c in s.carries]
-        for i in range(s.var.extent):
-            self.variables[s.var] = i
-            for carry, value in zip(s.carries, state):
-                self.values[carry.phi] = value
-            yield from self._block(s.body)
-            state = [self.values[c.next] for c in s.carries]  # type: ignore[index]
+        if s.kind is LoopKind.GRID:
+            for block in self._grid_order(s.var.extent):
+                self.variables[s.var] = block
+                self._memory.begin_block(block)
+                yield from self._block(s.body)
+        elif s.kind in (LoopKind.THREAD, LoopKind.LANES):
+            yield from self._lockstep(s)
+        else:
+            yield from self._rounds(s)
         del self.variables[s.var]
-        for carry, value in zip(s.carries, state):
-            self.values[carry.result] = value
 
-    def index(self, index: Index) -> int:
-        """The present value of an index expression."""
-        return index.constant + sum(c * self._atom(a) for a, c in index.terms.items())
+    def _lockstep(self, s: Loop) -> Iterator[Step]:
+        outer = self._mask
+        extent = s.var.extent
+        self._axes.append((s.kind, extent))
+        here = np.arange(extent).reshape((1,) * (len(self._axes) - 1) + (extent,))
+        self.variables[s.var] = here
+        for limit in s.limits:
+            self._narrow(here < self.index(limit))
+        yield from self._block(s.body)
+        self._mask = outer
+        if s.combination is None:
+            self._axes.pop()
+        else:
+            yield from self._combine(s.combination)
 
-    def _atom(self, atom: Any) -> int:
-        if isinstance(atom, Var):
-            return self.variables[atom]
+    def _combine(self, c: Combination) -> Iterator[Step]:
+        """The halves of the last axis together until one is left; the axis is gone then."""
+        width = self._axes[-1][1]
+        shape = (1,) * (len(self._axes) - 1) + (width,)
+        values = [
+            np.broadcast_to(v, np.broadcast_shapes(v.shape, shape)) for v in self._all(c.values)
+        ]
+        while width > 1:
+            width //= 2
+            yield from self._apply(
+                c, [v[..., :width] for v in values], [v[..., width:] for v in values]
+            )
+            values = self._all(c.combiner.results)
+        self._axes.pop()
+        values = [v[..., 0] for v in values]
+        if c.inits:
+            yield from self._apply(c, self._all(c.inits), values)
+            values = self._all(c.combiner.results)
+        self.values.update(zip(c.results, values))
+
+    def _apply(
+        self, c: Combination, lhs: Sequence[np.ndarray], rhs: Sequence[np.ndarray]
+    ) -> Iterator[Step]:
+        self.values.update(zip(c.combiner.lhs, lhs))
+        self.values.update(zip(c.combiner.rhs, rhs))
+        yield from self._block(c.combiner.body)
+
+    def _rounds(self, s: Loop) -> Iterator[Step]:
+        """Rounds of a serial loop; threads and lanes whose rounds are over wait for the others."""
+        outer = self._mask
+        count: Any = s.var.extent
+        for limit in s.limits:
+            count = np.minimum(count, self.index(limit))
+        state = self._all([c.init for c in s.carries])
+        here = count if outer is None else np.where(self._deep(outer), count, 0)
+        rounds = int(np.max(here))
+        for i in range(rounds):
+            self.variables[s.var] = i
+            self._mask = outer
+            if isinstance(count, np.ndarray) and count.size > 1:
+                self._narrow(i < count)
+            state = yield from self._round(s.carries, state, s.body)
+        self._mask = outer
+        self.variables[s.var] = rounds
+        self.values.update(zip([c.result for c in s.carries], state))
+
+    def _round(
+        self, carries: Sequence[Carry], state: Sequence[np.ndarray], body: Sequence[Statement]
+    ) -> Generator[Step, None, list[np.ndarray]]:
+        self.values.update(zip([c.phi for c in carries], state))
+        yield from self._block(body)
+        nexts = self._all([c.next for c in carries if c.next is not None])
+        if self._mask is None:
+            return nexts
+        mask = self._deep(self._mask)
+        return [np.where(mask, n, before) for n, before in zip(nexts, map(self._deep, state))]
+
+    def _if(self, s: If) -> Iterator[Step]:
+        outer = self._mask
+        index = self.index(s.index)
+        self._narrow((s.low <= index) & (index < s.high))
+        state = self._all([c.init for c in s.carries])
+        assert self._mask is not None
+        if self._mask.any():
+            if self._mask.ndim == 0:
+                self._mask = None
+            state = yield from self._round(s.carries, state, s.body)
+        self._mask = outer
+        self.values.update(zip([c.result for c in s.carries], state))
+
+    def _narrow(self, condition: Any) -> None:
+        condition = np.asarray(condition)
+        self._mask = condition if self._mask is None else self._deep(self._mask) & condition
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _deep(self, array: np.ndarray) -> np.ndarray:
+        """An array from outside some of the lockstep loops, with an axis for each of them."""
+        missing = len(self._axes) - array.ndim
+        return array.reshape(array.shape + (1,) * missing) if array.ndim and missing else array
+
+    def _value(self, value: Value) -> np.ndarray:
+        return self._deep(np.asarray(self.values[value]))
+
+    def _all(self, values: Iterable[Value]) -> list[np.ndarray]:
+        return [self._value(v) for v in values]
+
+    def index(self, index: Index) -> Any:
+        """The present value of an index expression: an int, or an array of one for each lane."""
+        total: Any = index.constant
+        for atom, c in index.terms.items():
+            total = total + c * self._atom(atom)
+        return total
+
+    def _atom(self, atom: Any) -> Any:
+        if isinstance(atom, Var | Parameter):
+            number = self.variables[atom]
+            return self._deep(number) if isinstance(number, np.ndarray) else number
         if isinstance(atom, Value):
-            return int(self.values[atom])
+            return self._value(atom).astype(np.int64)
         inner = self.index(atom.index)
         return inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor
 
+    def _taking_part(self, guard: Value | None) -> np.ndarray:
+        mask = np.asarray(True) if self._mask is None else self._deep(self._mask)
+        return mask if guard is None else mask & self._value(guard)
+
+    # -- execution ---------------------------------------------------------------------------------
+
     def _execute(self, s: Statement) -> Any:
         if isinstance(s, Store):
-            if s.guard is None or bool(self.values[s.guard]):
-                at = self._inside(s.buffer, self.index(s.index), len(s.values))
-                for i, value in enumerate(s.values):
-                    self.memory[s.buffer][at + i] = self.values[value]
+            at, active = self.index(s.index), self._taking_part(s.guard)
+            for i, value in enumerate(s.values):
+                self._write(s.buffer, at + i, active, self._value(value))
+            return None
+        if isinstance(s, Move):
+            active = self._taking_part(None)
+            element = self._read(s.buffer, self.index(s.index), active)
+            self._write(s.target, self.index(s.target_index), active, element)
+            return None
+        if isinstance(s, Transpose):
+            self._transpose(s)
+            return None
+        if isinstance(s, Atomic):
+            self._atomic(s)
+            return None
+        if isinstance(s, MatrixTile):
+            self._matrix_tile(s)
+            return None
+        if isinstance(s, Barrier):
+            if not self._taking_part(None).all():
+                raise self._error("has a barrier that only some threads of a block come to")
+            self._memory.barrier()
             return None
         result = self._result(s)
         self.values[s.result] = result  # type: ignore[attr-defined]
         return result
 
-    def _inside(self, buffer: Buffer, at: int, count: int) -> int:
-        if not 0 <= at <= buffer.size - count:
-            raise IndexError(
-                f"kernel {self.kernel.name!r} accesses {buffer.name}[{at}] of {buffer.size} "
-                f"elements"
-            )
-        return at
+    def _read(self, buffer: Buffer, at: Any, active: np.ndarray) -> np.ndarray:
+        return self._memory.read(buffer, at, active, self._axes, self._position)
+
+    def _write(self, buffer: Buffer, at: Any, active: np.ndarray, values: np.ndarray) -> None:
+        self._memory.write(buffer, at, active, values, self._axes, self._position)
+
+    def _error(self, what: str) -> KernelRunError:
+        where = ", ".join(f"{k}={v}" for k, v in self._position().items())
+        return KernelRunError(f"kernel {self.kernel.name!r} {what}, at [{where}]")
 
     def _result(self, s: Statement) -> Any:
         if isinstance(s, Constant):
             return np.asarray(s.value)
         if isinstance(s, Load):
-            if s.guard is not None and not bool(self.values[s.guard]):
-                return np.zeros((), s.buffer.element_type.numpy_dtype)
-            at = self._inside(s.buffer, self.index(s.index), 1)
-            return self.memory[s.buffer][at].copy()
+            return self._read(s.buffer, self.index(s.index), self._taking_part(s.guard))
         if isinstance(s, IndexValue):
             return convert_array(np.asarray(self.index(s.index), np.int64), s.result.type)
         if isinstance(s, InRange):
-            return np.asarray(s.low <= self.index(s.index) < s.high)
+            index = self.index(s.index)
+            return np.asarray((s.low <= index) & (index < s.high))
+        if isinstance(s, Shuffle):
+            return self._shuffle(s)
         assert isinstance(s, Compute), s
-        operands = [np.asarray(self.values[o]) for o in s.operands]
-        if s.opcode is Opcode.BITCAST_CONVERT:
-            return operands[0].view(s.result.type.numpy_dtype)
-        with np.errstate(all="ignore"):
-            result = ELEMENTWISE[s.opcode](self._node(s), *operands)
-        return np.asarray(result)
+        return self._elementwise(s, s.opcode, s.result.type, self._all(s.operands))
 
-    def _node(self, s: Compute) -> Instruction:
-        """An instruction that stands for the statement: the evaluator's rules take one."""
+    def _elementwise(
+        self,
+        s: Compute | Atomic,
+        opcode: Opcode,
+        type: PrimitiveType,
+        operands: Sequence[np.ndarray],
+    ) -> np.ndarray:
         node = self._nodes.get(s)
         if node is None:
-            operands = [
-                Instruction(Opcode.PARAMETER, Shape.array(o.type), (), ParameterAttributes(i))
-                for i, o in enumerate(s.operands)
-            ]
-            attributes = s.attributes if s.attributes is not None else NO_ATTRIBUTES
-            node = Instruction(s.opcode, Shape.array(s.result.type), operands, attributes)
-            self._nodes[s] = node
-        return node
+            node = self._nodes[s] = _node(s, opcode, type)
+        if opcode is Opcode.BITCAST_CONVERT:
+            return operands[0].view(type.numpy_dtype)
+        with np.errstate(all="ignore"):
+            result = ELEMENTWISE[opcode](node, *np.broadcast_arrays(*operands))
+        return np.asarray(result)
+
+    def _transpose(self, s: Transpose) -> None:
+        # Every element is read before any is written.
+        active = self._taking_part(None)
+        place = np.arange(s.size * s.size)
+        read = [self._read(s.source, int(i), active) for i in place]
+        for i, j in enumerate(place.reshape(s.size, s.size).T.reshape(-1)):
+            self._write(s.target, i, active, read[j])
+
+    def _atomic(self, s: Atomic) -> None:
+        """One thread or lane after another."""
+
+        def update(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+            return self._elementwise(s, s.opcode, s.value.type, [old, new])
+
+        self._memory.update(
+            s.buffer,
+            self.index(s.index),
+            self._taking_part(s.guard),
+            self._value(s.value),
+            update,
+            self._axes,
+            self._position,
+        )
+
+    def _shuffle(self, s: Shuffle) -> np.ndarray:
+        if not self._axes or self._axes[-1][1] % s.width:
+            raise self._error(f"shuffles groups of {s.width} where there are none")
+        shape = tuple(extent for _, extent in self._axes)
+        active = np.broadcast_to(self._taking_part(None), shape)
+        value = np.broadcast_to(self._value(s.value), shape)
+        groups = active.reshape(-1, s.width)
+        if (groups.any(axis=1) != groups.all(axis=1)).any():
+            raise self._error("shuffles values of threads that do not take part")
+        own = np.arange(shape[-1])
+        place = own % s.width
+        source = {
+            ShuffleMode.XOR: place ^ s.number,
+            ShuffleMode.DOWN: place + s.number,
+            ShuffleMode.UP: place - s.number,
+            ShuffleMode.FROM: np.full_like(place, s.number),
+        }[s.mode]
+        found = (source >= 0) & (source < s.width)
+        return value[..., np.where(found, own - place + source, own)]
+
+    def _matrix_tile(self, s: MatrixTile) -> None:
+        """Threads by the warp put their parts together, multiply, and take their parts."""
+        if not self._axes or self._axes[-1][1] % WARP or not self._taking_part(None).all():
+            raise self._error(f"multiplies tiles where there are no {WARP} threads together")
+        shape = tuple(extent for _, extent in self._axes)
+        layout = LAYOUTS[s.shape]
+        lhs, rhs, total = (
+            layout.matrices(part, [np.broadcast_to(v, shape).reshape(-1, WARP) for v in values])
+            for part, values in (
+                ("lhs", self._all(s.lhs)),
+                ("rhs", self._all(s.rhs)),
+                ("sum", self._all(s.sums)),
+            )
+        )
+        wide = total.dtype
+        for k in range(s.shape[2]):
+            total = total + lhs[:, :, k : k + 1].astype(wide) * rhs[:, k : k + 1, :].astype(wide)
+        for result, part in zip(s.results, layout.parts("sum", total)):
+            self.values[result] = part.reshape(shape)
 
 
-def _flat(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    array = np.ascontiguousarray(array)
-    return array.reshape(-1).view(dtype).copy()
+def _node(s: Compute | Atomic, opcode: Opcode, type: PrimitiveType) -> Instruction:
+    """An instruction that stands for the statement: the evaluator's rules take one."""
+    types = [o.type for o in s.operands] if isinstance(s, Compute) else [type, type]
+    operands = [
+        Instruction(Opcode.PARAMETER, Shape.array(t), (), ParameterAttributes(i))
+        for i, t in enumerate(types)
+    ]
+    given = s.attributes if isinstance(s, Compute) else None
+    attributes = given if given is not None else NO_ATTRIBUTES
+    return Instruction(opcode, Shape.array(type), operands, attributes)
 
 
 def run_kernel(
-    kernel: Kernel, operands: Sequence[np.ndarray], shapes: Sequence[Shape]
+    kernel: Kernel,
+    operands: Sequence[np.ndarray],
+    shapes: Sequence[Shape],
+    parameters: Mapping[str, int] | None = None,
+    grid_order: GridOrder = range,
 ) -> list[np.ndarray]:
     """Interpret a kernel and give its outputs their shapes."""
-    results = Interpreter(kernel, operands).run()
+    results = Interpreter(kernel, operands, parameters, grid_order).run()
     return [
         r.view(s.element_type.numpy_dtype).reshape(s.dimensions) for r, s in zip(results, shapes)
     ]

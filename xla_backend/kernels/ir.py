@@ -1,11 +1,14 @@
-"""The loop IR: loop nests over index expressions, with scalar single-assignment statements.
+"""The kernel IR: loop nests over index expressions, with scalar single-assignment statements.
 
 A `Kernel` is what one fusion (or lone instruction) becomes: buffers and a list of top-level
 statements, most of them loops. Buffers are flat, row-major arrays; loads and stores have one linear
 index. Statements operate on real scalar values: complex numbers are pairs of reals, stored
-interleaved. A schedule splits and reorders loops (`peeling`, `interchange`) and sets their marks
-(`parallel`, `vector`, `tile`); it never changes what a kernel means, and the interpreter ignores
-the marks.
+interleaved.
+
+A schedule is part of the kernel: steps (`kernels.schedule`) split and reorder loops and say what
+runs them (`LoopKind`), and nothing about a schedule lives beside the IR. The number of blocks is
+the extent of the grid loop, the width of a vector that of the lanes loop, and what is left over
+after whole vectors is a statement of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Index, Var
+from xla_backend.kernels.index import Index, Parameter, Var
 
 
 class Value:
@@ -36,24 +39,41 @@ class Value:
         self.number = number
         self.bounds = bounds
 
+    def like(self) -> Value:
+        """Another value of the same kind."""
+        return Value(self.type, self.depth, self.number, self.bounds)
+
     def __repr__(self) -> str:
         return f"v{self.number}"
 
 
 class BufferRole(enum.Enum):
-    """Where the memory of a buffer comes from."""
+    """Where the memory of a buffer comes from, and so who sees it.
+
+    All threads see operands, outputs, constants and scratch. The others hold nothing between two
+    blocks: SHARED belongs to the threads of a block, LOCAL and REGISTERS to one thread. REGISTERS
+    are accessed by whole lanes loops at positions that are constants once unrolled loops are.
+    """
 
     OPERAND = "operand"
     OUTPUT = "output"
     CONSTANT = "constant"
     SCRATCH = "scratch"
-    LOCAL = "local"  # of the thread that runs a block of iterations; holds nothing between them
+    SHARED = "shared"
+    LOCAL = "local"
+    REGISTERS = "registers"
+
+    @property
+    def is_global(self) -> bool:
+        """Whether every thread of every block sees the same memory."""
+        return self not in (BufferRole.SHARED, BufferRole.LOCAL, BufferRole.REGISTERS)
 
 
 @dataclass(eq=False, slots=True)
 class Buffer:
     """`size` elements of `element_type`, which is never complex: a complex array has twice as many
-    real elements."""
+    real elements. Where only the caller knows how many there are, that is `count`, and `size` is
+    the most."""
 
     name: str
     element_type: PrimitiveType
@@ -61,6 +81,7 @@ class Buffer:
     role: BufferRole
     number: int = 0  # operand number, output leaf number
     data: np.ndarray | None = None  # of constants
+    count: Index | None = None
 
     def __repr__(self) -> str:
         return self.name
@@ -95,6 +116,77 @@ class Store(Statement):
     index: Index
     values: tuple[Value, ...]
     guard: Value | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Move(Statement):
+    """target[target_index] = source[index]: the bits of one element, unconverted."""
+
+    target: Buffer
+    target_index: Index
+    buffer: Buffer
+    index: Index
+
+
+@dataclass(eq=False, slots=True)
+class Transpose(Statement):
+    """target[size * i + j] = source[size * j + i] for all i, j < size: a square tile that is turned
+    as a whole, in registers."""
+
+    target: Buffer
+    source: Buffer
+    size: int
+
+
+@dataclass(eq=False, slots=True)
+class Barrier(Statement):
+    """All threads of the block come here before any goes on, and see what the others wrote."""
+
+
+@dataclass(eq=False, slots=True)
+class Atomic(Statement):
+    """buffer[index] = opcode(buffer[index], value), which no other access to the element comes
+    between; nothing where `guard` is false. Several threads may do so in any order."""
+
+    buffer: Buffer
+    index: Index
+    opcode: Opcode
+    value: Value
+    guard: Value | None = None
+
+
+class ShuffleMode(enum.Enum):
+    """Which of its neighbours a thread or lane takes a value from, given a number n."""
+
+    XOR = "xor"  # the one whose number differs in the bits of n
+    DOWN = "down"  # the one n further on
+    UP = "up"  # the one n before
+    FROM = "from"  # number n of its group
+
+
+@dataclass(eq=False, slots=True)
+class Shuffle(Statement):
+    """result = value of a neighbour in the innermost loop of threads or lanes, within groups of
+    `width`; its own where there is no such neighbour. All of a group take part."""
+
+    result: Value
+    value: Value
+    mode: ShuffleMode
+    number: int
+    width: int
+
+
+@dataclass(eq=False, slots=True)
+class MatrixTile(Statement):
+    """results = lhs @ rhs + sums, for matrices of which each of 32 neighbouring threads holds some
+    elements (`kernels.matrix_tiles` says which). All 32 take part. Products and sums are in the
+    type of the sums."""
+
+    shape: tuple[int, int, int]  # rows, columns, depth
+    results: tuple[Value, ...]
+    lhs: tuple[Value, ...]
+    rhs: tuple[Value, ...]
+    sums: tuple[Value, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -140,9 +232,21 @@ class Carry:
 
 
 @dataclass(eq=False, slots=True)
+class If(Statement):
+    """The body where low <= index < high. Where it does not run, the results of the carried values
+    are what they were (`init`)."""
+
+    index: Index
+    low: int
+    high: int
+    body: list[Statement] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
 class Combiner:
-    """The reduction as statements, `results = f(lhs, rhs)`: needed to combine the lanes of a
-    vectorised reduction."""
+    """A reduction as statements, `results = f(lhs, rhs)`: needed to combine partial results of the
+    lanes of a vectorised one."""
 
     lhs: list[Value]
     rhs: list[Value]
@@ -151,34 +255,57 @@ class Combiner:
 
 
 @dataclass(eq=False, slots=True)
+class Combination:
+    """What becomes of the values that the lanes of a loop end with: `results` are those of all
+    lanes put together by `combiner`, the first half of the lanes with the second until one is
+    left, and then with `inits` (if not empty) to their left."""
+
+    values: list[Value]
+    inits: list[Value]
+    results: list[Value]
+    combiner: Combiner
+
+
+class LoopKind(enum.Enum):
+    """What runs the iterations of a loop.
+
+    SERIAL: one after another. GRID: blocks of work, in any order or at once; a whole stage. THREAD:
+    the threads of a block, in any order between two barriers. LANES: the lanes of a vector, in
+    lockstep. UNROLLED: one after another, each with code of its own.
+    """
+
+    SERIAL = "range"
+    GRID = "grid"
+    THREAD = "threads"
+    LANES = "lanes"
+    UNROLLED = "unrolled"
+
+
+@dataclass(eq=False, slots=True)
 class Loop(Statement):
-    """for var in range(var.extent).
+    """for var in kind(min(var.extent, *limits)).
+
+    Limits are known at run time only: parameters of the kernel, and what is left of an array for
+    the block that runs the loop.
 
     Facts: `independent` (iterations may run in any order or at once), `may_vectorize` (iterations
     may run in lockstep; lanes of carried values are then combined with `combiner`).
-    Marks of the schedule: `parallel` (blocks of iterations go to several threads), `vector` (how
-    many iterations run in lockstep; 1: scalar), `tile` (with the vector loop directly inside,
-    square tiles of this size: what is read across the rows is transposed in registers).
     """
 
     var: Var
     body: list[Statement] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     combiner: Combiner | None = None
-    # The loop that the lanes of a vectorised reduction are combined after; inner loops hand lanes
-    # on.
-    keeps_lanes: bool = False
     independent: bool = False
     may_vectorize: bool = False
-    parallel: bool = False
-    vector: int = 1
-    tile: int = 1
+    kind: LoopKind = LoopKind.SERIAL
+    limits: tuple[Index, ...] = ()
+    combination: Combination | None = None  # of a lanes loop
 
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """Buffers and statements; `stages` are run one after another, each may be split over
-    threads."""
+    """Buffers, run-time parameters and statements; `stages` run one after another."""
 
     name: str
     buffers: list[Buffer] = field(default_factory=list)
@@ -186,11 +313,12 @@ class Kernel:
     # Operand whose buffer output i updates in place: the caller copies it there first unless they
     # share memory.
     in_place: dict[int, int] = field(default_factory=dict)
+    parameters: list[Parameter] = field(default_factory=list)
 
 
 def walk(statements: list[Statement]) -> Iterator[Statement]:
     """All statements, outer before inner."""
     for statement in statements:
         yield statement
-        if isinstance(statement, Loop):
+        if isinstance(statement, Loop | If):
             yield from walk(statement.body)

@@ -1,4 +1,4 @@
-"""Prints kernels of the loop IR the way one would write them in Python."""
+"""Prints kernels the way one would write them in Python."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from typing import Any
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
     BufferRole,
+    Carry,
+    Combination,
     Compute,
     Constant,
+    If,
     IndexValue,
     InRange,
     Kernel,
     Load,
     Loop,
+    MatrixTile,
+    Move,
+    Shuffle,
     Statement,
     Store,
+    Transpose,
     Value,
 )
 
@@ -61,7 +70,11 @@ class _Printer:
                 if buffer.role in (BufferRole.OPERAND, BufferRole.OUTPUT)
                 else f" {buffer.role.value}"
             )
-            parameters.append(f"{buffer.name}:{role} {buffer.element_type}[{buffer.size}]")
+            size = buffer.size if buffer.count is None else self._index(buffer.count)
+            parameters.append(f"{buffer.name}:{role} {buffer.element_type}[{size}]")
+        for parameter in kernel.parameters:
+            low, high = parameter.bounds
+            parameters.append(f"{parameter.name}: {low}..{high}")
         self.lines.append(f"def {kernel.name}({', '.join(parameters)}):")
         for output, operand in kernel.in_place.items():
             self.lines.append(
@@ -133,6 +146,32 @@ class _Printer:
         elif isinstance(s, InRange):
             text = f"{s.low} <= {self._index(s.index)} < {s.high}"
             self._line(depth, f"{self._name(s.result)} = {text}")
+        elif isinstance(s, Move):
+            source = f"{s.buffer.name}[{self._index(s.index)}]"
+            self._line(depth, f"{s.target.name}[{self._index(s.target_index)}] = {source}")
+        elif isinstance(s, Transpose):
+            shape = f"{s.size}, {s.size}"
+            self._line(depth, f"{s.target.name}[:] = {s.source.name}.reshape({shape}).T")
+        elif isinstance(s, Barrier):
+            self._line(depth, "barrier()")
+        elif isinstance(s, Atomic):
+            prefix = f"if {self._name(s.guard)}: " if s.guard else ""
+            name, at = s.opcode.value, self._index(s.index)
+            self._line(
+                depth, f"{prefix}atomic_{name}({s.buffer.name}[{at}], {self._name(s.value)})"
+            )
+        elif isinstance(s, Shuffle):
+            how = f"shuffle_{s.mode.value}({self._name(s.value)}, {s.number}, {s.width})"
+            self._line(depth, f"{self._name(s.result)} = {how}")
+        elif isinstance(s, MatrixTile):
+            results, lhs, rhs, sums = (
+                f"[{', '.join(self._name(v) for v in part)}]"
+                for part in (s.results, s.lhs, s.rhs, s.sums)
+            )
+            shape = "x".join(map(str, s.shape))
+            self._line(depth, f"{results} = matrix_tile({shape}, {lhs}, {rhs}, {sums})")
+        elif isinstance(s, If):
+            self._if(s, depth)
         elif isinstance(s, Loop):
             self._loop(s, depth)
 
@@ -158,16 +197,29 @@ class _Printer:
             extra = [f"e{s.attributes.exponent_bits}m{s.attributes.mantissa_bits}"]
         return f"{name}({', '.join(names + extra)})"
 
+    def _if(self, s: If, depth: int) -> None:
+        self._begin_carries(s.carries, depth)
+        low, high = s.index.bounds
+        parts = [f"{s.low} <= "] if low < s.low else []
+        parts.append(self._index(s.index))
+        if high >= s.high:
+            parts.append(f" < {s.high}")
+        self._line(depth, f"if {''.join(parts)}:")
+        self._body(s.body, s.carries, depth + 1)
+
     def _loop(self, loop: Loop, depth: int) -> None:
-        marks = []
-        if loop.parallel:
-            marks.append("parallel")
-        if loop.tile > 1:
-            marks.append(f"tile {loop.tile}")
-        if loop.vector > 1:
-            marks.append(f"vector {loop.vector}")
-        comment = f"  # {', '.join(marks)}" if marks else ""
-        for carry in loop.carries:
+        self._begin_carries(loop.carries, depth)
+        rounds = [self._index(limit) for limit in loop.limits]
+        if not all(l.bounds[1] <= loop.var.extent for l in loop.limits) or not rounds:
+            rounds.insert(0, str(loop.var.extent))
+        count = rounds[0] if len(rounds) == 1 else f"min({', '.join(rounds)})"
+        self._line(depth, f"for {loop.var.name} in {loop.kind.value}({count}):")
+        self._body(loop.body, loop.carries, depth + 1)
+        if loop.combination is not None:
+            self._combination(loop.combination, depth)
+
+    def _begin_carries(self, carries: list[Carry], depth: int) -> None:
+        for carry in carries:
             # One name for the whole life of a carried value, as an accumulator variable has.
             name = f"acc{self.next}"
             self.next += 1
@@ -177,17 +229,28 @@ class _Printer:
                 self._line(depth, f"{name} = {self._name(carry.init)}")
             self.names[carry.phi] = name
             self.names[carry.result] = name
-        self._line(depth, f"for {loop.var.name} in range({loop.var.extent}):{comment}")
-        self._block(loop.body, depth + 1)
-        updates = [
-            (self.names[c.phi], self._name(c.next)) for c in loop.carries if c.next is not None
-        ]
+
+    def _body(self, body: list[Statement], carries: list[Carry], depth: int) -> None:
+        self._block(body, depth)
+        updates = [(self.names[c.phi], self._name(c.next)) for c in carries if c.next is not None]
         updates = [(name, value) for name, value in updates if name != value]
         if updates:
             left = ", ".join(name for name, _ in updates)
-            self._line(depth + 1, f"{left} = {', '.join(value for _, value in updates)}")
-        elif not loop.body:
-            self._line(depth + 1, "pass")
+            self._line(depth, f"{left} = {', '.join(value for _, value in updates)}")
+        elif not body:
+            self._line(depth, "pass")
+
+    def _combination(self, c: Combination, depth: int) -> None:
+        lhs = ", ".join(self._name(v) for v in c.combiner.lhs)
+        rhs = ", ".join(self._name(v) for v in c.combiner.rhs)
+        self._line(depth, f"def combine({lhs}, {rhs}):")
+        self._block(c.combiner.body, depth + 1)
+        results = ", ".join(self._name(v) for v in c.combiner.results)
+        self._line(depth + 1, f"return {results}")
+        values = ", ".join(self._name(v) for v in c.values)
+        start = "".join(f", {self._name(v)}" for v in c.inits)
+        targets = ", ".join(self._name(v) for v in c.results)
+        self._line(depth, f"{targets} = combine_lanes(combine, {values}{start})")
 
 
 def _constant_text(value: Any) -> str:

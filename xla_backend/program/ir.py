@@ -226,8 +226,8 @@ def all_steps(steps: Steps) -> Iterator[Step]:
 
 def launched_buffers(kernel: Kernel) -> list[Buffer]:
     """Buffers of a kernel whose memory its caller provides, in order."""
-    own = (BufferRole.CONSTANT, BufferRole.LOCAL)
-    return [b for b in kernel.buffers if b.role not in own]
+    own = BufferRole.CONSTANT
+    return [b for b in kernel.buffers if b.role.is_global and b.role is not own]
 
 
 def passed_buffers(kernel: Kernel) -> list[Buffer]:

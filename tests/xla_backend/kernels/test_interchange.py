@@ -10,9 +10,9 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.lower import lower
-from xla_backend.kernels.interchange import interchange
 from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.kernels.schedule.interchange import interchange
 from xla_backend.targets.cpu.pipeline import build_pipeline
 
 

@@ -10,8 +10,8 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.ir import walk
-from xla_backend.kernels.peeling import peel
 from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.kernels.schedule.peeling import peel
 from xla_backend.targets.cpu.pipeline import build_pipeline
 
 

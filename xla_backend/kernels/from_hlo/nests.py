@@ -264,8 +264,8 @@ class ReductionNest:
         result = self.group.combine(carried, self.group.elements(index))
         combiner = self.group.combiner()
         identities = self.group.identities()
-        for n in range(len(along) - 1, -1, -1):
-            result = b.close_loop(result, combiner, identities, keeps_lanes=n > 0)
+        for _ in along:
+            result = b.close_loop(result, combiner, identities)
         kept_index = [
             x for i, x in enumerate(delinearize(linear, self.dims)) if i not in self.reduced
         ]

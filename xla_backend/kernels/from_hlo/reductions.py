@@ -189,8 +189,8 @@ def reduce_over(
     lanes = may_vectorize and reduction.lanes_allowed
     combiner = reduction.combiner() if lanes else None
     identities = reduction.identities()
-    for n in range(len(extents) - 1, -1, -1):
-        result = b.close_loop(result, combiner, identities, keeps_lanes=n > 0)
+    for _ in extents:
+        result = b.close_loop(result, combiner, identities)
     return result
 
 
@@ -442,8 +442,8 @@ def _sum_of_products(
 
     combiner = b.combiner([carried] * len(inits), add)
     neutral = identity_of(_plus(carried), carried)
-    for k in range(len(extents) - 1, -1, -1):
-        results = b.close_loop(results, combiner, [neutral] * len(inits), keeps_lanes=k > 0)
+    for _ in extents:
+        results = b.close_loop(results, combiner, [neutral] * len(inits))
     if complex_type:
         return results[0], results[1]
     if carried is type:

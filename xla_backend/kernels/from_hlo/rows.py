@@ -107,9 +107,8 @@ class RowNest:
         b = self.e.builder
         combiner: Combiner | None = group.combiner() if group.nodes else None
         identities = group.identities()
-        for n in range(count - 1, -1, -1):
-            keeps_lanes = bool(results) and n > 0
-            results = b.close_loop(results, combiner, identities, keeps_lanes)
+        for _ in range(count):
+            results = b.close_loop(results, combiner, identities)
         for node, elements in zip(group.nodes, group.narrow(results)):
             value = elements[0]
             self.e.provided[node] = _given(value)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
-from xla_backend.kernels.ir import Load, Store, Value
+from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.llvm.conversions import from_memory, to_memory
-from xla_backend.llvm.types import const, memory_type, register_type, vector
+from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
 
 if TYPE_CHECKING:
     from xla_backend.targets.cpu.emitter import KernelEmitter
@@ -45,7 +45,7 @@ class Access:
         return found
 
     def _atom_varies(self, atom: object) -> bool:
-        if isinstance(atom, Var):
+        if isinstance(atom, Var | Parameter):
             return atom is self.e.vector_var
         if isinstance(atom, Value):
             return self.e.is_vector(atom)
@@ -58,12 +58,13 @@ class Access:
         w = self.w
         total = "0"
         for atom, c in sorted(index.terms.items(), key=_depth_of_term):
-            total = w.iadd(total, w.imul(self._uniform_atom(atom), c))
+            step = self.e.steps.get(atom, 1)
+            total = w.iadd(total, w.imul(self._uniform_atom(atom), c // step))
         return w.iadd(total, index.constant)
 
     def _uniform_atom(self, atom: object) -> str:
         w = self.w
-        if isinstance(atom, Var):
+        if isinstance(atom, Var | Parameter):
             return self.e.vars.get(atom, "0")
         if isinstance(atom, Value):
             text = self.e.env[atom]
@@ -152,6 +153,23 @@ class Access:
         lanes = self.lanes_of_index(shifted, element)
         return w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
 
+    def lanes_in_range(self, index: Index, low: int, high: int) -> str:
+        """The lanes where low <= index < high, as a mask: as one that the machine can count out
+        where the index counts lanes and is never below `low`."""
+        w, e = self.w, self.e
+        lane = e.vector_var
+        rest = {a: c for a, c in index.terms.items() if a is not lane}
+        counts = index.coefficient(lane) == 1 and not any(self._atom_varies(a) for a in rest)
+        if not counts or index.bounds[0] < low:
+            return self.in_range(index, low, high)[0]
+        begin = Index({a: c for a, c in rest.items() if c > 0})
+        end = Index({a: -c for a, c in rest.items() if c < 0}, high - index.constant)
+        first, last = self.uniform(begin), self.uniform(end)
+        if first[0] != "%" and last[0] != "%":
+            count = int(last) - int(first)
+            return vector_const("i1", [1 if i < count else 0 for i in range(e.lanes)])
+        return w.active_mask(e.lanes, first, last)
+
     # -- classification ----------------------------------------------------------------------------
 
     def stride(self, index: Index) -> int | None:
@@ -186,7 +204,7 @@ class Access:
         type = s.result.type
         stored = memory_type(type)
         stride = self.stride(s.index)
-        guard = e.guard_of(s)
+        guard = s.guard
         guard_varies = guard is not None and e.is_vector(guard)
         if stride == 0 and not guard_varies:
             raw = self._scalar_load(s, stored, guard)
@@ -212,6 +230,14 @@ class Access:
             raw = w.gather(ty, base, vector(element, lanes), positions, mask)
         e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
 
+    def raw_row(self, s: Move) -> str:
+        """The elements that a move reads along the lanes, as they are in memory."""
+        e, w = self.e, self.w
+        assert self.stride(s.index) == 1 and e.mask is None
+        stored = memory_type(s.buffer.element_type)
+        pointer = w.gep(stored, e.pointers[s.buffer], self.uniform(s.index))
+        return w.load(vector(stored, e.lanes), pointer)
+
     def _contiguous(self, ty: str, pointer: str, mask: str | None) -> str:
         if mask is None:
             return self.w.load(ty, pointer)
@@ -231,9 +257,11 @@ class Access:
 
     def _pair_fits(self, s: Load) -> bool:
         """A load of two elements for each lane stays inside the buffer."""
+        if _is_even(s.buffer):
+            return True
         low, high = s.index.bounds
         odd = s.index.constant % 2
-        return high - odd + 1 < s.buffer.size and low - odd >= 0
+        return s.buffer.count is None and high - odd + 1 < s.buffer.size and low - odd >= 0
 
     def _every_second(self, s: Load, base: str, stored: str) -> str:
         w, lanes = self.w, self.e.lanes
@@ -250,7 +278,7 @@ class Access:
         stored = memory_type(s.buffer.element_type)
         base = e.pointers[s.buffer]
         stride = self.stride(s.index)
-        guard = e.guard_of(s)
+        guard = s.guard
         values_vary = any(e.is_vector(v) for v in s.values) or (
             guard is not None and e.is_vector(guard)
         )
@@ -307,6 +335,14 @@ class Access:
         doubled = [i // 2 for i in range(2 * lanes)]
         both = w.shuffle(vector("i1", lanes), mask, "poison", doubled)
         w.masked_store(wide_ty, wide, pointer, both)
+
+
+def _is_even(buffer: Buffer) -> bool:
+    """Whether the elements of a buffer come in pairs."""
+    count = buffer.count
+    if count is None:
+        return buffer.size % 2 == 0
+    return count.constant % 2 == 0 and all(c % 2 == 0 for c in count.terms.values())
 
 
 def _width(index: Index) -> str:

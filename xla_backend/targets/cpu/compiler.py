@@ -106,15 +106,14 @@ def write_code(
     profile = profile or Profile()
     target = target_for(options)
     with profile.phase("program"):
-        schedules = Schedules(target)
-        table = KernelTable(schedules)
+        table = KernelTable(Schedules(target, verify=options.verify))
         program = build_program(module, assignment, RULES, table)
         if options.verify:
             verify_program(program, ROUTINES)
     with profile.phase("emit"):
         writer = ModuleWriter(target, options.fast_math)
         serial = options.num_threads == 1
-        emitted = emit_program(program, writer, schedules.parallel, serial=serial)
+        emitted = emit_program(program, writer, serial=serial)
     return WrittenCode(
         program, emitted, KernelListing(program, table.instructions, emitted.kernels)
     )

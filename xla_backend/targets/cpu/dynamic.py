@@ -24,23 +24,23 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.from_hlo.nests import pointwise_nest
-from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm import jit, objects
-from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
-from xla_backend.targets.cpu.emitter import KernelEmitter, is_heavy
+from xla_backend.targets.cpu.emitter import KernelEmitter
 from xla_backend.targets.cpu.pass_levels import pass_filter
 from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 
-# Stands for n while loops are built: a whole number of vectors, and too large for 32-bit indices.
-_ANY_EXTENT = 1 << 40
+# More elements than any array has; indices of so many do not fit 32 bits.
+_MOST = 1 << 40
 _SAME_ELEMENTS = frozenset({Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.COPY})
 
 
@@ -137,7 +137,7 @@ def compile_elementwise(
     outputs = [r.shape for r in roots]
     kernel = _lower(module.entry, roots)  # type: ignore[arg-type]
     target = target_for(options)
-    plan = schedule(kernel, target)
+    cycles = schedule(kernel, target, threads=False)
     writer = ModuleWriter(target, options.fast_math)
     _write_entry(writer, kernel)
     llvm_ir = writer.to_text()
@@ -148,7 +148,7 @@ def compile_elementwise(
         outputs,
         jit.Library(object_code),
         llvm_ir,
-        plan.cycles / _ANY_EXTENT,
+        cycles / _MOST,
     )
 
 
@@ -194,25 +194,27 @@ def _check(node: Instruction) -> None:
 
 def _lower(entry: Computation, roots: list[Instruction]) -> Kernel:
     """One kernel for the whole program: nothing lies in memory between two operations."""
-    for node in entry:
-        if node.shape.is_array and node.shape.dimensions:
-            node.shape = node.shape.with_dimensions([_ANY_EXTENT])
     builder = LoopBuilder("entry_n")
-    leaves = {
-        p: builder.buffer(
-            f"p{i}", p.shape.element_type, p.shape.num_elements, BufferRole.OPERAND, i
-        )
-        for i, p in enumerate(entry.parameters)
-    }
-    buffers = [
-        builder.buffer(f"out{i}", r.shape.element_type, r.shape.num_elements, BufferRole.OUTPUT, i)
-        for i, r in enumerate(roots)
-    ]
+    n = builder.parameter("n", (0, _MOST))
+
+    def buffer(name: str, node: Instruction, role: BufferRole, number: int) -> Buffer:
+        size = n if node.shape.dimensions else 1
+        return builder.buffer(name, node.shape.element_type, size, role, number)
+
+    leaves = {p: buffer(f"p{i}", p, BufferRole.OPERAND, i) for i, p in enumerate(entry.parameters)}
+    outputs = [buffer(f"out{i}", r, BufferRole.OUTPUT, i) for i, r in enumerate(roots)]
     e = ElementalEmitter(builder, leaves)
-    for rank in (0, 1):
-        chosen = [i for i, r in enumerate(roots) if r.shape.rank == rank]
-        if chosen:
-            pointwise_nest(e, [roots[i] for i in chosen], [buffers[i] for i in chosen])
+    scalars = [i for i, r in enumerate(roots) if not r.shape.dimensions]
+    if scalars:
+        chosen = [roots[i] for i in scalars]
+        pointwise_nest(e, chosen, [outputs[i] for i in scalars])
+    arrays = [i for i, r in enumerate(roots) if r.shape.dimensions]
+    if arrays:
+        index, _ = builder.open_loop(n, independent=True, may_vectorize=True)
+        elements = [e.value(roots[i], (index,)) for i in arrays]
+        for i, element in zip(arrays, elements):
+            e.store(outputs[i], index, element)
+        builder.close_loop()
     return builder.kernel
 
 
@@ -227,36 +229,10 @@ def _write_entry(writer: ModuleWriter, kernel: Kernel) -> None:
             table = "%args" if buffer.role is BufferRole.OPERAND else "%outs"
             pointers[buffer] = w.load("ptr", w.gep("ptr", table, buffer.number))
     emitter = KernelEmitter(w, pointers)
-    for stage in kernel.stages:
-        if isinstance(stage, Loop):
-            assert not stage.carries, "an elementwise loop carries nothing"
-            _write_loop(w, emitter, stage)
-        else:
-            emitter.emit([stage])
+    for parameter in kernel.parameters:
+        emitter.vars[parameter] = f"%{parameter.name}"
+    emitter.emit(kernel.stages)
     w.ret("i32", "0")
-
-
-def _write_loop(w: FunctionWriter, emitter: KernelEmitter, loop: Loop) -> None:
-    """`loop` for n rounds: whole groups of lanes, then the rest under a mask."""
-    lanes = loop.vector
-    if lanes == 1:
-        with w.loop("0", "%n") as handle:
-            emitter.vars[loop.var] = handle.index
-            emitter.emit(loop.body)
-        return
-    heavy = is_heavy(loop)
-    whole = "%n" if heavy else w.op("and", "i64", "%n", str(-lanes))
-    with w.loop("0", whole, lanes) as handle:
-        mask = w.active_mask(lanes, handle.index, "%n") if heavy else None
-        emitter.enter_lanes(loop, handle.index, mask)
-        emitter.emit(loop.body)
-        emitter.leave_lanes()
-    if heavy:
-        return
-    with w.if_(w.cmp("slt", "i64", whole, "%n")):
-        emitter.enter_lanes(loop, whole, w.active_mask(lanes, whole, "%n"))
-        emitter.emit(loop.body)
-        emitter.leave_lanes()
 
 
 def _addresses(arrays: Sequence[np.ndarray]) -> ctypes.Array:

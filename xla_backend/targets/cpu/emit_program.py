@@ -8,11 +8,10 @@ functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.ir import Loop
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import (
@@ -44,7 +43,6 @@ from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.schedule import ParallelPlan
 
 # Constants up to this size live in the object; larger ones are bound by address.
 _EMBEDDED_BYTES = 1 << 16
@@ -92,13 +90,12 @@ class EmittedProgram:
 def emit_program(
     program: Program,
     writer: ModuleWriter,
-    parallel: Mapping[Loop, ParallelPlan],
     *,
     serial: bool = False,
 ) -> EmittedProgram:
     """Write a program into a module. `serial`: loops that could be split over threads run on the
     calling one."""
-    emitter = _Emitter(program, KernelFunctions(writer, parallel), serial)
+    emitter = _Emitter(program, KernelFunctions(writer), serial)
     emitter.emit_entry()
     return EmittedProgram(
         emitter.kernels, emitter.bound_constants, emitter.host_calls, _cycles(program)

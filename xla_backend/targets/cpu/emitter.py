@@ -1,46 +1,47 @@
-"""Loop IR to LLVM text: loops, lanes and carried values. Memory access is in access.py.
+"""Scheduled kernel IR to LLVM text: loops, lanes and carried values. Memory access is in access.py.
 
-A loop marked `vector W` runs W iterations in lockstep: values that depend on its variable are `<W x
-T>`, others stay scalar. What is left over after whole groups of W is done once more under a
-constant mask.
+In a lanes loop of extent W, values that depend on its variable are `<W x T>`, others stay scalar; a
+condition on the lane is a mask. Nothing is decided here: what is split, masked or kept in registers
+is in the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from functools import partial
+from math import gcd
 
 import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Var
+from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
     Buffer,
+    BufferRole,
+    Carry,
+    Combination,
     Combiner,
     Compute,
     Constant,
+    If,
     IndexValue,
     InRange,
     Load,
     Loop,
+    LoopKind,
+    Move,
     Statement,
     Store,
+    Transpose,
     Value,
     walk,
 )
 from xla_backend.llvm import elemental
-from xla_backend.llvm.types import const, register_type, vector, vector_const
+from xla_backend.llvm.types import const, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
-from xla_backend.targets.cpu.schedule import weight
-from xla_backend.targets.cpu.tiles import TileEmitter
-
-# Bodies heavier than this are emitted once, always masked, instead of once plain and once masked.
-_SINGLE_COPY_WEIGHT = 40
-# Loops with range checks are cut into at most this many pieces.
-_MAX_SEGMENTS = 4
+from xla_backend.targets.cpu.tiles import transpose
 
 
 class KernelEmitter:
@@ -51,20 +52,17 @@ class KernelEmitter:
         self.pointers = pointers
         self.env: dict[Value, str] = {}
         self.lanes_of: dict[Value, int] = {}  # values in lanes; others are scalar
-        self.vars: dict[Var, str] = {}
+        self.vars: dict[Var | Parameter, str] = {}
+        self.steps: dict[Atom, int] = {}  # variables of which the code has a multiple
         self.vector_var: Var | None = None
         self.lanes = 1
         self.mask: str | None = None  # lanes in use; None: all
         self.access = Access(self)
-        self.preloaded: dict[Load, str] = {}  # loads that a tile has done already
-        # Range checks that are decided where code is emitted now, and what follows from them.
-        self.decided: dict[InRange, bool] = {}
-        self.known: dict[Value, bool] = {}
+        self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
+        self.registers: dict[tuple[Buffer, int], str] = {}
         # Guards of loads (the result is zero where the guard does not hold), and zero constants.
         self.guards: dict[Value, Value] = {}
         self.zeros: set[Value] = set()
-        # The block of a parallel loop that this function does: (loop, first, last + 1).
-        self.block: tuple[Loop, str, str] | None = None
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -93,20 +91,19 @@ class KernelEmitter:
     def emit(self, statements: Sequence[Statement]) -> None:
         for s in statements:
             if isinstance(s, Compute):
-                if not self._fold(s):
+                if not self._is_guarded_load(s):
                     self._compute(s)
             elif isinstance(s, Load):
                 if s.guard is not None:
                     self.guards[s.result] = s.guard
-                if s.guard is not None and self.known.get(s.guard) is False:
-                    self.bind(s.result, const(register_type(s.result.type), 0))
-                elif s in self.preloaded:
+                if s in self.preloaded:
                     self.access.bind_loaded(s, self.preloaded[s], self.lanes)
+                elif s.buffer.role is BufferRole.REGISTERS:
+                    self.access.bind_loaded(s, self.registers[self._register(s)], self.lanes)
                 else:
                     self.access.load(s)
             elif isinstance(s, Store):
-                if s.guard is None or self.known.get(s.guard) is not False:
-                    self.access.store(s)
+                self.access.store(s)
             elif isinstance(s, Constant):
                 value = s.value
                 ty = register_type(s.result.type)
@@ -116,13 +113,16 @@ class KernelEmitter:
                     self.zeros.add(s.result)
             elif isinstance(s, IndexValue):
                 self._index_value(s)
-            elif isinstance(s, InRange) and s in self.decided:
-                self._know(s.result, self.decided[s])
             elif isinstance(s, InRange):
-                self.known.pop(s.result, None)
                 self.bind(s.result, *self.access.in_range(s.index, s.low, s.high))
             elif isinstance(s, Loop):
                 self._loop(s)
+            elif isinstance(s, If):
+                self._if(s)
+            elif isinstance(s, Move):
+                self._move(s)
+            elif isinstance(s, Transpose):
+                self._transpose(s)
             else:
                 raise AssertionError(f"statement {s!r} has no emitter")
 
@@ -131,58 +131,16 @@ class KernelEmitter:
         operands = [self.get(o, lanes) for o in s.operands]
         self.bind(s.result, self._operation(s, operands, lanes), lanes)
 
-    # -- range checks whose result is known ----------------------------------------------------
-
-    def guard_of(self, s: Load | Store) -> Value | None:
-        """The guard of an access, or None if it is known to hold."""
-        return None if s.guard is None or self.known.get(s.guard) else s.guard
-
-    def _know(self, value: Value, truth: bool) -> None:
-        self.known[value] = truth
-        self.bind(value, "true" if truth else "false")
-
-    def _fold(self, s: Compute) -> bool:
-        """Bind what known conditions decide: and, or, not of conditions, select by one. A guarded
-        load is already zero where its guard does not hold."""
-        self.known.pop(s.result, None)
-        if s.opcode is Opcode.SELECT:
-            guard, loaded, other = s.operands
-            if other in self.zeros and self.guards.get(loaded) is guard:
-                self._same(s.result, loaded)
-                return True
-        if not self.known or not any(o in self.known for o in s.operands):
+    def _is_guarded_load(self, s: Compute) -> bool:
+        """Bind a select between what was loaded under a guard and zero: the load is already zero
+        where its guard does not hold."""
+        if s.opcode is not Opcode.SELECT:
             return False
-        known = [self.known.get(o) for o in s.operands]
-        if s.opcode is Opcode.SELECT and known[0] is not None:
-            self._same(s.result, s.operands[1 if known[0] else 2])
-            return True
-        if s.opcode is Opcode.NOT and known[0] is not None:
-            self._know(s.result, not known[0])
-            return True
-        if s.opcode in (Opcode.AND, Opcode.OR):
-            decisive = s.opcode is Opcode.OR
-            if decisive in known:
-                self._know(s.result, decisive)
-            elif None not in known:
-                self._know(s.result, not decisive)
-            else:
-                self._same(s.result, s.operands[known.index(None)])
-            return True
-        return False
-
-    def _same(self, value: Value, other: Value) -> None:
-        self.bind(value, self.env[other], self.lanes_of.get(other, 1))
-        if other in self.known:
-            self.known[value] = self.known[other]
-
-    def _decide(self, loop: Loop, first: int, last: int) -> None:
-        """Range checks of the loop variable that come out the same for all of [first, last)."""
-        self.decided = {}
-        for s, low, high in _range_checks(loop):
-            if low <= first and last <= high:
-                self.decided[s] = True
-            elif last <= low or high <= first:
-                self.decided[s] = False
+        guard, loaded, other = s.operands
+        if other not in self.zeros or self.guards.get(loaded) is not guard:
+            return False
+        self.bind(s.result, self.env[loaded], self.lanes_of.get(loaded, 1))
+        return True
 
     def _operation(self, s: Compute, operands: list[str], lanes: int) -> str:
         w, opcode, source = self.w, s.opcode, s.operands[0].type
@@ -228,56 +186,59 @@ class KernelEmitter:
     # -- loops -------------------------------------------------------------------------------------
 
     def _loop(self, loop: Loop) -> None:
-        if self.block is not None and self.block[0] is loop:
-            first, last = self.block[1], self.block[2]
+        if loop.kind is LoopKind.LANES:
+            self._lanes_loop(loop)
+        elif loop.kind is LoopKind.UNROLLED:
+            for i in range(loop.var.extent):
+                self.vars[loop.var] = str(i)
+                self.emit(loop.body)
+        elif loop.kind is LoopKind.GRID:
+            self.emit(loop.body)  # the function is that of one block
         else:
-            first, last = "0", str(loop.var.extent)
-        if loop.tile > 1:
-            TileEmitter(self, loop).emit(first, last)
-        elif loop.vector > 1:
-            if loop.carries:
-                self._vector_reduction(loop)
-            else:
-                self._vector_loop(loop, first, last)
-        else:
-            self.scalar_loop(loop, first, last)
+            self._serial_loop(loop)
 
-    def scalar_loop(self, loop: Loop, first: str, last: str) -> None:
-        w = self.w
-        reduction = _lane_loop(loop) if loop.carries and self.vector_var is None else None
-        if reduction is not None:
-            self._lane_chain(loop, reduction, first, last)
-            return
-        lanes = self.lanes if loop.carries else 1
+    def _serial_loop(self, loop: Loop) -> None:
+        w, lanes = self.w, self.lanes if loop.carries else 1
         types = [vector(register_type(c.phi.type), lanes) for c in loop.carries]
         inits = [(t, self.get(c.init, lanes)) for t, c in zip(types, loop.carries)]
-        if loop.var.extent == 1 and first == "0":
+        if loop.var.extent == 1 and not loop.limits:
             # A loop of one round is no loop.
             self.vars[loop.var] = "0"
-            for carry, (_, init) in zip(loop.carries, inits):
-                self.bind(carry.phi, init, lanes)
+            self._begin(loop.carries, [init for _, init in inits], lanes)
             self.emit(loop.body)
             for carry in loop.carries:
                 self.bind(carry.result, self._next(carry, lanes), lanes)
             return
-        with w.loop(first, last, 1, inits, guard=first != "0") as handle:
+        step = self.steps[loop.var] = _step(loop)
+        limits = [self.access.uniform(limit * step) for limit in loop.limits]
+        stop = str(loop.var.extent * step)
+        for n, limit in enumerate(loop.limits):
+            always_less = n == 0 and limit.bounds[1] <= loop.var.extent
+            stop = limits[n] if always_less else w.imin(limits[n], stop)
+        with w.loop("0", stop, step, inits) as handle:
             self.vars[loop.var] = handle.index
-            for carry, text in zip(loop.carries, handle.carried):
-                self.bind(carry.phi, text, lanes)
+            self._begin(loop.carries, handle.carried, lanes)
             self.emit(loop.body)
             handle.next = [self._next(c, lanes) for c in loop.carries]
         for carry, text in zip(loop.carries, handle.results):
             self.bind(carry.result, text, lanes)
 
-    def _next(self, carry: Any, lanes: int) -> str:
+    def _begin(self, carries: Sequence[Carry], texts: Sequence[str], lanes: int) -> None:
+        for carry, text in zip(carries, texts):
+            self.bind(carry.phi, text, lanes)
+
+    def _next(self, carry: Carry, lanes: int) -> str:
         assert carry.next is not None
         return self.get(carry.next, lanes)
 
-    def enter_lanes(self, loop: Loop, base: str, mask: str | None) -> None:
-        self.vector_var = loop.var
-        self.lanes = loop.vector
+    # -- lanes -------------------------------------------------------------------------------------
+
+    def enter_lanes(self, var: Var, lanes: int, base: str = "0", mask: str | None = None) -> None:
+        """Emit for `lanes` values of `var` from `base` on."""
+        self.vector_var = var
+        self.lanes = lanes
         self.mask = mask
-        self.vars[loop.var] = base
+        self.vars[var] = base
         self.access.forget_lanes()
 
     def leave_lanes(self) -> None:
@@ -286,169 +247,36 @@ class KernelEmitter:
         self.mask = None
         self.access.forget_lanes()
 
-    def _tail_mask(self, lanes: int, rest: int) -> str:
-        return vector_const("i1", [1 if i < rest else 0 for i in range(lanes)])
-
-    def _vector_loop(self, loop: Loop, first: str, last: str) -> None:
-        """Whole groups of lanes in a loop, the rest once under a mask."""
-        w, lanes, extent = self.w, loop.vector, loop.var.extent
-        whole = extent // lanes * lanes
-        rest = extent - whole
-        if rest and whole and is_heavy(loop):
-            with w.loop(first, last, lanes, guard=first != "0") as handle:
-                mask = w.active_mask(lanes, handle.index, extent)
-                self.enter_lanes(loop, handle.index, mask)
-                self.emit(loop.body)
-                self.leave_lanes()
-            return
-        segments = _segments(loop, whole) if first == "0" and last == str(extent) else []
-        for start, end in segments:
-            self._decide(loop, start, end)
-            with w.loop(start, end, lanes) as handle:
-                self.enter_lanes(loop, handle.index, None)
-                self.emit(loop.body)
-                self.leave_lanes()
-            self.decided = {}
-        if whole and not segments:
-            stop = w.imin(last, whole) if rest else last
-            if whole == lanes and first == "0" and last == str(extent):
-                self.enter_lanes(loop, "0", None)
-                with w.scope():
-                    self.emit(loop.body)
-                self.leave_lanes()
-            else:
-                with w.loop(first, stop, lanes, guard=first != "0") as handle:
-                    self.enter_lanes(loop, handle.index, None)
-                    self.emit(loop.body)
-                    self.leave_lanes()
-        if rest:
-            if last == str(extent):
-                self.tail(loop, whole, rest)
-            else:
-                with w.if_(w.cmp("eq", "i64", last, str(extent))):
-                    self.tail(loop, whole, rest)
-
-    def tail(self, loop: Loop, whole: int, rest: int) -> None:
-        """The iterations from `whole` on, fewer than the lanes."""
-        self._decide(loop, whole, whole + rest)
-        if rest == 1:
-            # One iteration needs no lanes. (And LLVM 22 writes too many bytes when a truncated
-            # vector is stored under a constant mask of one lane.)
-            self.vars[loop.var] = str(whole)
-            with self.w.scope():
-                self.emit(loop.body)
-            self.decided = {}
-            return
-        self.enter_lanes(loop, str(whole), self._tail_mask(loop.vector, rest))
-        with self.w.scope():
-            self.emit(loop.body)
+    def _lanes_loop(self, loop: Loop) -> None:
+        lanes = loop.var.extent
+        self.enter_lanes(loop.var, lanes)
+        self.emit(loop.body)
+        c = loop.combination
+        values = [self.get(v, lanes) for v in c.values] if c is not None else []
         self.leave_lanes()
-        self.decided = {}
+        if c is not None:
+            self._combine_lanes(c, values, lanes)
 
-    # -- reductions in lanes -----------------------------------------------------------------------
-
-    def _vector_reduction(self, loop: Loop) -> None:
-        starts = self._lane_starts(loop, loop.vector)
-        ends = self._reduction_body(loop, starts)
-        self._finish_lanes(loop, ends, loop.vector)
-
-    def _lane_starts(self, loop: Loop, lanes: int) -> list[str]:
-        starts = []
-        for carry in loop.carries:
-            ty = vector(register_type(carry.phi.type), lanes)
-            if carry.identity is None:
-                starts.append(self.get(carry.init, lanes))
-            else:
-                number = carry.identity
-                plain = float(number) if carry.phi.type.is_floating else int(number)
-                starts.append(const(ty, plain))
-        return starts
-
-    def _reduction_body(self, loop: Loop, starts: list[str]) -> list[str]:
-        """The vector loop itself, from lane values to lane values."""
-        w, lanes, extent = self.w, loop.vector, loop.var.extent
-        whole = extent // lanes * lanes
-        rest = extent - whole
-        types = [vector(register_type(c.phi.type), lanes) for c in loop.carries]
-        values = starts
-
-        def body(base: str, mask: str | None, current: Sequence[str]) -> list[str]:
-            self.enter_lanes(loop, base, mask)
-            for carry, text in zip(loop.carries, current):
-                self.bind(carry.phi, text, lanes)
-            self.emit(loop.body)
-            nexts = [self._next(c, lanes) for c in loop.carries]
-            if mask is not None:
-                nexts = [w.select(mask, t, n, c) for t, n, c in zip(types, nexts, current)]
-            self.leave_lanes()
-            return nexts
-
-        if rest and whole and is_heavy(loop):
-            with w.loop(0, extent, lanes, list(zip(types, values))) as handle:
-                mask = w.active_mask(lanes, handle.index, extent)
-                handle.next = body(handle.index, mask, handle.carried)
-            return handle.results
-        if whole == lanes:
-            values = body("0", None, values)
-        elif whole:
-            with w.loop(0, whole, lanes, list(zip(types, values))) as handle:
-                handle.next = body(handle.index, None, handle.carried)
-            values = handle.results
-        if rest:
-            values = body(str(whole), self._tail_mask(lanes, rest), values)
-        return values
-
-    def _lane_chain(self, loop: Loop, inner: Loop, first: str, last: str) -> None:
-        """Loops around a vectorised reduction: they carry lanes, which are combined after the
-        outermost."""
-        lanes = inner.vector
-        starts = self._lane_starts(loop, lanes)
-        ends = self._chain_body(loop, inner, starts, first, last)
-        self._finish_lanes(loop, ends, lanes)
-
-    def _chain_body(
-        self, loop: Loop, inner: Loop, starts: list[str], first: str, last: str
-    ) -> list[str]:
-        if loop is inner:
-            return self._reduction_body(loop, starts)
-        lanes = inner.vector
-        types = [vector(register_type(c.phi.type), lanes) for c in loop.carries]
-        with self.w.loop(first, last, 1, list(zip(types, starts)), guard=first != "0") as handle:
-            self.vars[loop.var] = handle.index
-            nested = loop.body[-1]
-            assert isinstance(nested, Loop)
-            self.emit(loop.body[:-1])
-            handle.next = self._chain_body(
-                nested, inner, handle.carried, "0", str(nested.var.extent)
-            )
-        return handle.results
-
-    def _finish_lanes(self, loop: Loop, ends: list[str], lanes: int) -> None:
-        """Combine the lanes by halves, then with the initial value where the lanes started
-        neutral."""
-        combiner = loop.combiner
-        assert combiner is not None
+    def _combine_lanes(self, c: Combination, values: list[str], lanes: int) -> None:
         w = self.w
         width = lanes
-        values = ends
         while width > 1:
             half = width // 2
             low, high = [], []
-            for carry, text in zip(loop.carries, values):
-                ty = vector(register_type(carry.phi.type), width)
+            for value, text in zip(c.values, values):
+                ty = vector(register_type(value.type), width)
                 if half == 1:
                     low.append(w.extract(ty, text, 0))
                     high.append(w.extract(ty, text, 1))
                 else:
                     low.append(w.shuffle(ty, text, "poison", list(range(half))))
                     high.append(w.shuffle(ty, text, "poison", list(range(half, width))))
-            values = self._combine(combiner, low, high, half)
+            values = self._combine(c.combiner, low, high, half)
             width = half
-        neutral = [c.identity is not None for c in loop.carries]
-        if all(neutral):
-            values = self._combine(combiner, [self.get(c.init) for c in loop.carries], values, 1)
-        for carry, text in zip(loop.carries, values):
-            self.bind(carry.result, text)
+        if c.inits:
+            values = self._combine(c.combiner, [self.get(v) for v in c.inits], values, 1)
+        for value, text in zip(c.results, values):
+            self.bind(value, text)
 
     def _combine(
         self, combiner: Combiner, lhs: Sequence[str], rhs: Sequence[str], lanes: int
@@ -458,53 +286,78 @@ class KernelEmitter:
         self.emit(combiner.body)
         return [self.get(v, lanes) for v in combiner.results]
 
+    def _if(self, s: If) -> None:
+        w = self.w
+        if not self.access.varies(s.index):
+            condition, _ = self.access.in_range(s.index, s.low, s.high)
+            lanes = self.lanes if s.carries else 1
+            if not s.carries:
+                with w.if_(condition):
+                    self.emit(s.body)
+                return
+            types = [vector(register_type(c.phi.type), lanes) for c in s.carries]
+            inits = [self.get(c.init, lanes) for c in s.carries]
+            results = w.if_else(condition, types, partial(self._arm, s, inits), lambda: inits)
+            for carry, text in zip(s.carries, results):
+                self.bind(carry.result, text, lanes)
+            return
+        outer, lanes = self.mask, self.lanes
+        mask = self.access.lanes_in_range(s.index, s.low, s.high)
+        self.mask = mask if outer is None else w.op("and", vector("i1", lanes), mask, outer)
+        inits = [self.get(c.init, lanes) for c in s.carries]
+        nexts = self._arm(s, inits)
+        for carry, before, after in zip(s.carries, inits, nexts):
+            ty = vector(register_type(carry.phi.type), lanes)
+            self.bind(carry.result, w.select(mask, ty, after, before), lanes)
+        self.mask = outer
 
-def _range_checks(loop: Loop) -> list[tuple[InRange, int, int]]:
-    """Checks of the loop variable itself: (statement, lowest, highest + 1 value that passes)."""
-    return [
-        (s, s.low - s.index.constant, s.high - s.index.constant)
-        for s in loop.body
-        if isinstance(s, InRange) and s.index.terms == {loop.var: 1}
-    ]
+    def _arm(self, s: If, inits: Sequence[str]) -> list[str]:
+        self._begin(s.carries, inits, self.lanes)
+        self.emit(s.body)
+        return [self._next(c, self.lanes) for c in s.carries]
+
+    # -- registers ---------------------------------------------------------------------------------
+
+    def _register(self, s: Load) -> tuple[Buffer, int]:
+        return s.buffer, int(self.access.uniform(s.index))
+
+    def _move(self, s: Move) -> None:
+        assert s.target.role is BufferRole.REGISTERS, "only registers are filled by moves"
+        place = int(self.access.uniform(s.target_index))
+        self.registers[s.target, place] = self.access.raw_row(s)
+
+    def _transpose(self, s: Transpose) -> None:
+        w, size = self.w, s.size
+        ty = vector(memory_type(s.source.element_type), size)
+        rows = transpose(w, ty, [self.registers.pop((s.source, size * i)) for i in range(size)])
+        for i, row in enumerate(rows):
+            if s.target.role is BufferRole.REGISTERS:
+                self.registers[s.target, size * i] = row
+            else:
+                w.store(ty, row, w.gep(ty, self.pointers[s.target], i))
 
 
-def _segments(loop: Loop, whole: int) -> list[tuple[int, int]]:
-    """Stretches of whole vectors in which range checks are decided, and those between them; empty
-    if that would be too much code."""
-    lanes = loop.vector
-    cuts = {0, whole}
-    for _, low, high in _range_checks(loop):
-        for edge in (low, high):
-            below, above = edge // lanes * lanes, -(-edge // lanes) * lanes
-            cuts.update(c for c in (below, above) if 0 < c < whole)
-    if len(cuts) == 2 or len(cuts) > _MAX_SEGMENTS + 1 or is_heavy(loop):
-        return []
-    ordered = sorted(cuts)
-    return list(pairwise(ordered))
-
-
-def is_heavy(loop: Loop) -> bool:
-    """Whether the body is too much code to be emitted twice."""
-    total = 0.0
+def _step(loop: Loop) -> int:
+    """The largest number that every use of a loop's variable is a multiple of: what the code
+    counts in, so that it need not multiply."""
+    step = 0
     for s in walk(loop.body):
-        if isinstance(s, Compute):
-            total += weight(s.opcode)
-        if isinstance(s, Loop):
-            return True
-    return total > _SINGLE_COPY_WEIGHT
+        if isinstance(s, Load | Store | IndexValue | InRange | If | Move):
+            step = _common(s.index, loop.var, step)
+            if isinstance(s, Move):
+                step = _common(s.target_index, loop.var, step)
+        elif isinstance(s, Loop):
+            for limit in s.limits:
+                step = _common(limit, loop.var, step)
+        if step == 1:
+            break
+    return step or 1
 
 
-def _lane_loop(loop: Loop) -> Loop | None:
-    """The vectorised innermost reduction loop that `loop` carries lanes for, if there is one."""
-    current = loop
-    while current.vector == 1:
-        if not current.body or not isinstance(current.body[-1], Loop):
-            return None
-        inner = current.body[-1]
-        if not inner.carries or not inner.keeps_lanes:
-            return None
-        phis = {c.phi for c in current.carries}
-        if any(c.init not in phis for c in inner.carries):
-            return None
-        current = inner
-    return current if current is not loop else None
+def _common(index: Index, var: Var, step: int) -> int:
+    for atom, c in index.terms.items():
+        if atom is var:
+            step = gcd(step, c)
+        elif isinstance(atom, FloorDiv | Mod):
+            step = _common(atom.index, var, step)
+    return step

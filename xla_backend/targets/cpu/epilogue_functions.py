@@ -12,7 +12,7 @@ from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, function_name
-from xla_backend.targets.cpu.schedules import epilogue_loops
+from xla_backend.targets.cpu.schedules import epilogue_lanes, epilogue_loops
 
 _PARAMETERS = ("row_lo", "row_hi", "column_lo", "column_hi", "batch")
 
@@ -40,6 +40,7 @@ class _EpilogueFunction:
         self.kernels = kernels
         self.kernel = kernel
         self.batch, self.rows, self.columns = epilogue_loops(kernel)
+        self.lanes = epilogue_lanes(self.columns, kernels.module.target)
         self.product = next(b for b in kernel.buffers if b.role is BufferRole.SCRATCH)
         self.loads = [
             s for s in self.columns.body if isinstance(s, Load) and s.buffer is self.product
@@ -66,7 +67,7 @@ class _EpilogueFunction:
         w.ret()
 
     def _columns(self, w: FunctionWriter, e: KernelEmitter, row: str) -> None:
-        lanes = self.columns.vector
+        lanes = self.lanes
         whole = self.whole_blocks and self.columns.var.extent % lanes == 0
         if lanes > 1 and (whole or w.target.has_masks):
             with w.loop("%column_lo", "%column_hi", lanes) as column:
@@ -87,8 +88,8 @@ class _EpilogueFunction:
     def _lanes(
         self, w: FunctionWriter, e: KernelEmitter, row: str, index: str, mask: str | None
     ) -> None:
-        self._load_product(w, e, row, index, self.columns.vector, mask)
-        e.enter_lanes(self.columns, index, mask)
+        self._load_product(w, e, row, index, self.lanes, mask)
+        e.enter_lanes(self.columns.var, self.lanes, index, mask)
         e.emit(self.columns.body)
         e.leave_lanes()
 

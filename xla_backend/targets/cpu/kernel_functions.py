@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop, Statement, Store, walk
+from xla_backend.kernels.ir import (
+    Buffer,
+    BufferRole,
+    Kernel,
+    Loop,
+    LoopKind,
+    Statement,
+    Store,
+    walk,
+)
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import launched_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
-from xla_backend.targets.cpu.schedule import ParallelPlan
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
@@ -35,9 +43,8 @@ def is_inline(kernel: Kernel) -> bool:
 class KernelFunctions:
     """The native functions of kernels in one LLVM module."""
 
-    def __init__(self, module: ModuleWriter, parallel: Mapping[Loop, ParallelPlan]) -> None:
+    def __init__(self, module: ModuleWriter) -> None:
         self.module = module
-        self._parallel = parallel
         self._stages: dict[str, list[StageFunction]] = {}
         # Names of the functions of each kernel that has some of its own, for listings.
         self.functions: dict[str, list[str]] = {}
@@ -52,7 +59,7 @@ class KernelFunctions:
 
     def _emit(self, kernel: Kernel) -> list[StageFunction]:
         """Functions of the stages, each with the common loop-free statements they need."""
-        groups: list[tuple[list[Statement], ParallelPlan | None]] = []
+        groups: list[tuple[list[Statement], Loop | None]] = []
         shared: list[Statement] = []
         for stage in kernel.stages:
             pure = not any(isinstance(s, Store) for s in walk([stage]))
@@ -61,20 +68,20 @@ class KernelFunctions:
                 for statements, _ in groups:
                     statements.append(stage)
                 continue
-            plan = self._parallel.get(stage) if isinstance(stage, Loop) else None
-            if plan is None and groups and groups[-1][1] is None:
+            grid = stage if isinstance(stage, Loop) and stage.kind is LoopKind.GRID else None
+            if grid is None and groups and groups[-1][1] is None:
                 groups[-1][0].append(stage)
             else:
-                groups.append(([*shared, stage], plan))
+                groups.append(([*shared, stage], grid))
         result = []
-        for n, (statements, plan) in enumerate(groups):
+        for n, (statements, grid) in enumerate(groups):
             name = function_name(kernel, n if len(groups) > 1 else None)
-            if plan is None:
+            if grid is None:
                 self._serial_function(name, kernel, statements)
                 result.append(StageFunction(name, 1))
             else:
-                self._block_function(name, kernel, statements, plan)
-                result.append(StageFunction(name, plan.blocks))
+                self._block_function(name, kernel, statements, grid)
+                result.append(StageFunction(name, grid.var.extent))
         return result
 
     def _serial_function(
@@ -88,18 +95,13 @@ class KernelFunctions:
         return w
 
     def _block_function(
-        self, name: str, kernel: Kernel, statements: Sequence[Statement], plan: ParallelPlan
+        self, name: str, kernel: Kernel, statements: Sequence[Statement], grid: Loop
     ) -> None:
         buffers = launched_buffers(kernel)
         w = self.module.function(name, [("ptr", "context"), ("i64", "block")], internal=True)
         pointers = {b: w.load("ptr", w.gep("ptr", "%context", i)) for i, b in enumerate(buffers)}
         emitter = self.body(w, kernel, pointers)
-        first = w.imul("%block", plan.chunk)
-        extent = plan.loop.var.extent
-        last = w.iadd(first, plan.chunk)
-        if plan.blocks * plan.chunk > extent:
-            last = w.imin(last, extent)
-        emitter.block = (plan.loop, first, last)
+        emitter.vars[grid.var] = "%block"
         emitter.emit(statements)
         w.ret()
 

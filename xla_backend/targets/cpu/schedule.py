@@ -1,19 +1,19 @@
-"""Marks the loops of a kernel for a CPU: which loop runs in vector lanes, how many, and which is
-split over threads. Before that, loops are split where conditions change (`peeling`) and brought
-together where something is transposed (`interchange`).
+"""Schedules kernels for a CPU: which loop runs in vector lanes, how many, what goes through square
+tiles, and which loop is split over threads. Before that, loops are split where conditions change
+(`peeling`) and brought together where something is transposed (`interchange`).
 
-A rough cost (in cycles) compares the choices. Everything depends on shapes only, never on the
-number of threads, so results do not either.
+A rough cost (in cycles) compares the choices; steps of `kernels.schedule` carry them out.
+Everything depends on shapes only, never on the number of threads, so results do not either.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
-from xla_backend.kernels.interchange import interchange
 from xla_backend.kernels.ir import (
     Buffer,
     Compute,
@@ -28,7 +28,12 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.kernels.peeling import peel
+from xla_backend.kernels.schedule.blocks import bind_to_grid
+from xla_backend.kernels.schedule.interchange import interchange
+from xla_backend.kernels.schedule.lanes import vectorise
+from xla_backend.kernels.schedule.peeling import cut, peel
+from xla_backend.kernels.schedule.splitting import divide, replace
+from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.llvm.target import TargetInfo
 
 # Cycles per vector register of lanes, very roughly; everything else is 1.
@@ -74,6 +79,15 @@ _MEMORY_BYTES_PER_CYCLE = 8.0
 _TILE_BITS = 512
 _MAX_TILE = 32
 _MAX_TILED_LOADS = 4
+# Blocks of tiles are of so many bytes in either direction.
+_BLOCK_BYTES = 512
+# Bodies of more work, and taller tiles, run in a loop over the rows of a tile.
+_MAX_UNROLLED_WORK = 12
+_MAX_UNROLLED_ROWS = 16
+# Bodies heavier than this are there once, always masked, instead of once plain and once masked.
+_SINGLE_COPY_WEIGHT = 40
+# Loops with range checks are cut into at most this many pieces.
+_MAX_SEGMENTS = 4
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
 
 
@@ -85,20 +99,12 @@ def weight(opcode: Opcode) -> float:
 
 
 @dataclass(slots=True)
-class ParallelPlan:
-    """How a stage is split: `loop` runs over blocks of `chunk` iterations each."""
+class _Choice:
+    """What is to become of the loops of a stage."""
 
-    loop: Loop
-    blocks: int
-    chunk: int
-
-
-@dataclass(slots=True)
-class Schedule:
-    """Parallel plans by top-level loop (those not in it run on the calling thread)."""
-
-    parallel: dict[Loop, ParallelPlan]
-    cycles: float
+    lanes: dict[Loop, int] = field(default_factory=dict)
+    tiles: dict[Loop, int] = field(default_factory=dict)  # by the outer loop of the two
+    units: dict[Loop, int] = field(default_factory=dict)  # iterations that stay together
 
 
 def depends_on(index: Index, var: Var, varying: set[Value]) -> bool:
@@ -185,26 +191,97 @@ def _vectorizable(s: Loop) -> bool:
     return not s.carries or s.combiner is not None
 
 
-def schedule(kernel: Kernel, target: TargetInfo) -> Schedule:
-    """Set the marks of all loops of `kernel`."""
-    result = Schedule({}, 0.0)
-    peel(kernel)
-    interchange(kernel)
-    for stage in kernel.stages:
+def schedule(
+    kernel: Kernel,
+    target: TargetInfo,
+    *,
+    threads: bool = True,
+    on_step: Callable[[str, Kernel], None] | None = None,
+) -> float:
+    """Schedule all stages of `kernel`, for several `threads` or for one; returns an estimate of its
+    cycles. `on_step` is called with the name of each step that was taken and the kernel."""
+    done = on_step or _nothing
+    total = 0.0
+    if peel(kernel):
+        done("peel", kernel)
+    if interchange(kernel):
+        done("interchange", kernel)
+    constants = {s.result: s for s in kernel.stages if isinstance(s, Constant)}
+    for stage in list(kernel.stages):
         if not isinstance(stage, Loop):
             continue
-        bits = _widest(stage)
-        lanes = target.lanes(bits)
+        lanes = target.lanes(_widest(stage))
         cost = _Cost(lanes)
         cycles = max(cost.loop(stage, None, set()), _memory_cycles(stage))
-        result.cycles += cycles
-        _mark_vectors(stage, cost.choice, lanes)
-        _mark_tiles(stage)
-        plan = _parallel_plan(stage, cycles)
-        if plan is not None:
-            plan.loop.parallel = True
-            result.parallel[stage] = plan
-    return result
+        total += cycles
+        choice = _Choice()
+        _choose_vectors(stage, cost.choice, lanes, choice)
+        _choose_tiles(stage, choice)
+        blocks = _blocks(stage, cycles, choice) if threads else None
+        if blocks is not None:
+            bind_to_grid(kernel, *blocks)
+            done("bind_to_grid", kernel)
+        for loop, size in choice.tiles.items():
+            _run_in_tiles(kernel, loop, size)
+            done("tile", kernel)
+            done("tile", kernel)
+            done("tile", kernel)
+        for loop, width in choice.lanes.items():
+            _run_in_lanes(kernel, loop, width, constants)
+            done("vectorise", kernel)
+    return total
+
+
+def _nothing(step: str, kernel: Kernel) -> None:
+    pass
+
+
+def _run_in_tiles(kernel: Kernel, loop: Loop, size: int) -> None:
+    (inner,) = (s for s in loop.body if isinstance(s, Loop))
+    largest = max(s.buffer.element_type.byte_size for s in transposed_loads(loop, inner))
+    block = max(1, _BLOCK_BYTES // (largest * size)) * size
+    unrolled = _work(inner) <= _MAX_UNROLLED_WORK and size <= _MAX_UNROLLED_ROWS
+    tile(kernel, loop, size, block, unrolled=unrolled)
+
+
+def _run_in_lanes(kernel: Kernel, loop: Loop, width: int, constants: dict[Value, Constant]) -> None:
+    """Whole vectors and a rest; a heavy body is there once only, always masked. Where a range check
+    comes out the same for many vectors, these have code of their own."""
+    division = divide(loop, width)
+    if division.rest is not None and division.groups and _is_heavy(loop):
+        vectorise(kernel, loop, width, masked=True)
+        return
+    pieces = [loop]
+    places = [] if loop.carries or loop.limits else _segments(loop, width)
+    if places:
+        pieces = cut(loop, places, constants)
+        replace(kernel, loop, [*pieces])
+    for piece in pieces:
+        vectorise(kernel, piece, width)
+
+
+def _segments(loop: Loop, lanes: int) -> list[int]:
+    """Where to cut a loop so that stretches of whole vectors have their range checks decided; empty
+    if that would be too much code."""
+    whole = loop.var.extent // lanes * lanes
+    places: set[int] = set()
+    for s in loop.body:
+        if isinstance(s, InRange) and s.index.terms == {loop.var: 1}:
+            for edge in (s.low - s.index.constant, s.high - s.index.constant):
+                below, above = edge // lanes * lanes, -(-edge // lanes) * lanes
+                places.update(c for c in (below, above) if 0 < c < whole)
+    if len(places) >= _MAX_SEGMENTS or (places and _is_heavy(loop)):
+        return []
+    return sorted(places)
+
+
+def _work(loop: Loop) -> float:
+    return sum(weight(s.opcode) for s in loop.body if isinstance(s, Compute))
+
+
+def _is_heavy(loop: Loop) -> bool:
+    """Whether the body is too much code to be there twice."""
+    return _work(loop) > _SINGLE_COPY_WEIGHT or any(isinstance(s, Loop) for s in loop.body)
 
 
 def cycles_in_lanes(stage: Loop, lanes: int) -> float:
@@ -241,13 +318,13 @@ def _widest(stage: Loop) -> int:
     return widest
 
 
-def _mark_vectors(loop: Loop, choice: dict[Loop, bool], lanes: int) -> None:
-    if choice.get(loop):
-        loop.vector = _lanes_for(loop, lanes)
+def _choose_vectors(loop: Loop, better: dict[Loop, bool], lanes: int, choice: _Choice) -> None:
+    if better.get(loop):
+        choice.lanes[loop] = choice.units[loop] = _lanes_for(loop, lanes)
         return
     for s in loop.body:
         if isinstance(s, Loop):
-            _mark_vectors(s, choice, lanes)
+            _choose_vectors(s, better, lanes, choice)
 
 
 def _lanes_for(loop: Loop, lanes: int) -> int:
@@ -269,51 +346,33 @@ def _lanes_for(loop: Loop, lanes: int) -> int:
     return width
 
 
-def transposed_loads(outer: Loop, inner: Loop) -> list[Load]:
-    """Loads that are contiguous along the outer loop and strided along the (vector) inner one."""
-    varying: set[Value] = set()
-    found = []
-    for s in inner.body:
-        if not isinstance(s, Load) or s.guard is not None:
-            continue
-        strides = s.index.coefficient(outer.var), s.index.coefficient(inner.var)
-        rest = [a for a in s.index.terms if a is not outer.var and a is not inner.var]
-        plain = all(
-            not _atom_depends(a, v, varying) and not isinstance(a, Value)
-            for a in rest
-            for v in (outer.var, inner.var)
-        )
-        if plain and strides[0] == 1 and abs(strides[1]) > 2:
-            found.append(s)
-    return found
-
-
 def _element_bits(loop: Loop) -> int:
     """Width of the widest element that the body reads or writes."""
     accesses = [s for s in loop.body if isinstance(s, Load | Store)]
     return max([8 * s.buffer.element_type.byte_size for s in accesses], default=_TILE_BITS)
 
 
-def _mark_tiles(loop: Loop) -> None:
+def _choose_tiles(loop: Loop, choice: _Choice) -> None:
     """Read transposed arrays in square tiles instead of gathering them."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
     if len(inner) == 1 and inner[0].may_vectorize and not inner[0].carries:
         nested = inner[0]
-        plain = not loop.carries and loop.independent and loop.vector == 1
+        plain = not loop.carries and loop.independent and loop not in choice.lanes
         simple = all(isinstance(s, _TILED_STATEMENTS) for s in nested.body)
         quiet = not any(isinstance(s, Store) for s in loop.body)
-        tile = min(_MAX_TILE, _TILE_BITS // _element_bits(nested))
-        large = loop.var.extent >= tile and nested.var.extent >= tile
+        size = min(_MAX_TILE, _TILE_BITS // _element_bits(nested))
+        large = loop.var.extent >= size and nested.var.extent >= size
         if plain and simple and quiet and large:
             if 1 <= len(transposed_loads(loop, nested)) <= _MAX_TILED_LOADS:
-                loop.tile = nested.vector = tile
+                choice.tiles[loop] = choice.units[loop] = choice.units[nested] = size
+                choice.lanes.pop(nested, None)
         return
     for s in inner:
-        _mark_tiles(s)
+        _choose_tiles(s, choice)
 
 
-def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
-    """The loop to cut into blocks, if the work is worth it."""
+def _blocks(stage: Loop, cycles: float, choice: _Choice) -> tuple[Loop, int] | None:
+    """The loop to cut into blocks and the iterations of each, if the work is worth it."""
     microseconds = cycles / CYCLES_PER_MICROSECOND
     if microseconds < _PARALLEL_MICROSECONDS:
         return None
@@ -321,7 +380,7 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     best_units = 1
     loop: Loop | None = stage
     while loop is not None and loop.independent and not loop.carries:
-        units = math.ceil(loop.var.extent / (loop.vector * loop.tile))
+        units = math.ceil(loop.var.extent / choice.units.get(loop, 1))
         if units > best_units:
             best, best_units = loop, units
             if units >= 16:
@@ -334,6 +393,5 @@ def _parallel_plan(stage: Loop, cycles: float) -> ParallelPlan | None:
     if best is None:
         return None
     blocks = max(2, min(best_units, int(microseconds / _BLOCK_MICROSECONDS), _MAX_BLOCKS))
-    chunk = math.ceil(best_units / blocks) * best.vector * best.tile
-    blocks = math.ceil(best.var.extent / chunk)
-    return ParallelPlan(best, blocks, chunk) if blocks > 1 else None
+    chunk = math.ceil(best_units / blocks) * choice.units.get(best, 1)
+    return (best, chunk) if chunk < best.var.extent else None

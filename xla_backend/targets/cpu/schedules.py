@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 
 from xla_backend.kernels.ir import Kernel, Loop
+from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.schedule import ParallelPlan, cycles_in_lanes, schedule
+from xla_backend.targets.cpu.schedule import cycles_in_lanes, schedule
 
 
 class Schedules:
-    """Schedules kernels, and knows afterwards how their loops are split over threads."""
+    """Schedules kernels; with `verify`, checks them after each step."""
 
-    def __init__(self, target: TargetInfo) -> None:
+    def __init__(self, target: TargetInfo, *, verify: bool = False) -> None:
         self.target = target
-        self.parallel: dict[Loop, ParallelPlan] = {}
+        self._on_step = _check if verify else None
 
     def kernel(self, kernel: Kernel) -> float:
-        plans = schedule(kernel, self.target)
-        self.parallel.update(plans.parallel)
-        return plans.cycles
+        return schedule(kernel, self.target, on_step=self._on_step)
 
     def epilogue(self, kernel: Kernel) -> float:
-        """Columns run in lanes, and each call is for one thread."""
+        """Columns run in lanes, and each call is for one thread: the function of an epilogue sees
+        to both, for the part of the product that it is given."""
         loops = epilogue_loops(kernel)
-        lanes = self.target.lanes(_widest(loops[-1]))
-        cycles = cycles_in_lanes(loops[0], lanes) / math.prod(loop.var.extent for loop in loops)
-        loops[-1].vector = lanes
-        return cycles
+        lanes = epilogue_lanes(loops[-1], self.target)
+        return cycles_in_lanes(loops[0], lanes) / math.prod(loop.var.extent for loop in loops)
+
+
+def _check(step: str, kernel: Kernel) -> None:
+    verify_kernel(kernel, step)
 
 
 def epilogue_loops(kernel: Kernel) -> tuple[Loop, Loop, Loop]:
@@ -43,6 +45,7 @@ def _inner_loop(loop: Loop) -> Loop:
     return inner
 
 
-def _widest(columns: Loop) -> int:
+def epilogue_lanes(columns: Loop, target: TargetInfo) -> int:
+    """Columns of an epilogue that run side by side."""
     types = [s.result.type for s in columns.body if hasattr(s, "result")]
-    return max([32, *(t.bits for t in types)])
+    return target.lanes(max([32, *(t.bits for t in types)]))

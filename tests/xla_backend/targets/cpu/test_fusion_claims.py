@@ -51,14 +51,14 @@ def test_sum_of_products_is_one_kernel_without_memory(name):
 
 def test_two_uses_of_an_exponential_are_one_kernel():
     executable = compiled("""
-        x = f32[1000] parameter(0)
-        e = f32[1000] exponential(x)
+        x = f32[1024] parameter(0)
+        e = f32[1024] exponential(x)
         one = f32[] constant(1)
-        ones = f32[1000] broadcast(one), dimensions={}
-        twos = f32[1000] add(ones, ones)
-        a = f32[1000] add(e, ones)
-        b = f32[1000] multiply(e, twos)
-        ROOT r = (f32[1000], f32[1000]) tuple(a, b)""")
+        ones = f32[1024] broadcast(one), dimensions={}
+        twos = f32[1024] add(ones, ones)
+        a = f32[1024] add(e, ones)
+        b = f32[1024] multiply(e, twos)
+        ROOT r = (f32[1024], f32[1024]) tuple(a, b)""")
     (text,) = executable.loop_ir.values()
     assert text.count("exp(") == 1
     assert executable.temp_size == 0

@@ -1,0 +1,235 @@
+"""The memory of a kernel that is interpreted: what buffers hold, which of their elements have been
+written, and who accessed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
+from xla_backend.kernels.races import (
+    AccessLog,
+    OutOfBoundsError,
+    Place,
+    RaceError,
+    UnwrittenReadError,
+)
+
+Axes = Sequence[tuple[LoopKind, int]]
+Position = Callable[[], dict[str, int]]
+
+_INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
+
+
+class Memory:
+    """Buffers as flat arrays of reals, and the rules for accesses to them."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Sequence[np.ndarray],
+        count: Callable[[Buffer], int],
+        given: Mapping[Buffer, np.ndarray],
+    ) -> None:
+        """`given`: memory of the caller, who knows what has been written in it."""
+        self.kernel = kernel
+        self.arrays: dict[Buffer, np.ndarray] = dict(given)
+        self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
+        self._logs: dict[Buffer, AccessLog] = {}
+        self._in_grid = False
+        self._block = self._phase = 0
+        for buffer in kernel.buffers:
+            dtype = buffer.element_type.numpy_dtype
+            if buffer in given:
+                continue
+            if buffer.role is BufferRole.OPERAND:
+                self.arrays[buffer] = _flat(operands[buffer.number], dtype)
+            elif buffer.role is BufferRole.CONSTANT:
+                assert buffer.data is not None
+                self.arrays[buffer] = _flat(buffer.data, dtype)
+            elif buffer.role is BufferRole.OUTPUT and buffer.number in kernel.in_place:
+                self.arrays[buffer] = _flat(operands[kernel.in_place[buffer.number]], dtype)
+            elif buffer.role.is_global:
+                self._empty(buffer, count(buffer))
+
+    def _empty(self, buffer: Buffer, size: int) -> None:
+        self.arrays[buffer] = np.zeros(size, buffer.element_type.numpy_dtype)
+        self._written[buffer] = np.zeros(size, bool)
+
+    # -- order -------------------------------------------------------------------------------------
+
+    def begin_stage(self) -> None:
+        """All threads have finished what was before."""
+        self._logs.clear()
+        self._in_grid = False
+        self._block = self._phase = 0
+
+    def begin_block(self, number: int) -> None:
+        """A block of a grid begins: memory of blocks and threads holds nothing."""
+        self._in_grid = True
+        self._block, self._phase = number, 0
+        for buffer in self.kernel.buffers:
+            if not buffer.role.is_global:
+                self.arrays.pop(buffer, None)
+                self._logs.pop(buffer, None)
+
+    def barrier(self) -> None:
+        """What follows comes after what threads of the block have done."""
+        self._phase += 1
+
+    # -- accesses ----------------------------------------------------------------------------------
+
+    def read(
+        self, buffer: Buffer, at: ArrayLike, active: np.ndarray, axes: Axes, position: Position
+    ) -> np.ndarray:
+        """Elements, one for each lane and thread; zero for those that are not `active`."""
+        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position)
+        result = np.zeros(shape, buffer.element_type.numpy_dtype)
+        written = self._written.get(buffer)
+        if written is not None and not written[flat].all():
+            element = int(flat[np.argmin(written[flat])])
+            raise UnwrittenReadError(
+                f"{self._name(buffer, element)} is read at [{_text(position)}], and nothing has "
+                f"written it"
+            )
+        self._log(buffer, flat, thread, axes, position, "read")
+        result[chosen] = self.arrays[buffer][flat]
+        return result
+
+    def write(
+        self,
+        buffer: Buffer,
+        at: ArrayLike,
+        active: np.ndarray,
+        values: np.ndarray,
+        axes: Axes,
+        position: Position,
+    ) -> None:
+        """Write an element for each lane and thread that is `active`."""
+        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
+        if flat.size > 1 and np.unique(flat).size < flat.size:
+            self._twice(buffer, flat, thread, axes, position)
+        self._log(buffer, flat, thread, axes, position, "write")
+        self.arrays[buffer][flat] = np.broadcast_to(values, shape)[chosen]
+        if buffer in self._written:
+            self._written[buffer][flat] = True
+
+    def update(
+        self,
+        buffer: Buffer,
+        at: ArrayLike,
+        active: np.ndarray,
+        values: np.ndarray,
+        combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        axes: Axes,
+        position: Position,
+    ) -> None:
+        """Combine a value into an element for each active lane and thread, one after another."""
+        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
+        written = self._written.get(buffer)
+        if written is not None and not written[flat].all():
+            element = int(flat[np.argmin(written[flat])])
+            raise UnwrittenReadError(
+                f"{self._name(buffer, element)} is updated at [{_text(position)}], and nothing "
+                f"has written it"
+            )
+        self._log(buffer, flat, thread, axes, position, "update")
+        array = self.arrays[buffer]
+        for element, value in zip(flat, np.broadcast_to(values, shape)[chosen]):
+            array[element] = combine(array[element], value)
+
+    def _spread(
+        self,
+        buffer: Buffer,
+        at: ArrayLike,
+        active: np.ndarray,
+        axes: Axes,
+        position: Position,
+        values: np.ndarray | None = None,
+    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]:
+        """(shape, elements, numbers of threads, which of the shape take part): the accesses that a
+        statement makes. What is the same in all lanes is one access; threads make one each."""
+        extents = [extent if kind is LoopKind.THREAD else 1 for kind, extent in axes]
+        threads = np.arange(prod(extents)).reshape(extents)
+        held = () if values is None else values.shape
+        shape = np.broadcast_shapes(np.shape(at), active.shape, held, threads.shape)
+        chosen = np.broadcast_to(active, shape)
+        flat = np.atleast_1d(np.broadcast_to(np.asarray(at, np.int64), shape)[chosen])
+        thread = np.atleast_1d(np.broadcast_to(threads, shape)[chosen])
+        private = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
+        size = buffer.size if not buffer.role.is_global else self.arrays[buffer].size
+        outside = (flat < 0) | (flat >= size)
+        if outside.any():
+            n = int(np.argmax(outside))
+            raise OutOfBoundsError(
+                f"{self._name(buffer, int(flat[n]))} is accessed at [{_text(position)}], and the "
+                f"buffer has {size} elements"
+            )
+        if buffer not in self.arrays:
+            self._empty(buffer, size * (threads.size if private else 1))
+        if private:
+            flat = flat + thread * size
+            if flat.size and flat.max() >= self.arrays[buffer].size:
+                raise OutOfBoundsError(
+                    f"{self._name(buffer, 0)} belongs to threads of another loop, at "
+                    f"[{_text(position)}]"
+                )
+        return shape, flat, thread, chosen
+
+    def _log(
+        self,
+        buffer: Buffer,
+        flat: np.ndarray,
+        thread: np.ndarray,
+        axes: Axes,
+        position: Position,
+        how: str,
+    ) -> None:
+        shape = tuple(extent for kind, extent in axes if kind is LoopKind.THREAD)
+        shared = buffer.role not in _INPUTS | {BufferRole.LOCAL, BufferRole.REGISTERS}
+        if not shared or not flat.size or not (self._in_grid or shape):
+            return
+        log = self._logs.get(buffer)
+        if log is None:
+            size = self.arrays[buffer].size
+            log = self._logs[buffer] = AccessLog(self.kernel.name, buffer.name, size)
+        here = Place(self._block, self._phase, position())
+        if how == "read":
+            log.read(flat, thread, here, shape)
+        else:
+            log.write(flat, thread, here, shape, atomic=how == "update")
+
+    def _twice(
+        self,
+        buffer: Buffer,
+        flat: np.ndarray,
+        thread: np.ndarray,
+        axes: Axes,
+        position: Position,
+    ) -> None:
+        order = np.argsort(flat, kind="stable")
+        n = int(np.argmax(flat[order][1:] == flat[order][:-1]))
+        first, second = order[n], order[n + 1]
+        shape = tuple(extent for kind, extent in axes if kind is LoopKind.THREAD)
+        here = Place(self._block, self._phase, position())
+        one, other = here.text(int(thread[first]), shape), here.text(int(thread[second]), shape)
+        who = "two lanes" if one == other else "two threads"
+        raise RaceError(
+            f"{self._name(buffer, int(flat[first]))} is written at [{one}] and at [{other}] by "
+            f"{who} of one statement: give each its own elements"
+        )
+
+    def _name(self, buffer: Buffer, element: int) -> str:
+        return f"kernel {self.kernel.name!r}: element {element} of buffer {buffer.name}"
+
+
+def _text(position: Position) -> str:
+    return ", ".join(f"{name}={value}" for name, value in position().items())
+
+
+def _flat(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    return array.reshape(-1).view(dtype).copy()

@@ -1,0 +1,80 @@
+"""Which elements of a matrix each thread of a warp holds when the warp multiplies small tiles.
+
+A layout has a shape (rows, columns, depth) and three parts: `lhs` (rows x depth), `rhs` (depth x
+columns) and `sum` (rows x columns). Thread t holds one element of a part in each of its registers;
+the element's place is that of NVIDIA's `mma.sync` instructions of the same shape (PTX ISA, section
+"Matrix Fragments"), so that a GPU needs no further moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+WARP = 32
+
+# (row, column) of the element in register r of the thread with these two numbers.
+Place = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class Layout:
+    """Where the elements of the three parts are."""
+
+    def __init__(
+        self, shape: tuple[int, int, int], registers: tuple[int, int, int], places: dict[str, Place]
+    ) -> None:
+        rows, columns, depth = shape
+        self.sizes = {"lhs": (rows, depth), "rhs": (depth, columns), "sum": (rows, columns)}
+        self.registers = dict(zip(("lhs", "rhs", "sum"), registers))
+        self._places = places
+
+    def place(self, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """(row, column) of the elements, as arrays over threads and registers."""
+        thread = np.arange(WARP)[:, None]
+        register = np.arange(self.registers[part])[None, :]
+        row, column = self._places[part](thread // 4, thread % 4, register)
+        return np.broadcast_arrays(row, column)  # type: ignore[return-value]
+
+    def matrices(self, part: str, values: Sequence[np.ndarray]) -> np.ndarray:
+        """The matrices of several warps; `values` have a row for each warp."""
+        held = np.stack(values, axis=-1)
+        result = np.zeros((held.shape[0], *self.sizes[part]), held.dtype)
+        row, column = self.place(part)
+        result[:, row, column] = held
+        return result
+
+    def parts(self, part: str, matrices: np.ndarray) -> list[np.ndarray]:
+        """What each thread holds of matrices: for each register, a row for each warp."""
+        row, column = self.place(part)
+        held = matrices[:, row, column]
+        return [held[:, :, r] for r in range(held.shape[2])]
+
+
+_SUM: Place = lambda group, member, r: (group + 8 * (r // 2), 2 * member + r % 2)
+
+LAYOUTS = {
+    # 16-bit factors.
+    (16, 8, 16): Layout(
+        (16, 8, 16),
+        (8, 4, 4),
+        {
+            "lhs": lambda group, member, r: (
+                group + 8 * (r // 2 % 2),
+                2 * member + r % 2 + 8 * (r // 4),
+            ),
+            "rhs": lambda group, member, r: (2 * member + r % 2 + 8 * (r // 2), group + 0 * r),
+            "sum": _SUM,
+        },
+    ),
+    # f32 factors, of which the machine may use the leading bits only.
+    (16, 8, 8): Layout(
+        (16, 8, 8),
+        (4, 2, 4),
+        {
+            "lhs": lambda group, member, r: (group + 8 * (r % 2), member + 4 * (r // 2)),
+            "rhs": lambda group, member, r: (member + 4 * r, group + 0 * r),
+            "sum": _SUM,
+        },
+    ),
+}

@@ -1,0 +1,113 @@
+"""Where a loop is in its kernel, and how it divides into whole groups of iterations and a rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xla_backend.kernels.index import Atom, Index, Var, constant
+from xla_backend.kernels.ir import If, Kernel, Loop, Statement
+from xla_backend.kernels.schedule.copying import Copy
+
+
+class ScheduleError(ValueError):
+    """A step cannot be taken: the loops it names are not of the form that it needs."""
+
+
+def path_to(kernel: Kernel, loop: Loop) -> list[Loop]:
+    """The loops around `loop` from the outermost inwards, and itself."""
+    path = _path(kernel.stages, loop)
+    if path is None:
+        raise ScheduleError(f"kernel {kernel.name!r} has no loop {loop.var.name!r}")
+    return path
+
+
+def _path(statements: list[Statement], loop: Loop) -> list[Loop] | None:
+    for s in statements:
+        if s is loop:
+            return [loop]
+        if isinstance(s, Loop | If):
+            inner = _path(s.body, loop)
+            if inner is not None:
+                return [s, *inner] if isinstance(s, Loop) else inner
+    return None
+
+
+def replace(kernel: Kernel, loop: Loop, statements: list[Statement]) -> None:
+    """Put statements in the place of a loop."""
+    block = _block_of(kernel.stages, loop)
+    if block is None:
+        raise ScheduleError(f"kernel {kernel.name!r} has no loop {loop.var.name!r}")
+    at = block.index(loop)
+    block[at : at + 1] = statements
+
+
+def _block_of(statements: list[Statement], loop: Loop) -> list[Statement] | None:
+    if loop in statements:
+        return statements
+    for s in statements:
+        if isinstance(s, Loop | If):
+            found = _block_of(s.body, loop)
+            if found is not None:
+                return found
+    return None
+
+
+@dataclass(slots=True)
+class Rest:
+    """The iterations left over after whole groups: `count` of them from `start` on. `block`: they
+    belong to this round of the grid loop with this variable, and to no other."""
+
+    start: Index
+    count: Index
+    block: tuple[Var, int] | None = None
+
+    def copy(self, var: Var, here: Index, narrowed: Var | None = None) -> Copy:
+        """Copies for the rest of a loop over `var`, at start + here; `narrowed` is the variable in
+        `here` that takes no more than `count` values."""
+        vars = {var: self.start + here}
+        if self.block is not None:
+            vars[self.block[0]] = constant(self.block[1])
+        within: dict[Atom, tuple[int, int]] = {}
+        if narrowed is not None:
+            within[narrowed] = (0, self.count.bounds[1] - 1)
+        return Copy(vars, within)
+
+    def only_here(self, statements: list[Statement]) -> list[Statement]:
+        """Statements that run in the one block that has the rest."""
+        if self.block is None:
+            return statements
+        var, number = self.block
+        return [If(Index.of(var), number, number + 1, statements)]
+
+
+@dataclass(slots=True)
+class Division:
+    """`groups` whole groups of iterations, or fewer where a limit says so, and a rest."""
+
+    groups: int
+    limits: tuple[Index, ...]
+    rest: Rest | None
+
+
+def divide(loop: Loop, size: int) -> Division:
+    """Whole groups of `size` iterations of a loop."""
+    extent = loop.var.extent
+    if not loop.limits:
+        groups, left = divmod(extent, size)
+        rest = Rest(constant(groups * size), constant(left)) if left else None
+        return Division(groups, (), rest)
+    if len(loop.limits) != 1 or extent % size:
+        raise ScheduleError(f"loop {loop.var.name!r} has no whole groups of {size} iterations")
+    (limit,) = loop.limits
+    left_over = limit % size
+    groups_limit = limit // size
+    rest = None
+    if not left_over.is_constant:
+        rest = Rest(groups_limit * size, left_over)
+    elif left_over.constant:
+        ((block, step),) = limit.terms.items()
+        assert isinstance(block, Var)
+        whole = limit.constant - left_over.constant
+        number = whole // -step
+        rest = Rest(constant(whole + step * number), left_over, (block, number))
+    return Division(extent // size, (groups_limit,), rest)

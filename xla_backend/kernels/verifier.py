@@ -1,0 +1,275 @@
+"""Checks that a kernel is well formed: what steps on it rely on, and must leave behind.
+
+    verify_kernel(kernel, after="vectorise")
+
+Values are defined once, before they are used and where they are seen; loops nest as what runs them
+does; conditions, limits and indices speak of loops around them and of declared parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter
+from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
+    Buffer,
+    BufferRole,
+    Carry,
+    Combination,
+    Compute,
+    Constant,
+    If,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    MatrixTile,
+    Move,
+    Shuffle,
+    Statement,
+    Store,
+    Transpose,
+    Value,
+)
+from xla_backend.kernels.matrix_tiles import LAYOUTS
+
+_ATOMIC = frozenset({Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR, Opcode.XOR})
+# What may be around a loop of each kind; None: anything.
+_OUTSIDE = {
+    LoopKind.GRID: frozenset[LoopKind](),
+    LoopKind.THREAD: frozenset({LoopKind.GRID, LoopKind.THREAD, LoopKind.SERIAL}),
+    LoopKind.LANES: frozenset({LoopKind.GRID, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.UNROLLED}),
+}
+_CARRYING = frozenset({LoopKind.SERIAL, LoopKind.UNROLLED})
+
+
+class KernelVerificationError(ValueError):
+    """A kernel is not well formed."""
+
+
+def verify_kernel(kernel: Kernel, after: str = "") -> None:
+    """Check a kernel; `after` names the step that made it so.
+
+    Raises:
+      KernelVerificationError: with the statement and what is wrong with it.
+    """
+    _Verifier(kernel, after).run()
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel, after: str) -> None:
+        self.kernel = kernel
+        self.after = f" after step {after!r}" if after else ""
+        self.buffers = set(kernel.buffers)
+        self.values: set[Value] = set()  # that are seen here
+        self.defined: set[Value] = set()  # anywhere
+        self.loops: list[Loop] = []
+
+    def run(self) -> None:
+        names = [b.name for b in self.kernel.buffers] + [p.name for p in self.kernel.parameters]
+        for name in names:
+            if names.count(name) > 1:
+                self._fail(f"two buffers or parameters are called {name}")
+        self._block(self.kernel.stages)
+
+    def _fail(self, what: str) -> None:
+        around = ", ".join(f"{l.kind.value} {l.var.name}" for l in self.loops) or "no loop"
+        raise KernelVerificationError(
+            f"kernel {self.kernel.name!r}{self.after}: {what} (inside {around})"
+        )
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _define(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if value in self.defined:
+                self._fail(f"{value} has two definitions")
+            self.defined.add(value)
+            self.values.add(value)
+
+    def _use(self, values: Iterable[Value | None]) -> None:
+        for value in values:
+            if value is not None and value not in self.values:
+                seen = "outside the loop that defines it" if value in self.defined else "undefined"
+                self._fail(f"{value} is used {seen}")
+
+    def _index(self, index: Index) -> None:
+        for atom in index.terms:
+            if isinstance(atom, FloorDiv | Mod):
+                self._index(atom.index)
+            elif isinstance(atom, Value):
+                self._use([atom])
+            elif isinstance(atom, Parameter):
+                if atom not in self.kernel.parameters:
+                    self._fail(f"parameter {atom.name} is not declared")
+            elif all(loop.var is not atom for loop in self.loops):
+                self._fail(f"{index} speaks of {atom}, which no loop around it counts")
+
+    def _access(self, buffer: Buffer, index: Index) -> None:
+        if buffer not in self.buffers:
+            self._fail(f"buffer {buffer.name} is not declared")
+        self._index(index)
+        low, high = index.bounds
+        if high < 0 or low >= buffer.size:
+            self._fail(f"{buffer.name}[{index}] is outside its {buffer.size} elements")
+        if buffer.role is BufferRole.REGISTERS:
+            kinds: dict[Atom, LoopKind] = {loop.var: loop.kind for loop in self.loops}
+            fixed = {LoopKind.LANES, LoopKind.UNROLLED}
+            if any(kinds.get(atom) not in fixed for atom in index.terms):
+                self._fail(f"{buffer.name}[{index}] is no constant place in registers")
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def _block(self, statements: Sequence[Statement]) -> None:
+        for s in statements:
+            self._statement(s)
+
+    def _inside(self, statements: Sequence[Statement], carries: Sequence[Carry]) -> None:
+        """A body: what it defines is not seen after it."""
+        before = set(self.values)
+        self._define(c.phi for c in carries)
+        self._block(statements)
+        self._use(c.next for c in carries)
+        self.values = before
+
+    def _statement(self, s: Statement) -> None:
+        if isinstance(s, Loop):
+            self._loop(s)
+        elif isinstance(s, If):
+            self._index(s.index)
+            self._carries(s.carries)
+            self._inside(s.body, s.carries)
+            self._define(c.result for c in s.carries)
+        elif isinstance(s, Load):
+            self._access(s.buffer, s.index)
+            self._use([s.guard])
+            self._typed(s.result, s.buffer.element_type, "loaded")
+            self._define([s.result])
+        elif isinstance(s, Store):
+            self._access(s.buffer, s.index)
+            self._use([s.guard, *s.values])
+            for value in s.values:
+                self._typed(value, s.buffer.element_type, "stored")
+            self._written(s.buffer)
+        elif isinstance(s, Compute):
+            self._use(s.operands)
+            self._define([s.result])
+        elif isinstance(s, Constant):
+            self._define([s.result])
+        elif isinstance(s, IndexValue | InRange):
+            self._index(s.index)
+            self._define([s.result])
+        else:
+            self._cooperative(s)
+
+    def _cooperative(self, s: Statement) -> None:
+        if isinstance(s, Move):
+            self._access(s.buffer, s.index)
+            self._access(s.target, s.target_index)
+            self._written(s.target)
+            if s.buffer.element_type is not s.target.element_type:
+                self._fail(f"bits of {s.buffer.name} are moved to {s.target.name} of another type")
+        elif isinstance(s, Transpose):
+            for buffer in (s.target, s.source):
+                if buffer not in self.buffers or buffer.size != s.size**2:
+                    self._fail(f"{buffer.name} is no declared tile of {s.size} x {s.size}")
+            self._written(s.target)
+        elif isinstance(s, Barrier):
+            if not {LoopKind.GRID, LoopKind.THREAD} & {loop.kind for loop in self.loops}:
+                self._fail("a barrier has no block around it")
+        elif isinstance(s, Atomic):
+            self._access(s.buffer, s.index)
+            self._use([s.guard, s.value])
+            self._written(s.buffer)
+            if s.opcode not in _ATOMIC:
+                self._fail(f"{s.opcode.value} is no atomic operation")
+        elif isinstance(s, Shuffle):
+            self._use([s.value])
+            inner = next((l for l in reversed(self.loops) if l.kind in _LOCKSTEP), None)
+            if inner is None or inner.var.extent % s.width or s.width & (s.width - 1):
+                self._fail(f"a shuffle has no groups of {s.width} threads or lanes around it")
+            self._define([s.result])
+        elif isinstance(s, MatrixTile):
+            self._matrix_tile(s)
+        else:
+            self._fail(f"{type(s).__name__} is unknown")
+
+    def _matrix_tile(self, s: MatrixTile) -> None:
+        layout = LAYOUTS.get(s.shape)
+        if layout is None:
+            self._fail(f"there is no matrix tile of the shape {s.shape}")
+            return
+        self._use([*s.lhs, *s.rhs, *s.sums])
+        for part, values in (("lhs", s.lhs), ("rhs", s.rhs), ("sum", s.sums), ("sum", s.results)):
+            if len(values) != layout.registers[part]:
+                self._fail(f"{len(values)} values are not the {part} of a tile {s.shape}")
+        self._define(s.results)
+
+    def _written(self, buffer: Buffer) -> None:
+        if buffer.role in (BufferRole.OPERAND, BufferRole.CONSTANT):
+            self._fail(f"{buffer.role.value} {buffer.name} is written")
+
+    def _typed(self, value: Value, type: PrimitiveType, what: str) -> None:
+        if value.type is not type:
+            self._fail(f"{value} of type {value.type} is {what} as {type}")
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def _loop(self, s: Loop) -> None:
+        allowed = _OUTSIDE.get(s.kind)
+        for outer in self.loops:
+            if allowed is not None and outer.kind not in allowed:
+                self._fail(f"a loop of {s.kind.value} is inside one of {outer.kind.value}")
+        if s.carries and s.kind not in _CARRYING:
+            self._fail(f"iterations of {s.kind.value} {s.var.name} hand values on")
+        if s.kind is LoopKind.UNROLLED and s.limits:
+            self._fail(f"unrolled {s.var.name} has a limit that is known at run time only")
+        if any(loop.var is s.var for loop in self.loops):
+            self._fail(f"two nested loops count {s.var.name}")
+        for limit in s.limits:
+            self._index(limit)
+        self._carries(s.carries)
+        before = set(self.values)
+        self.loops.append(s)
+        self._inside(s.body, s.carries)
+        self.loops.pop()
+        self._define(c.result for c in s.carries)
+        if s.combination is not None:
+            self._combination(s, s.combination, before)
+
+    def _carries(self, carries: Sequence[Carry]) -> None:
+        self._use(c.init for c in carries)
+        for c in carries:
+            if c.next is None:
+                self._fail(f"{c.phi} is carried and never set")
+            elif not c.phi.type is c.init.type is c.result.type is c.next.type:
+                self._fail(f"{c.phi} changes its type from round to round")
+
+    def _combination(self, s: Loop, c: Combination, before: set[Value]) -> None:
+        width = s.var.extent
+        if s.kind is not LoopKind.LANES or width & (width - 1):
+            self._fail(f"{width} of {s.kind.value} cannot be combined by halves")
+        self._use(c.inits)
+        inside = {v for v in c.values if v not in self.defined}
+        if inside:
+            self._fail(f"{inside.pop()} is combined and undefined")
+        sizes = {len(c.values), len(c.results), len(c.combiner.lhs), len(c.combiner.rhs)}
+        if len(sizes) > 1 or len(c.inits) not in (0, len(c.values)):
+            self._fail("a combination has too few values")
+        seen = set(self.values)
+        self.values = before | set(c.combiner.lhs) | set(c.combiner.rhs)
+        outside = set(self.defined)
+        self._block(c.combiner.body)  # it stays the same for every use of a reduction
+        self._use(c.combiner.results)
+        self.defined = outside
+        self.values = seen
+        self._define(c.results)
+
+
+_LOCKSTEP = frozenset({LoopKind.THREAD, LoopKind.LANES})
