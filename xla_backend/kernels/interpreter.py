@@ -355,9 +355,14 @@ class Interpreter:
         # Every element is read before any is written.
         active = self._taking_part(None)
         place = np.arange(s.size * s.size)
-        read = [self._read(s.source, int(i), active) for i in place]
-        for i, j in enumerate(place.reshape(s.size, s.size).T.reshape(-1)):
-            self._write(s.target, i, active, read[j])
+        self._axes.append((LoopKind.LANES, place.size))
+        axes = (1,) * (len(self._axes) - 1)
+        turned = place.reshape(s.size, s.size).T.reshape(*axes, -1)
+        active = self._deep(active)
+        self._write(
+            s.target, place.reshape(*axes, -1), active, self._read(s.source, turned, active)
+        )
+        self._axes.pop()
 
     def _atomic(self, s: Atomic) -> None:
         """One thread or lane after another."""

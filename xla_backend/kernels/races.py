@@ -39,7 +39,9 @@ class Place:
     def text(self, thread: int, shape: tuple[int, ...]) -> str:
         """The place of one thread of a block with so many threads along each axis."""
         parts = [f"{name}={value}" for name, value in self.position.items()]
-        if shape:
+        if thread == _SEVERAL:
+            parts.append("several threads")
+        elif shape:
             coordinates = ", ".join(str(int(c)) for c in np.unravel_index(thread, shape))
             parts.append(f"thread {coordinates}")
         return ", ".join(parts) or "the start"
@@ -74,7 +76,8 @@ class _Side:
         self.block[elements] = np.where(alone, place.block, _SEVERAL)
         self.thread[elements] = one
         self.phase[elements] = place.phase
-        self.place[elements] = number
+        # Of several blocks the first is remembered: the last may be the one that clashes.
+        self.place[elements] = np.where(alone, number, self.place[elements])
 
 
 class AccessLog:
@@ -127,9 +130,7 @@ class AccessLog:
         n = int(np.argmax(clashes))
         element = int(at[n])
         before, threads = self.places[side.place[element]]
-        other = max(0, int(side.thread[element]))
-        if before.block == here.block and other == thread[n]:  # one of several
-            other = int(thread[n]) + 1 if int(thread[n]) == 0 else 0
+        other = int(side.thread[element])
         raise RaceError(
             f"kernel {self.kernel!r}: element {element} of buffer {self.buffer} is {words[0]} at "
             f"[{here.text(int(thread[n]), shape)}] and {words[1]} at "

@@ -56,7 +56,8 @@ def stage(kernel: Kernel, loop: Loop, source: Buffer, role: BufferRole) -> tuple
     number = sum(1 for b in kernel.buffers if b.name.startswith("staged"))
     staged = Buffer(f"staged{number}", source.element_type, prod(extents), role)
     kernel.buffers.append(staged)
-    copies = [Var(f"{var.name}_copy", var.extent, loop.var.depth) for var in inner]
+    depth = loop.var.depth + 1
+    copies = [Var(f"{v.name}_copy", v.extent, depth + n) for n, v in enumerate(inner)]
     replaced: dict[Atom, Index] = {v: Index.of(copy) for v, copy in zip(inner, copies)}
     place = linearize([Index.of(copy) for copy in copies], extents)
     body: list[Statement] = [Move(staged, place, source, index.replaced(replaced.get))]

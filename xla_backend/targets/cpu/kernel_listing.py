@@ -49,7 +49,7 @@ class KernelListing:
         names = self._functions.functions.get(kernel.name)
         if names is None:
             alone = ModuleWriter(self.module.target)
-            writers = [KernelFunctions(alone, {}).show_inline(kernel)]
+            writers = [KernelFunctions(alone).show_inline(kernel)]
             # Nothing calls it there: LLVM would drop it if it were internal.
             text = alone.to_text().replace("define internal ", "define ")
             listing = objects.assembly(text, alone.target)
