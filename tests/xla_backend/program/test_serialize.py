@@ -61,7 +61,7 @@ def test_samples_emit_the_same_code(name):
     texts = []
     for each in (program, program_from_bytes(program_to_bytes(program))):
         writer = ModuleWriter(host_target())
-        emit_program(each, writer, {})
+        emit_program(each, writer)
         texts.append(writer.to_text())
     assert texts[0] == texts[1]
 
