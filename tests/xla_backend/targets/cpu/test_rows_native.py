@@ -17,7 +17,7 @@ from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.row_fusion import RowFusion
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "passes"))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "passes"))
 from row_programs import layer_norm, random_rows, softmax
 
 PROGRAMS = {
