@@ -178,9 +178,3 @@ class CallSignature:
         if position < len(self._positional_names):
             return self._positional_names[position]
         return f"args[{position}]"
-
-    def dynamic_names(self, args: Sequence[Any], static: tuple[Any, ...]) -> list[str]:
-        """Names of the dynamic positional arguments."""
-        taken = {where for where, _ in static}
-        total = len(args) + sum(isinstance(w, int) for w in taken)
-        return [self.argument_name(i) for i in range(total) if i not in taken]

@@ -264,7 +264,6 @@ def abstractify(x: Any) -> Any:
     raise _not_a_value(x)
 
 
-get_aval = abstractify
 typeof = abstractify
 
 

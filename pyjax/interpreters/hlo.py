@@ -77,7 +77,6 @@ class ModuleContext:
         self.host_callbacks: list[
             Any
         ] = []  # functions called by the module, kept with the executable
-        self.effects_tokens: dict[Any, Any] = {}
 
 
 class LoweringContext:

@@ -4,8 +4,6 @@ and nextafter.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyjax.core.primitive import Primitive
@@ -148,8 +146,3 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The next representable number after x1 towards x2; x2 where both are equal."""
     x1, x2 = nary_operands("nextafter", x1, x2)
     return nextafter_p.bind1(x1, x2)
-
-
-def bits_dtype(dtype: Any) -> np.dtype:
-    """The unsigned integer dtype as wide as `dtype`."""
-    return np.dtype(_UINT_OF_SIZE[np.dtype(dtype).itemsize])

@@ -142,11 +142,6 @@ def full_like(
     return convert(result, None, True) if weak else result
 
 
-def zeros_like_array(x: ArrayLike) -> Array:
-    """Zeros of x's shape and dtype."""
-    return full_like(x, 0)
-
-
 # -- empty -----------------------------------------------------------------------------------------
 
 empty_p = define_primitive(

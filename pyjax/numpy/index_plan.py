@@ -95,11 +95,6 @@ class IndexPlan:
                 out.append(1 if isinstance(others[place], NewAxis) else others[place].size)
         return tuple(out)
 
-    @property
-    def is_static_window(self) -> bool:
-        """Whether only contiguous ranges and new axes are involved (no integers)."""
-        return all(isinstance(e, (NewAxis, Window)) for e in self.elements)
-
 
 NON_TUPLE_SEQUENCE = (
     "Using a non-tuple sequence for multidimensional indexing is not allowed; "

@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
@@ -48,7 +47,6 @@ class AbstractClient:
 
     platform: str
     platform_version: str
-    runtime_type = "pjrt"
 
     def devices(self) -> list[Device]:
         """All devices, in order of their ids."""
@@ -103,12 +101,3 @@ class AbstractClient:
 
     def memory_stats(self, device: Device) -> dict[str, int] | None:
         return None
-
-    def configure(self, **options: Any) -> None:
-        """Take client options.
-
-        Raises:
-          ValueError: the platform has no such option.
-        """
-        for name in options:
-            raise ValueError(f"the {self.platform} client has no option {name!r}")

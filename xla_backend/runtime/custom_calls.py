@@ -24,7 +24,6 @@ from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.shape import Shape
 
 HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
-CALLBACK_FAILED = 1
 
 _targets: dict[str, HostFunction] = dict(CHECK_CALLS)
 _calls: dict[int, tuple[Any, HostFunction, list[Shape], list[Shape], Any]] = {}

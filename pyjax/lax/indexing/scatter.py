@@ -45,7 +45,7 @@ from pyjax.lax.indexing.gather_scatter_types import (
     shifted,
     window_bounds,
 )
-from pyjax.lax.nary import expand_to
+from pyjax.lax.nary import expand_to, undefined_aval
 from xla_backend.hlo.attributes import ScatterAttributes
 from xla_backend.hlo.opcode import Opcode
 
@@ -287,10 +287,6 @@ def _zero_out(out: Array) -> ad.Zero:
     return ad.Zero(aval_of(out).to_tangent_aval())
 
 
-def _undefined_aval(x: Any) -> ShapedArray:
-    return x.aval if ad.is_undefined_primal(x) else aval_of(x)
-
-
 # -- scatter ---------------------------------------------------------------------------------------
 
 
@@ -348,7 +344,7 @@ def _scatter_transpose(
     """Of a scatter with unique indices, the only linear one."""
     (ct,) = cts
     _check_no_function(params)
-    updates_aval = _undefined_aval(updates)
+    updates_aval = undefined_aval(updates)
     result: list[Any] = [None, None, None]
     if ad.is_undefined_primal(x):
         result[0] = (
