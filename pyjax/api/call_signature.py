@@ -8,6 +8,7 @@ from typing import Any
 
 from pyjax.core.errors import UnhashableStaticError
 from pyjax.core.exact_keys import exact_key
+from pyjax.core.signatures import parameters_of, positional_names
 from pyjax.core.source_info import user_frame
 
 
@@ -50,14 +51,8 @@ class CallSignature:
         donate_argnames: str | Iterable[str] | None = None,
     ) -> None:
         self.name = getattr(fun, "__name__", type(fun).__name__)
-        try:
-            self._parameters = list(inspect.signature(fun).parameters.values())
-        except (ValueError, TypeError):
-            self._parameters = []
-        positional = [
-            p for p in self._parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        self._positional_names = [p.name for p in positional]
+        self._parameters = parameters_of(fun)
+        self._positional_names = positional_names(fun)
         self._takes_any = any(p.kind is p.VAR_POSITIONAL for p in self._parameters)
         self.static_argnums, self.static_argnames = self._resolve(
             "static", static_argnums, static_argnames

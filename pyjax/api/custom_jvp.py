@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
 from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
+from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name, user_frame
 from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
@@ -157,7 +157,13 @@ def _with_names(
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if argnames:
         names = [argnames] if isinstance(argnames, str) else list(argnames)
-        parameters = list(inspect.signature(fun).parameters)
+        parameters = [p.name for p in parameters_of(fun)]
+        for name in names:
+            if name not in parameters:
+                raise ValueError(
+                    f"nondiff_argnames names {name!r}, but {function_name(fun)} has no such "
+                    f"parameter; its parameters are {', '.join(parameters) or 'none'}"
+                )
         numbers += [parameters.index(n) for n in names]
     return tuple(sorted(set(numbers)))
 
@@ -172,11 +178,10 @@ def resolve_kwargs(
     """
     if not kwargs and not _has_defaults(fun):
         return args
-    try:
-        signature = inspect.signature(fun)
-    except (ValueError, TypeError):
+    signature = signature_of(fun)
+    if signature is None:
         if kwargs:
-            raise TypeError(f"{function_name(fun)} takes no keyword arguments") from None
+            raise TypeError(f"{function_name(fun)} takes no keyword arguments")
         return args
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()

@@ -179,21 +179,3 @@ def partial_args(
 def dtype_of(x: Any) -> Any:
     """dtype of a value."""
     return x.aval.dtype if isinstance(x, Tracer) else dtypes.dtype(x)
-
-
-def argument_places(fun: Any, args: Sequence[Any]) -> list[str]:
-    """For each flat positional leaf: `x`, `params['w']`, or `args[0]['w']` when names are
-    unknown."""
-    try:
-        parameters = [
-            p.name
-            for p in inspect.signature(fun).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (ValueError, TypeError):
-        parameters = []
-    places: list[str] = []
-    for i, arg in enumerate(args):
-        base = parameters[i] if i < len(parameters) else f"args[{i}]"
-        places.extend(base + keystr(path) for path, _ in tree_flatten_with_path(arg)[0])
-    return places

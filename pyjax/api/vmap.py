@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import FlatFunction, argument_places, check_callable, check_leaves, wraps
+from pyjax.api.flat import FlatFunction, check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
+from pyjax.core.debug_info import arg_names, debug_info
 from pyjax.core.tree_util import (
     PyTreeDef,
     broadcast_prefix,
@@ -196,7 +196,7 @@ def _inconsistent_sizes(
     sizes: list[int | None],
     axis_size: int | None,
 ) -> str:
-    places = [f"argument {p}" for p in argument_places(fun, args)]
+    places = [f"argument {p}" for p in arg_names(fun, tree_structure((args, {})))]
     places += [f"kwargs{keystr(p)}" for p, _ in tree_flatten_with_path(kwargs)[0]]
     counts: Counter[int] = Counter(s for s in sizes if s is not None)
     lines = ["vmap got inconsistent sizes for array axes to be mapped:"]

@@ -5,12 +5,12 @@ Layer: core.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core import source_info
+from pyjax.core.signatures import parameters_of, positional_names
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 
@@ -70,17 +70,8 @@ def debug_info(
 def arg_names(fun: Any, in_tree: PyTreeDef, static_argnums: Sequence[int] = ()) -> tuple[str, ...]:
     """Names of the flattened arguments of `fun(*args, **kwargs)`: `x`, `params['w']`."""
     args, kwargs = tree_unflatten(in_tree, range(in_tree.num_leaves))
-    positional: list[str] = []
-    variadic = "args"
-    try:
-        parameters = tuple(inspect.signature(fun).parameters.values())
-    except (ValueError, TypeError):
-        parameters = ()
-    for parameter in parameters:
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            positional.append(parameter.name)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = parameter.name
+    positional = positional_names(fun)
+    variadic = next((p.name for p in parameters_of(fun) if p.kind is p.VAR_POSITIONAL), "args")
     dynamic = (i for i in itertools.count() if i not in static_argnums)
     names: list[str] = []
     for i, arg in zip(dynamic, args):

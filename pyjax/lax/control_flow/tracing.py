@@ -7,7 +7,6 @@ and compiles `f` once.
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstractify, typecompat
 from pyjax.core.debug_info import DebugInfo, arg_names
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.signatures import parameters_of
 from pyjax.core.source_info import function_location
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import (
@@ -197,11 +197,8 @@ def promote_weak_carry(
 
 
 def _argument_name(fun: Callable[..., Any], position: int) -> str:
-    try:
-        parameters = list(inspect.signature(fun).parameters)
-    except (TypeError, ValueError):
-        return "carry"
-    return parameters[position] if position < len(parameters) else "carry"
+    parameters = parameters_of(fun)
+    return parameters[position].name if position < len(parameters) else "carry"
 
 
 def _paths(name: str, tree: Any) -> list[str]:
