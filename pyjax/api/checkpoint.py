@@ -14,7 +14,7 @@ from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, bind_eqn, eval_jaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
@@ -223,23 +223,16 @@ def _inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not any(e.primitive is jit_p for e in closed.eqns):
         return closed
 
-    def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
-        env.update(zip(jaxpr.invars, args))
-        for eqn in jaxpr.eqns:
-            values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
-            if eqn.primitive is jit_p:
-                inner = eqn.params["jaxpr"]
-                outs = evaluate(inner.jaxpr, inner.consts, values)
-            else:
-                outs = bind_eqn(eqn, values)
-            env.update(zip(eqn.outvars, outs))
-        return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
+    def evaluate(inner: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+        return eval_jaxpr(inner.jaxpr, inner.consts, *args, apply=bind_inlined)
+
+    def bind_inlined(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+        if eqn.primitive is jit_p:
+            return evaluate(eqn.params["jaxpr"], values)
+        return bind_eqn(eqn, values)
 
     new, _ = trace_to_jaxpr(
-        lambda *xs: evaluate(closed.jaxpr, closed.consts, xs),
-        closed.in_avals,
-        debug=closed.jaxpr.debug_info,
+        lambda *xs: evaluate(closed, xs), closed.in_avals, debug=closed.jaxpr.debug_info
     )
     return new
 

@@ -210,8 +210,24 @@ def install_printer(printer: Callable[..., str]) -> None:
 # -- evaluation -----------------------------------------------------------------------------------
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Bind the equations one by one under the current trace; outputs as a list."""
+def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Apply one equation to values; primitives that hold functions unpack their jaxprs first."""
+    rule = eval_rules.get(eqn.primitive)
+    if rule is not None:
+        return rule(*values, **eqn.params)
+    return eqn.primitive.bind(*values, **eqn.params)
+
+
+def eval_jaxpr(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    *args: Any,
+    apply: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]] = bind_eqn,
+) -> list[Any]:
+    """Bind the equations one by one under the current trace; outputs as a list.
+
+    `apply(eqn, values)` gives an equation's results, to treat some of them in another way.
+    """
     if len(args) != len(jaxpr.invars):
         raise TypeError(f"eval_jaxpr: {len(args)} arguments for {len(jaxpr.invars)} inputs")
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
@@ -225,20 +241,12 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
             for dead in last_use.get(id(eqn), ()):
                 del env[dead]  # free buffers as soon as the program allows
             override.frame = eqn.source or outer_frame
-            outs = bind_eqn(eqn, values)
+            outs = apply(eqn, values)
             for v, out in zip(eqn.outvars, outs):
                 env[v] = out
     finally:
         override.frame = outer_frame
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
-
-
-def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    """Apply one equation to values; primitives that hold functions unpack their jaxprs first."""
-    rule = eval_rules.get(eqn.primitive)
-    if rule is not None:
-        return rule(*values, **eqn.params)
-    return eqn.primitive.bind(*values, **eqn.params)
 
 
 # Primitives whose `bind` takes Python functions while their equations hold jaxprs (custom_jvp_call

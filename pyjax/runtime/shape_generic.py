@@ -15,7 +15,7 @@ from typing import Any
 from pyjax.core.avals import ShapedArray
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn, eval_jaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
@@ -154,24 +154,18 @@ def _compile(
     closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
 ) -> Maker | None:
     avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
-    generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, xs), avals)
+    generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, *xs), avals)
     return client.compile_elementwise(hlo.lower_jaxpr_to_module(generic, name), options)
 
 
-def _replay(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+def _replay(jaxpr: Jaxpr, *args: Any) -> list[Any]:
     """Bind the equations again on vectors of the stand-in length, calls inlined."""
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
+    return eval_jaxpr(jaxpr, (), *args, apply=_bind_for_any_length)
 
-    def read(atom: Any) -> Any:
-        return atom.val if type(atom) is Literal else env[atom]
 
-    for eqn in jaxpr.eqns:
-        values = [read(a) for a in eqn.invars]
-        if eqn.primitive.name == "jit":
-            outs = _replay(eqn.params["jaxpr"].jaxpr, values)
-        elif eqn.primitive is broadcast_in_dim_p:
-            outs = eqn.primitive.bind(*values, **{**eqn.params, "shape": (_ANY_LENGTH,)})
-        else:
-            outs = eqn.primitive.bind(*values, **eqn.params)
-        env.update(zip(eqn.outvars, outs))
-    return [read(a) for a in jaxpr.outvars]
+def _bind_for_any_length(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    if eqn.primitive.name == "jit":
+        return _replay(eqn.params["jaxpr"].jaxpr, *values)
+    if eqn.primitive is broadcast_in_dim_p:
+        return eqn.primitive.bind(*values, **{**eqn.params, "shape": (_ANY_LENGTH,)})
+    return bind_eqn(eqn, values)
