@@ -21,7 +21,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.lower import can_lower
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
-from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
+from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind
 from xla_backend.program.ir import (
     Call,
     Copy,
@@ -134,7 +134,7 @@ class ProgramBuilder:
         self.scratch_size = 0
         self.stack_pieces = 0
         self._rules = rules
-        self._slices: dict[tuple[BufferSlice, Shape], Slice] = {}
+        self._slices: dict[Instruction, list[Slice | None]] = {}
         self._state: dict[Hashable, Slice] = {}
 
     # -- memory ------------------------------------------------------------------------------------
@@ -147,15 +147,13 @@ class ProgramBuilder:
 
     def slices(self, node: Instruction) -> list[Slice | None]:
         """Where the leaves of an instruction lie; None for tokens."""
-        places = self.assignment.leaf_slices(node)
-        shapes = node.shape.flatten()
-        return [None if p is None else self._slice(p, s) for p, s in zip(places, shapes)]
-
-    def _slice(self, place: BufferSlice, shape: Shape) -> Slice:
-        found = self._slices.get((place, shape))
+        found = self._slices.get(node)
         if found is None:
-            found = Slice(_SPACES[place.kind], place.index, place.offset, shape)
-            self._slices[place, shape] = found
+            places = zip(self.assignment.leaf_slices(node), node.shape.flatten())
+            found = self._slices[node] = [
+                None if p is None else Slice(_SPACES[p.kind], p.index, p.offset, shape)
+                for p, shape in places
+            ]
         return found
 
     def scratch(self, shape: Shape, offset: int = 0) -> Slice:
