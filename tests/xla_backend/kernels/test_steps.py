@@ -335,6 +335,11 @@ def _registers(kernel: Kernel, loops: list[Loop]) -> None:
     kernel.buffers[1].role = BufferRole.REGISTERS
 
 
+def _unrolled_carries(kernel: Kernel, loops: list[Loop]) -> None:
+    _lanes_carry(kernel, loops)
+    loops[0].kind = LoopKind.UNROLLED
+
+
 def _lanes_carry(kernel: Kernel, loops: list[Loop]) -> None:
     start, phi, result = (Value(P.F32, 0, n) for n in range(3))
     kernel.stages.insert(0, Constant(start, np.float32(0)))
@@ -359,6 +364,7 @@ def _no_block(kernel: Kernel, loops: list[Loop]) -> None:
         (_undeclared, "buffer out0 is not declared"),
         (_registers, "is no constant place in registers"),
         (_lanes_carry, "iterations of lanes i hand values on"),
+        (_unrolled_carries, "iterations of unrolled i hand values on"),
         (_no_block, "a barrier has no block around it"),
     ],
 )
