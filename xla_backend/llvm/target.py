@@ -27,6 +27,7 @@ _LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 # forms (VL).
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 _X86 = ("x86_64", "amd64", "i386", "i686")
+_NARROWEST_BY_SIGN = 32
 _NARROW_POINTERS = ("wasm32", "i386", "i686")
 
 
@@ -59,6 +60,11 @@ class TargetInfo:
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits one vector register holds (at least 1)."""
         return max(1, self.vector_bits // bits)
+
+    def has_masked_moves(self, bits: int) -> bool:
+        """Whether masked loads and stores of elements of this width are instructions rather than a
+        branch per lane."""
+        return self.has_masks and (bits >= _NARROWEST_BY_SIGN or not self.masks_by_sign)
 
     @property
     def size_type(self) -> str:

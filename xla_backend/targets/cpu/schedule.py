@@ -227,7 +227,7 @@ def schedule(
             done("tile", kernel)
             done("tile", kernel)
         for loop, width in choice.lanes.items():
-            _run_in_lanes(kernel, loop, width, constants)
+            _run_in_lanes(kernel, loop, width, constants, target)
             done("vectorise", kernel)
     return total
 
@@ -244,11 +244,19 @@ def _run_in_tiles(kernel: Kernel, loop: Loop, size: int) -> None:
     tile(kernel, loop, size, block, unrolled=unrolled)
 
 
-def _run_in_lanes(kernel: Kernel, loop: Loop, width: int, constants: dict[Value, Constant]) -> None:
-    """Whole vectors and a rest; a heavy body is there once only, always masked. Where a range check
-    comes out the same for many vectors, these have code of their own."""
+def _run_in_lanes(
+    kernel: Kernel,
+    loop: Loop,
+    width: int,
+    constants: dict[Value, Constant],
+    target: TargetInfo,
+) -> None:
+    """Whole vectors and a rest; a heavy body is there once only, always masked, unless that would
+    test lane by lane in each round. Where a range check comes out the same for many vectors, these
+    have code of their own."""
     division = divide(loop, width)
-    if division.rest is not None and division.groups and _is_heavy(loop):
+    once = _is_heavy(loop) and _masks_are_instructions(loop, target)
+    if division.rest is not None and division.groups and once:
         vectorise(kernel, loop, width, masked=True)
         return
     pieces = [loop]
@@ -277,6 +285,12 @@ def _segments(loop: Loop, lanes: int) -> list[int]:
 
 def _work(loop: Loop) -> float:
     return sum(weight(s.opcode) for s in loop.body if isinstance(s, Compute))
+
+
+def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
+    """Whether masked loads and stores of the loop's arrays are not a branch per lane."""
+    accesses = [s for s in walk(loop.body) if isinstance(s, Load | Store)]
+    return all(target.has_masked_moves(8 * s.buffer.element_type.byte_size) for s in accesses)
 
 
 def _is_heavy(loop: Loop) -> bool:
