@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from native_checks import module_of, random_argument
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.dynamic import NotElementwise, compile_elementwise
 
@@ -70,6 +72,20 @@ def test_same_bits_as_static_program(type):
         assert len(got) == len(want) == len(static.output_shapes)
         for i, (g, w) in enumerate(zip(got, want)):
             assert g.shape == w.shape and g.tobytes() == w.tobytes(), (type, n, i)
+
+
+@pytest.mark.skipif(not host_target().is_x86, reason="instruction sets of x86")
+@pytest.mark.parametrize("type", ["f32", "bf16", "s8"])
+def test_same_bits_without_masks(type):
+    options = CompileOptions(max_isa="SSE4_2")
+    dynamic = compile_elementwise(_program(type, 4096), options)
+    rng = np.random.default_rng(3)
+    for n in LENGTHS:
+        static = compile_module(_program(type, n), options)
+        low = 0.1 if type in FLOATS else -3.0
+        arguments = [random_argument(s, rng, low, 3.0) for s in static.parameter_shapes]
+        for g, w in zip(dynamic.execute(arguments, n), static.execute(arguments)):
+            assert g.tobytes() == w.tobytes()
 
 
 def test_writes_nothing_past_the_end():

@@ -131,6 +131,31 @@ def test_no_instruction_that_the_machine_lacks(name):
         assert "%xmm" in older and re.search(r"\bv\d+\.4s", arm) and "f32x4.mul" in wasm
 
 
+HEAVY = """ENTRY e {{
+  x = {0}[1003] parameter(0)
+  s = {0}[1003] sine(x)
+  t = {0}[1003] tanh(s)
+  ROOT r = {0}[1003] power(t, x)
+}}"""
+
+
+@pytest.mark.parametrize(
+    "target, type, masks",
+    [
+        ("x86-64-v4", "bf16", True),
+        ("x86-64-v3", "f32", True),
+        ("x86-64-v3", "bf16", False),
+        ("x86-64-v2", "f32", False),
+        ("aarch64", "f32", False),
+        ("wasm32", "bf16", False),
+    ],
+)
+def test_no_test_of_each_lane_in_each_round(target, type, masks):
+    """A large body is written once, under a mask that varies, unless that is a branch per lane."""
+    text = compile(parse_hlo(HEAVY.format(type)), target=target).texts()["llvm"]
+    assert ("get.active.lane.mask" in text) == masks
+
+
 def test_addresses_of_32_bits():
     """Tables of addresses have a step of four bytes, and loads of them claim no more."""
     wasm = emitted("reduction", "wasm32")
@@ -159,9 +184,9 @@ def test_other_object_formats(triple, start):
 
 def test_what_the_program_needs_besides():
     program = emitted("product", "aarch64")
-    assert list(program.routines()) == ["gemm_f32"]
+    assert list(program.routines()) == ["gemm_f32.packed"]
     needs = program.needs()
-    assert "pyjax_parallel_for" in needs and "pyjax_num_threads" in needs
+    assert "pyjax_parallel_for_polled" in needs and "pyjax_num_threads" in needs
     assert "pyjax_host_call" in emitted("transform", "aarch64").needs()
     alone = emitted("elementwise", "aarch64")
     assert alone.routines() == {} and alone.needs() == []

@@ -168,7 +168,7 @@ class _Scan:
         w.if_else(self.reverse, [], backward, forward)
 
 
-def _emit_operation(module: ModuleWriter, op: str, t: P) -> None:
+def _emit_operation(op: str, t: P, module: ModuleWriter) -> None:
     task = f"{op}.{t}"
     w = module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True)
     scan = _Scan(w, op, t)
@@ -218,13 +218,8 @@ def _emit_operation(module: ModuleWriter, op: str, t: P) -> None:
     w.ret()
 
 
-def emit_group(t: P, module: ModuleWriter) -> None:
-    for op in operations_of(t):
-        _emit_operation(module, op, t)
-
-
 def register() -> None:
     """Declares the scans of every element type."""
     for t in SCAN_TYPES:
-        symbols = tuple(f"pyjax_{op}_{t}" for op in operations_of(t))
-        register_group(f"scan_{t}", symbols, partial(emit_group, t))
+        for op in operations_of(t):
+            register_group(f"{op}_{t}", (f"pyjax_{op}_{t}",), partial(_emit_operation, op, t))

@@ -10,10 +10,11 @@ by the thread that computed it and while it is in the first-level cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, register_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
@@ -44,6 +45,51 @@ _BLOCK_PANELS = 4
 # A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
 # 128 x 128 on packing wins).
 _DIRECT_BYTES = 16 * 1024
+
+
+# How a product runs. Programs know the sizes and call a routine that has one way only, such as
+# `pyjax_gemm_f32.direct`, which is little code; one without a suffix chooses at run time.
+PATHS = ("vector", "direct", "transposed", "packed")
+
+
+def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
+    """The way that a product of these sizes and strides takes, as the routine with all of them
+    would choose."""
+    one = [name for name, number in numbers.items() if number == 1]
+    if _has_vector_kernels(t) and any(all(n in one for n in names) for names in _VECTOR_CASES):
+        return "vector"
+    if _has_direct_kernels(t, target) and "csB" in one and ("csA" in one or "rsA" in one):
+        tile = tile_for(t, target)
+        near = numbers["K"] * numbers["N"] * t.source.byte_size <= _DIRECT_BYTES
+        if near or numbers["M"] <= 2 * tile.rows or numbers["N"] <= tile.columns:
+            return "direct" if "csA" in one else "transposed"
+    return "packed"
+
+
+def variant(routine: str, numbers: Mapping[str, int], target: TargetInfo) -> str:
+    """What a program adds to the name of a routine that it calls with these sizes and strides."""
+    if not routine.startswith("gemm_"):
+        return ""
+    name = routine.removeprefix("gemm_").removeprefix("fused_").removeprefix("batched_")
+    return f".{path_of(GEMM_TYPES[name], target, numbers)}"
+
+
+# What must be 1 for each of the kernels for vectors.
+_VECTOR_CASES = (
+    ("N", "csA", "rsB"),
+    ("M", "rsB", "csA"),
+    ("M", "csB", "csA"),
+    ("N", "rsA", "rsB", "ldc"),
+)
+
+
+def _has_vector_kernels(t: GemmType) -> bool:
+    return not t.needs_packing and not t.compute.is_integral
+
+
+def _has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:
+    """Access to B in place needs masked vectors for the last columns."""
+    return not t.needs_packing and target.has_masks
 
 
 class _Context:
@@ -103,16 +149,19 @@ class _Panel(NamedTuple):
 
 
 class _Driver:
-    """Emits the functions of one GEMM type into a module."""
+    """Emits the functions of one GEMM type into a module, for all paths or a single one."""
 
-    def __init__(self, module: ModuleWriter, t: GemmType) -> None:
+    def __init__(self, module: ModuleWriter, t: GemmType, path: str | None = None) -> None:
         self.module = module
+        self.suffix = "" if path is None else f".{path}"
+        self.vector = _has_vector_kernels(t) and path in (None, "vector")
+        self.direct = _has_direct_kernels(t, module.target) and path in (None, "direct")
+        self.transposed = _has_direct_kernels(t, module.target) and path in (None, "transposed")
+        self.packs = path in (None, "packed")
         self.t = t
         self.tile: Tile = tile_for(t, module.target)
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = _packed_element(t)
-        # Direct access to B needs masked vectors for the last columns.
-        self.direct = not t.needs_packing and module.target.has_masks
 
     # ---- tasks ---------------------------------------------------------------------------------
 
@@ -334,7 +383,7 @@ class _Driver:
     def emit_entry(self) -> None:
         params = _parameters(*_PRODUCT, *_EPILOGUE)
         names = [name for _, name in params]
-        w = self.module.function(f"pyjax_gemm_fused_{self.t.name}", params)
+        w = self.module.function(self._symbol("fused_"), params)
         context = w.alloca("i64", len(_FIELDS), 8)
         ctx = _Context(w, context)
         empty = w.op("or", "i1", w.cmp("sle", "i64", "%M", "0"), w.cmp("sle", "i64", "%N", "0"))
@@ -345,8 +394,11 @@ class _Driver:
         w.label(work)
         for name in names:
             ctx.set(name, f"%{name}")
-        if not self.t.needs_packing and not self.t.compute.is_integral:
+        if self.vector:
             self._emit_vector_cases(w)
+        if not (self.direct or self.transposed or self.packs):
+            w.ret()
+            return
         lanes = str(self.tile.lanes)
         vectors = _ceil_div(w, "%N", lanes)
         panels = _ceil_div(w, vectors, str(self.tile.vectors))
@@ -356,7 +408,7 @@ class _Driver:
         threads = w.cast("sext", "i32", w.call("pyjax_num_threads", "i32"), "i64")
         small = w.cmp("slt", "i64", multiplies, str(_PARALLEL_WORK))
         threads = w.select(small, "i64", "1", threads)
-        if self.direct:
+        if self.packs and self.direct:
             done, packed = w.new_label("done"), w.new_label("packed")
             unit_b = w.cmp("eq", "i64", "%csB", "1")
             unit_a = w.op(
@@ -380,9 +432,14 @@ class _Driver:
                 self._emit_packed(w, ctx, threads, panels, vectors)
             w.br(done)
             w.label(done)
-        else:
+        elif self.packs:
             self._emit_packed(w, ctx, threads, panels, vectors)
+        else:
+            self._emit_direct(w, ctx, threads, panels)
         w.ret()
+
+    def _symbol(self, form: str) -> str:
+        return f"pyjax_gemm_{form}{self.t.name}{self.suffix}"
 
     def _emit_vector_cases(self, w: FunctionWriter) -> None:
         """Matrix-vector products stream the matrix once; they have their own kernels."""
@@ -451,6 +508,9 @@ class _Driver:
         single = w.cmp("eq", "i64", threads, "1")
         tasks = w.select(single, "i64", "1", w.imul(threads, 3))
         blocks = self._split(w, ctx, tasks, panels, self.tile.rows)
+        if not (self.direct and self.transposed):
+            self._run(w, ctx, "direct" if self.direct else "transposed", blocks)
+            return
         row_major = w.cmp("eq", "i64", "%csA", "1")
 
         def run(layout: str) -> list[str]:
@@ -505,7 +565,7 @@ class _Driver:
             f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
         )
         self._emit_batch_task(task)
-        w = self.module.function(f"pyjax_gemm_fused_batched_{self.t.name}", params)
+        w = self.module.function(self._symbol("fused_batched_"), params)
         context = w.alloca("i64", len(_FIELDS), 8)
         ctx = _Context(w, context)
         for _, name in params[1:]:
@@ -546,38 +606,44 @@ class _Driver:
         values["C"] = w.gep(_element(self.t, "C"), values["C"], w.imul("%index", ctx.get("bsC")))
         values["C"] = w.select(without_c, "ptr", "null", values["C"])
         args = [(ty, values[name]) for ty, name in _parameters(*_PRODUCT, *_EPILOGUE)]
-        w.call(f"pyjax_gemm_fused_{self.t.name}", "void", args)
+        w.call(self._symbol("fused_"), "void", args)
         w.ret()
 
     def emit_plain(self) -> None:
         """The products without epilogue."""
         for prefix, names in (("", _PRODUCT), ("batched_", ("batches", *_BATCHED))):
             params = _parameters(*names)
-            w = self.module.function(f"pyjax_gemm_{prefix}{self.t.name}", params)
+            w = self.module.function(self._symbol(prefix), params)
             none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in _parameters(*_EPILOGUE)]
             args = [*((ty, f"%{name}") for ty, name in params), *none]
             if prefix:
                 args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
-            w.call(f"pyjax_gemm_fused_{prefix}{self.t.name}", "void", args)
+            w.call(self._symbol(f"fused_{prefix}"), "void", args)
             w.ret()
 
     def emit(self) -> None:
-        emit_workspace(self.module)
         heights = {self.tile.rows} | {h for h in (4, 2, 1) if h < self.tile.rows}
-        layouts = ("columns", "rows") if self.direct else ("columns",)
+        layouts = ["columns"] if self.packs or self.transposed else []
+        layouts += ["rows"] if self.direct else []
         for height in sorted(heights):
             for v in range(1, self.tile.vectors + 1):
                 for layout in layouts:
                     emit_micro_kernel(
                         self.module, self.prefix, self.t, self.tile, height, v, layout
                     )
-            emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
-        emit_pack_b(self.module, self.prefix, self.t, self.tile)
-        if not self.t.needs_packing and not self.t.compute.is_integral:
+            if self.packs:
+                emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
+        if self.vector:
             emit_matrix_vector(self.module, self.prefix, self.t, self.tile)
-        self.emit_pack_task()
-        for layout in ("packed", *(("direct", "transposed") if self.direct else ())):
-            self.emit_tile_task(layout)
+        if self.packs:
+            emit_workspace(self.module)
+            emit_pack_b(self.module, self.prefix, self.t, self.tile)
+            self.emit_pack_task()
+            self.emit_tile_task("packed")
+        if self.direct:
+            self.emit_tile_task("direct")
+        if self.transposed:
+            self.emit_tile_task("transposed")
         self.emit_entry()
         self.emit_batched()
         self.emit_plain()
@@ -587,9 +653,11 @@ def register() -> None:
     """Declares the GEMM kernels of every element type."""
     for name, t in GEMM_TYPES.items():
         kinds = ("", "batched_", "fused_", "fused_batched_")
-        symbols = tuple(f"pyjax_gemm_{kind}{name}" for kind in kinds)
-        register_group(f"gemm_{name}", symbols, partial(emit_group, t))
+        for path in (None, *PATHS):
+            suffix = "" if path is None else f".{path}"
+            symbols = tuple(f"pyjax_gemm_{kind}{name}{suffix}" for kind in kinds)
+            register_group(f"gemm_{name}{suffix}", symbols, partial(emit_group, t, path=path))
 
 
-def emit_group(t: GemmType, module: ModuleWriter) -> None:
-    _Driver(module, t).emit()
+def emit_group(t: GemmType, module: ModuleWriter, path: str | None = None) -> None:
+    _Driver(module, t, path).emit()

@@ -398,18 +398,19 @@ def _emit_entry(module: ModuleWriter, symbol: str, task: str) -> None:
     w.ret()
 
 
-def emit_group(t: P, module: ModuleWriter) -> None:
+def emit_group(t: P, module: ModuleWriter, name: str = "sort") -> None:
+    """`name`: "argsort", or "sort", which sorts the order of keys with several bit patterns."""
     emit_workspace(module)
-    for indexed in (False, True):
+    for indexed in (True,) if name == "argsort" else (False, True):
         emit_parallel_radix(module, _int_type(t), indexed)
-    argsort_task = _emit_row_task(module, t, True)
-    sort_task = _emit_row_task(module, t, False)
-    _emit_entry(module, f"pyjax_argsort_{t}", argsort_task)
-    _emit_entry(module, f"pyjax_sort_{t}", sort_task)
+    task = _emit_row_task(module, t, True)
+    if name == "sort":
+        task = _emit_row_task(module, t, False)
+    _emit_entry(module, f"pyjax_{name}_{t}", task)
 
 
 def register() -> None:
     """Declares the sorts of every element type."""
     for t in SORT_TYPES:
-        symbols = (f"pyjax_argsort_{t}", f"pyjax_sort_{t}")
-        register_group(f"sort_{t}", symbols, partial(emit_group, t))
+        for name in ("sort", "argsort"):
+            register_group(f"{name}_{t}", (f"pyjax_{name}_{t}",), partial(emit_group, t, name=name))

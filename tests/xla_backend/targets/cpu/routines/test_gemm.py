@@ -1,13 +1,18 @@
 """GEMM kernels against NumPy: every element type, layout, edge size, accumulation, batches."""
 
 import ctypes
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from xla_backend import compile, parse_hlo
+from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines import thread_pool
+from xla_backend.targets.cpu.routines.gemm import PATHS, variant
 from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.registry import group_module
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 DTYPES = {
@@ -130,6 +135,51 @@ SIZES = [(1, 1, 1), (8, 48, 4), (3, 5, 7), (17, 33, 65), (5, 10, 0), (40, 70, 30
 def test_layouts(kind, layout_a, layout_b, accumulate):
     for m, n, k in SIZES:
         check(kind, m, n, k, layout_a, layout_b, accumulate)
+
+
+@pytest.mark.skipif(not host_target().has_masks, reason="this machine always packs")
+def test_a_path_alone_gives_the_bits_of_all_of_them():
+    """What a program calls, who knows the sizes, does what the choice at run time does."""
+    rng = np.random.default_rng(5)
+    taken = set()
+    for m, n, k in [
+        (1, 30, 20),
+        (30, 1, 20),
+        (8, 48, 4),
+        (5, 70, 33),
+        (65, 130, 300),
+        (17, 9, 900),
+    ]:
+        for layout_a in ("row", "column", "strided"):
+            for layout_b in ("row", "column", "strided"):
+                a = matrix(rng, m, k, np.float32, layout_a)
+                b = matrix(rng, k, n, np.float32, layout_b)
+                names = ("M", "N", "K", "rsA", "csA", "rsB", "csB", "ldc")
+                numbers = dict(zip(names, (m, n, k, *strides(a), *strides(b), n)))
+                suffix = variant("gemm_f32", numbers, host_target())
+                taken.add(suffix)
+                results = []
+                for kind in ("f32", f"f32{suffix}"):
+                    c = np.full((m, n), 2, np.float32)
+                    left = (a.ctypes.data, *strides(a))
+                    function(kind)(m, n, k, *left, b.ctypes.data, *strides(b), c.ctypes.data, n, 1)
+                    results.append(c.tobytes())
+                assert results[0] == results[1], (m, n, k, layout_a, layout_b, suffix)
+    assert taken == {f".{path}" for path in PATHS}
+
+
+def test_a_program_gets_one_path_of_a_routine():
+    module = parse_hlo("""ENTRY e {
+  x = f32[64,64] parameter(0)
+  ROOT r = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    called = set(re.findall(r"@pyjax_gemm_[\w.]+", compile(module).texts()["llvm"]))
+    path = variant("gemm_f32", dict(M=64, N=64, K=64, rsA=64, csA=1, rsB=64, csB=1), host_target())
+    assert called == {f"@pyjax_gemm_f32{path}"}
+    whole, part = (
+        group_module(g, host_target()).to_text() for g in ("gemm_f32", f"gemm_f32{path}")
+    )
+    assert len(part) < 0.5 * len(whole)
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
