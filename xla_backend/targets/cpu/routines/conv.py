@@ -20,8 +20,10 @@ How a convolution runs, the first that fits:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_depthwise import emit_depthwise
 from xla_backend.targets.cpu.routines.conv_depthwise_planes import emit_depthwise_planes
@@ -56,6 +58,15 @@ _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
 # A window this many times larger than the output is the depth of one product.
 LARGE_WINDOW = 4
+# How a convolution runs, as a suffix of `pyjax_conv_<t>`: programs know the sizes. Without one a
+# routine has them all and chooses at run time.
+PATHS = (
+    "rows", "columns", "depthwise", "depthwise_planes", "windows", "channels", "planes", "unfolded"
+)  # fmt: skip
+# Functions of this module by path.
+_INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes", "windows": "windows"}
+# What makes a window a single point.
+_POINTWISE = (("stride", 1), ("pad", 0), ("win", 1), ("xdil", 1))
 
 
 def pack_dims(**fields: int) -> list[int]:
@@ -207,27 +218,10 @@ def _all(w: FunctionWriter, conditions: list[str]) -> str:
     return result
 
 
-def _emit_case(w: FunctionWriter, kernel: str, conditions: list[str], nulls: int = 0) -> None:
-    """Runs a kernel (with so many more arguments, which are null) and returns, if all conditions
-    hold."""
-    yes, no = w.new_label("yes"), w.new_label("other")
-    w.cond_br(_all(w, conditions), yes, no)
-    w.label(yes)
-    with w.scope():
-        names = ("%x", "%w", "%out", "%dims", *["null"] * nulls)
-        w.call(kernel, "void", [("ptr", n) for n in names])
-        w.ret()
-    w.label(no)
-
-
-def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
+def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str, path: str | None) -> None:
     params = [("ptr", p) for p in ("x", "w", "out", "dims")]
-    w = module.function(f"pyjax_conv_{t.name}", params)
+    w = module.function(f"pyjax_conv_{t.name}{'' if path is None else '.' + path}", params)
     d = Dims(w, "%dims")
-
-    def equal(name: str, value: str | int) -> str:
-        return w.cmp("eq", "i64", d[name], str(value))
-
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     results = w.imul(w.imul(d["n"], d["groups"]), w.imul(pixels, d["co"]))
     nothing, some = w.new_label("nothing"), w.new_label("some")
@@ -235,59 +229,117 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     w.label(nothing)
     w.ret()
     w.label(some)
-    plain = [equal(f"{name}{s}", value) for s in _SPATIAL for name, value in (
-        ("stride", 1), ("pad", 0), ("win", 1), ("xdil", 1))]  # fmt: skip
+    if path is not None:
+        _emit_path(w, t, prefix, path)
+        w.ret()
+        return
+    conditions = _conditions(w, t, d)
+    for case, holds in conditions.items():
+        yes, no = w.new_label("yes"), w.new_label("other")
+        w.cond_br(_all(w, holds), yes, no)
+        w.label(yes)
+        with w.scope():
+            _emit_path(w, t, prefix, case)
+            w.ret()
+        w.label(no)
+    _emit_path(w, t, prefix, "unfolded")
+    w.ret()
+
+
+def _conditions(w: FunctionWriter, t: GemmType, d: Dims) -> dict[str, list[str]]:
+    """What must hold for each path, in order of preference, as `path_of` has it."""
+
+    def equal(name: str, value: str | int) -> str:
+        return w.cmp("eq", "i64", d[name], str(value))
+
+    pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
+    plain = [equal(f"{name}{s}", value) for s in _SPATIAL for name, value in _POINTWISE]
     plain += [equal(f"in{s}", d[f"out{s}"]) for s in _SPATIAL]
     for side in "xo":
         plain.append(w.cmp("eq", "i64", d[f"{side}1"], w.imul(d[f"{side}2"], d["out2"])))
         slab = w.imul(d[f"{side}1"], d["out1"])
         plain.append(w.cmp("eq", "i64", d[f"{side}0"], slab))
-    plain.append(equal("oc", 1))
     plain.append(equal("groups", 1))
-    pointwise, other = w.new_label("pointwise"), w.new_label("windows")
-    w.cond_br(_all(w, plain), pointwise, other)
-    w.label(pointwise)
-    with w.scope():
+    undilated = [equal(f"xdil{s}", 1) for s in _SPATIAL]
+    found = {"rows": [*plain, equal("oc", 1)], "columns": [*plain, equal("o2", 1)]}
+    if _has_depthwise(t):
+        single = [equal("ci", 1), equal("co", 1), *undilated]
+        found["depthwise"] = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
+        units = [equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
+        found["depthwise_planes"] = [*single, *units]
+    if not t.needs_packing:
+        large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, LARGE_WINDOW))
+        whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
+        found["windows"] = [large, whole, *undilated]
+    if can_run_direct(t, w.target):
+        # Tiles of channels take any strides and dilations, tiles of planes not both at once.
+        simple = w.op("or", "i1", equal("xdil2", 1), equal("stride2", 1))
+        several = w.cmp("ne", "i64", d["co"], "1")
+        wide = w.op("or", "i1", several, w.cmp("ne", "i64", d["o2"], "1"))
+        found["channels"] = [equal("oc", 1), wide]
+        found["planes"] = [equal("o2", 1), simple]
+    return found
+
+
+def path_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
+    """The way that a convolution takes, as the routine with all of them would choose."""
+    pixels = d["out0"] * d["out1"] * d["out2"]
+    taps = d["win0"] * d["win1"] * d["win2"]
+    plain = d["groups"] == 1 and all(
+        d[f"{name}{s}"] == value for s in _SPATIAL for name, value in _POINTWISE
+    )
+    plain = plain and all(d[f"in{s}"] == d[f"out{s}"] for s in _SPATIAL)
+    for side in "xo":
+        plain = plain and d[f"{side}1"] == d[f"{side}2"] * d["out2"]
+        plain = plain and d[f"{side}0"] == d[f"{side}1"] * d["out1"]
+    if plain and 1 in (d["oc"], d["o2"]):
+        return "rows" if d["oc"] == 1 else "columns"
+    undilated = all(d[f"xdil{s}"] == 1 for s in _SPATIAL)
+    if _has_depthwise(t) and undilated and d["ci"] == d["co"] == 1:
+        if d["xg"] == d["wg"] == d["og"] == 1:
+            return "depthwise"
+        if d["x2"] == d["o2"] == d["stride2"] == 1:
+            return "depthwise_planes"
+    whole = d["w1"] == d["w2"] * d["win2"]
+    if not t.needs_packing and taps > pixels * LARGE_WINDOW and whole and undilated:
+        return "windows"
+    if can_run_direct(t, target):
+        if d["oc"] == 1 and (d["co"] != 1 or d["o2"] != 1):
+            return "channels"
+        if d["o2"] == 1 and 1 in (d["xdil2"], d["stride2"]):
+            return "planes"
+    return "unfolded"
+
+
+def _has_depthwise(t: GemmType) -> bool:
+    return t.source is t.compute is t.target and t.compute.is_floating
+
+
+def _emit_path(w: FunctionWriter, t: GemmType, prefix: str, path: str) -> None:
+    d = Dims(w, "%dims")
+    pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
+    if path == "rows":
         args = [("i64", d["n"]), ("i64", pixels), ("i64", d["co"]), ("i64", d["ci"])]
         args += [("ptr", "%x"), ("i64", d["xb"]), ("i64", d["x2"]), ("i64", d["xc"])]
         args += [("ptr", "%w"), ("i64", "0"), ("i64", d["wi"]), ("i64", d["wo"])]
         args += [("ptr", "%out"), ("i64", d["ob"]), ("i64", d["o2"]), ("i64", "0")]
         w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
-        w.ret()
-    w.label(other)
-    # The same with channels first: weights times planes.
-    planes, other = w.new_label("planes"), w.new_label("windows")
-    w.cond_br(_all(w, [*plain[:-2], equal("o2", 1), equal("groups", 1)]), planes, other)
-    w.label(planes)
-    with w.scope():
+    elif path == "columns":
+        # The same with channels first: weights times planes.
         args = [("i64", d["n"]), ("i64", d["co"]), ("i64", pixels), ("i64", d["ci"])]
         args += [("ptr", "%w"), ("i64", "0"), ("i64", d["wo"]), ("i64", d["wi"])]
         args += [("ptr", "%x"), ("i64", d["xb"]), ("i64", d["xc"]), ("i64", d["x2"])]
         args += [("ptr", "%out"), ("i64", d["ob"]), ("i64", d["oc"]), ("i64", "0")]
         w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
-        w.ret()
-    w.label(other)
-    if t.source is t.compute is t.target and t.compute.is_floating:
-        single = [equal("ci", 1), equal("co", 1), *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
-        last = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
-        first = [*single, equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
-        _emit_case(w, f"{prefix}.depthwise", last)
-        _emit_case(w, f"{prefix}.planes", first)
-    if not t.needs_packing:
-        large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, LARGE_WINDOW))
-        whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
-        conditions = [large, whole, *[equal(f"xdil{s}", 1) for s in _SPATIAL]]
-        _emit_case(w, f"{prefix}.windows", conditions)
-    if can_run_direct(t, w.module):
-        # Tiles of channels take any strides and dilations, tiles of planes not both at once.
-        simple = w.op("or", "i1", equal("xdil2", 1), equal("stride2", 1))
-        several = w.cmp("ne", "i64", d["co"], "1")
-        last = [equal("oc", 1), w.op("or", "i1", several, w.cmp("ne", "i64", d["o2"], "1"))]
-        first = [equal("o2", 1), simple]
-        _emit_case(w, direct_symbol(t.name, "channels"), last, 2)
-        _emit_case(w, direct_symbol(t.name, "planes"), first, 2)
-    _emit_unfolded(w, t, prefix, d)
-    w.ret()
+    elif path == "unfolded":
+        _emit_unfolded(w, t, prefix, d)
+    else:
+        names = ["%x", "%w", "%out", "%dims"]
+        if path in ("channels", "planes"):
+            kernel, names = direct_symbol(t.name, path), [*names, "null", "null"]
+        else:
+            kernel = f"{prefix}.{_INTERNAL[path]}"
+        w.call(kernel, "void", [("ptr", n) for n in names])
 
 
 def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None:
@@ -327,26 +379,38 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
 
 
-def emit_group(t: GemmType, module: ModuleWriter) -> None:
+def emit_group(t: GemmType, module: ModuleWriter, path: str | None = None) -> None:
+    """The convolution of a type, for all paths or a single one; direct kernels are groups of their
+    own."""
     prefix = f"conv.{t.name}"
-    emit_workspace(module)
-    emit_unfold(module, t, prefix, Dims)
-    _emit_pack_weights(module, t, prefix)
-    if can_run_direct(t, module):
-        emit_direct(module, t, prefix, Dims)
-    if t.source is t.compute is t.target and t.compute.is_floating:
+    if path in (None, "windows", "unfolded"):
+        emit_workspace(module)
+    if path in (None, "unfolded"):
+        emit_unfold(module, t, prefix, Dims)
+        _emit_pack_weights(module, t, prefix)
+        _emit_tile_task(module, t, prefix)
+    if _has_depthwise(t) and path in (None, "depthwise"):
         emit_depthwise(module, t, prefix, Dims)
+    if _has_depthwise(t) and path in (None, "depthwise_planes"):
         emit_depthwise_planes(module, t, prefix, Dims)
-    if not t.needs_packing:
+    if not t.needs_packing and path in (None, "windows"):
         emit_window_products(module, t, prefix, Dims)
-    _emit_tile_task(module, t, prefix)
-    _emit_entry(module, t, prefix)
+    _emit_entry(module, t, prefix, path)
+
+
+def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
+    emit_workspace(module)
+    emit_direct(module, t, f"conv.{t.name}", Dims, kind)
 
 
 def register() -> None:
     """Declares the convolutions of every GEMM type."""
     for name, t in GEMM_TYPES.items():
-        symbols = [f"pyjax_conv_{name}"]
-        if t.source is t.compute is t.target and t.compute.is_floating:
-            symbols += [direct_symbol(name, kind) for kind in ("channels", "planes")]
-        register_group(f"conv_{name}", tuple(symbols), partial(emit_group, t))
+        for path in (None, *PATHS):
+            group = f"conv_{name}{'' if path is None else '.' + path}"
+            register_group(group, (f"pyjax_{group}",), partial(emit_group, t, path=path))
+        for kind in ("channels", "planes") if _has_depthwise(t) else ():
+            symbols = (direct_symbol(name, kind),)
+            register_group(
+                f"conv_direct_{kind}_{name}", symbols, partial(_emit_direct_group, t, kind)
+            )

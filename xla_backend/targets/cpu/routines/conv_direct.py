@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import register_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_direct_micro import (
@@ -70,9 +71,9 @@ def _split(w: FunctionWriter, value: str, by: str) -> tuple[str, str]:
     return q, w.isub(value, w.imul(q, by))
 
 
-def can_run_direct(t: GemmType, module: ModuleWriter) -> bool:
+def can_run_direct(t: GemmType, target: TargetInfo) -> bool:
     plain = t.source is t.compute is t.target and t.compute.is_floating
-    return plain and module.target.has_masks
+    return plain and target.has_masks
 
 
 def direct_symbol(type_name: str, kind: str) -> str:
@@ -80,22 +81,25 @@ def direct_symbol(type_name: str, kind: str) -> str:
     return f"pyjax_conv_direct_{kind}_{type_name}"
 
 
-def emit_direct(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
-    """void pyjax_conv_direct_planes_<t> / _channels_<t>(x, w, out, dims, epilogue, data)"""
+def emit_direct(
+    module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any], kind: str
+) -> None:
+    """void pyjax_conv_direct_<kind>_<t>(x, w, out, dims, epilogue, data); kind: planes, channels"""
     tile = tile_for(t, module.target)
     heights = [tile.rows] + [h for h in (4, 2, 1) if h < tile.rows]
+    emit_micro = emit_planes_micro if kind == "planes" else emit_channels_micro
     for vectors in range(1, tile.vectors + 1):
         for rows in heights:
-            emit_planes_micro(module, prefix, t, tile, rows, vectors)
-            emit_channels_micro(module, prefix, t, tile, rows, vectors)
-    emit_pack_planes(module, prefix, t, dims, heights, Context)
-    emit_pack_channels(module, prefix, t, dims, tile, Context)
-    emit_fill_planes(module, prefix, t, dims, Context)
-    emit_fill_channels(module, prefix, t, dims, Context)
+            emit_micro(module, prefix, t, tile, rows, vectors)
+    if kind == "planes":
+        emit_pack_planes(module, prefix, t, dims, heights, Context)
+        emit_fill_planes(module, prefix, t, dims, Context)
+    else:
+        emit_pack_channels(module, prefix, t, dims, tile, Context)
+        emit_fill_channels(module, prefix, t, dims, Context)
     emit_offsets(module, prefix, t, dims, Context)
-    for kind in ("planes", "channels"):
-        _emit_task(module, t, prefix, dims, tile, heights, kind)
-        _emit_driver(module, t, prefix, dims, tile, kind)
+    _emit_task(module, t, prefix, dims, tile, heights, kind)
+    _emit_driver(module, t, prefix, dims, tile, kind)
 
 
 def _tile_bytes(w: FunctionWriter, d: Any, kind: str, pitch: str, lines: str, size: int) -> str:

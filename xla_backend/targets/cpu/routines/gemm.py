@@ -66,14 +66,6 @@ def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
     return "packed"
 
 
-def variant(routine: str, numbers: Mapping[str, int], target: TargetInfo) -> str:
-    """What a program adds to the name of a routine that it calls with these sizes and strides."""
-    if not routine.startswith("gemm_"):
-        return ""
-    name = routine.removeprefix("gemm_").removeprefix("fused_").removeprefix("batched_")
-    return f".{path_of(GEMM_TYPES[name], target, numbers)}"
-
-
 # What must be 1 for each of the kernels for vectors.
 _VECTOR_CASES = (
     ("N", "csA", "rsB"),

@@ -1,0 +1,25 @@
+"""Which variant of a routine a program calls: sizes are known where it is compiled, so the code of
+one way of doing it is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.targets.cpu.routines import conv, gemm
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
+
+
+def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> str:
+    """The name with which a program calls a routine; `operands` by name of the parameter, numbers
+    as they are."""
+    family, _, rest = routine.partition("_")
+    if family == "gemm":
+        name = rest.removeprefix("fused_").removeprefix("batched_")
+        return f"{routine}.{gemm.path_of(GEMM_TYPES[name], target, operands)}"
+    if family == "conv" and rest in GEMM_TYPES:
+        dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
+        return f"{routine}.{conv.path_of(GEMM_TYPES[rest], target, dims)}"
+    return routine
