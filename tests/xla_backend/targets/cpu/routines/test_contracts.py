@@ -179,7 +179,9 @@ def test_scans(type, flags):
 
 
 def test_every_library_routine_has_a_contract():
-    exported = {name for name in kernel_library() if name.startswith("pyjax_")}
+    # What follows a dot says how a routine is done, which does not change what it does.
+    names = {name.partition(".")[0] for name in kernel_library()}
+    exported = {name for name in names if name.startswith("pyjax_")}
     helpers = {
         "pyjax_host_call", "pyjax_main_thread", "pyjax_num_threads", "pyjax_parallel_for",
         "pyjax_parallel_for_polled", "pyjax_pool_after_fork", "pyjax_poll", "pyjax_poll_begin",
