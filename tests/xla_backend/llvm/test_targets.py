@@ -1,10 +1,12 @@
 """The same emitters for other targets: older x86-64 levels run here, ARM64 compiles."""
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import xla_backend
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental, jit, objects
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
@@ -108,3 +110,18 @@ def test_facts():
     assert level("x86-64-v3").vector_bits == 256 and level("x86-64-v3").has_fma
     assert level("x86-64-v4").vector_bits == 512
     assert make_target("aarch64-apple-darwin", "apple-m1").lanes(32) == 4
+
+
+def test_only_linking_and_defaults_ask_for_this_machine():
+    """Passes, rules and emitters are told what they make code for."""
+    package = Path(xla_backend.__file__).parent
+    asking = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "host_target()" in path.read_text() or "kernel_library(" in path.read_text()
+    }
+    assert asking == {
+        "llvm/target.py", "llvm/jit.py", "targets/cpu/compiler.py",
+        "targets/cpu/target_options.py", "targets/cpu/routines/__init__.py",
+        "targets/cpu/routines/library.py", "targets/cpu/routines/thread_pool.py",
+    }  # fmt: skip
