@@ -43,6 +43,7 @@ from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.variants import variant
 
 # Constants up to this size live in the object; larger ones are bound by address.
 _EMBEDDED_BYTES = 1 << 16
@@ -365,7 +366,9 @@ class _Emitter:
                     arguments += [("ptr", "null"), ("ptr", "null")]
                 else:
                     arguments.append(self._operand(operand))
-            self.w.call(f"pyjax_{step.routine}", "void", arguments)
+            given = {p.name: x for p, x in zip(routine.parameters, step.operands)}
+            name = variant(step.routine, given, self.writer.target)
+            self.w.call(f"pyjax_{name}", "void", arguments)
         self._can_be_stopped |= routine.stops
         self.spend(step.cycles)
 
