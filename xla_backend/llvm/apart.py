@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 class _Job:
     """One call, made on the other thread, that somebody here waits for."""
 
-    __slots__ = ("arguments", "caller", "error", "finished", "result", "work")
+    __slots__ = ("arguments", "caller", "done", "error", "finished", "result", "work")
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.work = work
@@ -41,6 +41,7 @@ class _Job:
         self.caller = threading.get_ident()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.done = False
         self.finished = threading.Lock()  # held until it is
         self.finished.acquire()
 
@@ -50,6 +51,7 @@ class _Job:
         except BaseException as error:  # raised again by the caller
             _clear_frames(error)
             self.error = error
+        self.done = True
         self.finished.release()
 
 
@@ -142,8 +144,12 @@ def _after_fork_in_child() -> None:
     _handed_over = SimpleQueue()
     for kind in _given_back:
         kind.__del__ = handing_over(_handed_over.put)  # type: ignore[attr-defined]
-    lost = [job for job in _unfinished if job.caller == threading.get_ident()]
+    mine = [job for job in _unfinished if job.caller == threading.get_ident()]
     _unfinished.clear()
+    for job in mine:  # done, but its caller does not know yet
+        if job.done and job.finished.locked():
+            job.finished.release()
+    lost = [job for job in mine if not job.done]
     if not lost:
         return
     try:

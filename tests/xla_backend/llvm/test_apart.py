@@ -78,6 +78,56 @@ def test_an_interrupted_caller_leaves_the_work_to_its_end():
     assert apart(ended.is_set)  # first come, first served
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize("stage", ["not yet released", "released"])
+def test_a_child_does_not_do_again_what_was_done(stage):
+    """A handler forks when the work is done, but its caller has not yet come back."""
+    _run(f"""
+    import os, signal, threading, time
+    from xla_backend.llvm import apart as module
+
+    times, jobs = [], []
+
+    def work():
+        times.append(1)
+        return 5
+
+    def handler(number, frame):
+        if os.fork() == 0:
+            signal.alarm(20)
+            os._exit(module.apart(int) + child())
+        assert os.wait()[1] == 0
+
+    def child():
+        return len(times) - 1 + (jobs[0].result != 5) + jobs[0].finished.locked()
+
+    class Lock:
+        def __init__(self, lock):
+            self.locked, self.acquire, self._release = lock.locked, lock.acquire, lock.release
+
+        def release(self):
+            {"signalled()" if stage == "not yet released" else "pass"}
+            self._release()
+            {"signalled()" if stage == "released" else "pass"}
+
+    def signalled():
+        if os.getpid() == parent and not handled.is_set():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            handled.wait(30)
+
+    parent, handled = os.getpid(), threading.Event()
+
+    def run(self):
+        self.finished = Lock(self.finished)
+        jobs.append(self)
+        plain(self)
+
+    plain, module._Job.run = module._Job.run, run
+    signal.signal(signal.SIGUSR1, lambda *a: (handler(*a), handled.set()))
+    assert module.apart(work) == 5 and handled.is_set()
+    """)
+
+
 def test_code_is_given_back_there(monkeypatch):
     """Whether the last reference goes or the garbage collector finds a cycle."""
     gc.collect()
