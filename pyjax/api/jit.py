@@ -21,10 +21,10 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import four_parts
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
-from pyjax.core.tree_util import keystr, tree_flatten_with_path
+from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
 from pyjax.interpreters import partial_eval
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from pyjax.runtime.array import Array
@@ -119,13 +119,18 @@ class Jit:
                     return found, args
             except AttributeError:
                 pass  # containers or NumPy arrays: the general way
-        leaves, in_tree = tree_flatten((args, kwargs))
+        leaves: list[Any] = []
+        if kwargs:
+            leaves, in_tree = tree_flatten((args, kwargs))
+            trees: Any = in_tree.exact_key()
+        else:  # structures of arguments are remembered, that of the call would be made anew
+            trees = tuple([flatten_into(a, leaves).exact_key() for a in args])
         try:
             specs = tuple([x.spec for x in leaves])
         except AttributeError:  # numbers or NumPy arrays
             leaves = [as_array(x) if type(x) in SCALAR_KINDS else x for x in leaves]
             specs = tuple([getattr(x, "spec", None) for x in leaves])
-        return at_hand.get((in_tree.exact_key(), (), specs, context)), leaves
+        return at_hand.get((trees, (), specs, context)), leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -153,9 +158,12 @@ class Jit:
             # user's, which a thread that would wait here may hold.
             traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
             compiled = self._compiled.make(key, lambda: self._compile(traced, arrays))
-            if not kwargs and self._has_direct_path and len(args) == len(leaves):
+            if not kwargs and self._has_direct_path:
+                context, specs = trace_context(), tuple([a.spec for a in arrays])
+                trees = tuple([tree_structure(a).exact_key() for a in args])
+                self._compiled.alias(key, (trees, (), specs, context))
                 if all(type(a) is Array or type(a) in SCALAR_KINDS for a in args):
-                    self._compiled.alias(key, (trace_context(), *[a.spec for a in arrays]))
+                    self._compiled.alias(key, (context, *specs))
                     self._direct = True
         return self._run(compiled, arrays, args, kwargs)
 

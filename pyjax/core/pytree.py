@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Hashable, Iterable
+from operator import itemgetter
 from typing import Any
 
 from pyjax.core.exact_keys import exact_key, register_exact_key
@@ -254,7 +255,8 @@ def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
     return found
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
+def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
+    """Append the leaves of a pytree to a list; returns its structure."""
     cls = type(tree)
     if cls in _leaf_types:
         leaves.append(tree)
@@ -262,7 +264,8 @@ def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
     data: Any = None
     if cls is dict:
         data = _sorted_keys(tree)
-        children: Any = [tree[k] for k in data]
+        # Two thirds of the time of a comprehension.
+        children: Any = itemgetter(*data)(tree) if len(data) > 1 else [tree[k] for k in data]
     elif cls is tuple or cls is list:
         children = tree
     elif tree is None:
@@ -280,11 +283,11 @@ def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
             children = tree
         else:
             children, data = node.flatten(tree)
-        return PyTreeDef(cls, data, tuple([_flatten(c, leaves) for c in children]))
+        return PyTreeDef(cls, data, tuple([flatten_into(c, leaves) for c in children]))
     if _leaf_types.issuperset(map(type, children)):
         leaves.extend(children)
         return _flat_node(cls, data, len(children))
-    return _node(cls, data, tuple([_flatten(c, leaves) for c in children]))
+    return _node(cls, data, tuple([flatten_into(c, leaves) for c in children]))
 
 
 def _flatten_is_leaf(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> PyTreeDef:
@@ -413,7 +416,7 @@ def tree_flatten(
     leaves: list[Any] = []
     if is_leaf is not None:
         return leaves, _flatten_is_leaf(tree, leaves, is_leaf)
-    return leaves, _flatten(tree, leaves)
+    return leaves, flatten_into(tree, leaves)
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
