@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from pyjax.core.errors import UnhashableStaticError
+from pyjax.core.errors import UnhashableStaticError, new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.signatures import parameters_of, positional_names
-from pyjax.core.source_info import user_frame
 
 
 def _as_ints(what: str, value: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -144,12 +143,12 @@ class CallSignature:
 
     def _unhashable(self, where: int | str, value: Any, error: Exception) -> Exception:
         name = where if isinstance(where, str) else self.argument_name(where)
-        return UnhashableStaticError(
-            what=f"static argument {name!r} of {self.name} has type {type(value).__name__}, "
+        return new_error(
+            UnhashableStaticError,
+            f"static argument {name!r} of {self.name} has type {type(value).__name__}, "
             f"which is not hashable: {error}",
-            where=user_frame(),
-            why="the compiled program is looked up by the values of static arguments",
-            fix="pass a hashable value (a tuple instead of a list, a frozen dataclass), "
+            "the compiled program is looked up by the values of static arguments",
+            "pass a hashable value (a tuple instead of a list, a frozen dataclass), "
             "or do not mark the argument static",
         )
 

@@ -9,10 +9,10 @@ from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
 from pyjax.core.signatures import parameters_of, signature_of
-from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.source_info import function_name
 from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
@@ -247,15 +247,13 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
     got = abstractify(tangent)
     if got.shape == expected.shape and got.dtype == expected.dtype:
         return tangent
-    raise TypeError(
-        four_parts(
-            f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
-            f"outputs "
-            "with corresponding shapes and dtypes: primal "
-            f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
-            f"{expected.str_short()}.",
-            user_frame(),
-        )
+    fail(
+        TypeError,
+        f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
+        f"outputs "
+        "with corresponding shapes and dtypes: primal "
+        f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
+        f"{expected.str_short()}.",
     )
 
 

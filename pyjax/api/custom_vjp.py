@@ -14,9 +14,9 @@ from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
-from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.source_info import function_name
 from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import (
     PyTreeDef,
@@ -143,19 +143,17 @@ class custom_vjp:
 
 def _check_nondiff(name: str, arg: Any) -> None:
     if any(isinstance(leaf, Tracer) for leaf in tree_flatten(arg)[0]):
-        raise TypeError(
-            four_parts(
-                f"Found a JAX Tracer object passed as an argument to a custom_vjp function "
-                f"{name} in a "
-                "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
-                "passed "
-                "as non-differentiable arguments to custom_vjp functions; instead, "
-                "nondiff_argnums should "
-                "only be used for arguments that can't be or contain JAX tracers.",
-                user_frame(),
-                None,
-                "Make it a differentiable argument and return None for its cotangent in bwd.",
-            )
+        fail(
+            TypeError,
+            f"Found a JAX Tracer object passed as an argument to a custom_vjp function "
+            f"{name} in a "
+            "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
+            "passed "
+            "as non-differentiable arguments to custom_vjp functions; instead, "
+            "nondiff_argnums should "
+            "only be used for arguments that can't be or contain JAX tracers.",
+            None,
+            "Make it a differentiable argument and return None for its cotangent in bwd.",
         )
 
 
@@ -300,15 +298,13 @@ class _Call:
             return ct
         if options.custom_vjp_disable_shape_check.value:
             return ct
-        raise ValueError(
-            four_parts(
-                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
-                f"output with the "
-                "same shapes and dtypes as the args tuple of the primal function, but at output"
-                f"[{position}]{keystr(path)} the bwd rule produced an output of type "
-                f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
-                user_frame(),
-            )
+        fail(
+            ValueError,
+            f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
+            f"output with the "
+            "same shapes and dtypes as the args tuple of the primal function, but at output"
+            f"[{position}]{keystr(path)} the bwd rule produced an output of type "
+            f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
         )
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import is_valid_value
-from pyjax.core.errors import InvalidInputException
-from pyjax.core.source_info import function_name, user_frame
+from pyjax.core.errors import InvalidInputException, fail
+from pyjax.core.source_info import function_name
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
@@ -118,11 +118,11 @@ def check_leaves(name: str, leaves: Sequence[Any], tree: Any, what: str = "Argum
             path = next(p for p, x in tree_flatten_with_path(tree)[0] if x is leaf)
             place = f" at path {keystr(path)}" if path else ""
             text = f"'{leaf}'" if isinstance(leaf, str) else repr(leaf)
-            raise InvalidInputException(
+            fail(
+                InvalidInputException,
                 f"{what} {text:.80} of type {type(leaf)}{place} is not a valid JAX type.",
-                where=user_frame(),
-                why=f"{name} works on arrays, NumPy values, Python numbers and pytrees of them.",
-                fix="Close over it (functools.partial), or convert it to an array.",
+                f"{name} works on arrays, NumPy values, Python numbers and pytrees of them.",
+                "Close over it (functools.partial), or convert it to an array.",
             )
 
 

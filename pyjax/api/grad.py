@@ -20,8 +20,8 @@ from pyjax.api.flat import (
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import debug_info
-from pyjax.core.errors import four_parts
-from pyjax.core.source_info import function_location, user_frame
+from pyjax.core.errors import fail
+from pyjax.core.source_info import function_location
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
@@ -184,13 +184,11 @@ def _check_scalar(fun: Any, outs: list[Any], out_tree: Any) -> None:
         what = f"Output had shape: {shape}."
     else:
         return
-    raise TypeError(
-        four_parts(
-            f"Gradient only defined for scalar-output functions. {what}",
-            user_frame(),
-            f"The function is {function_location(fun)}.",
-            fix,
-        )
+    fail(
+        TypeError,
+        f"Gradient only defined for scalar-output functions. {what}",
+        f"The function is {function_location(fun)}.",
+        fix,
     )
 
 
@@ -206,16 +204,14 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     if dtypes.issubdtype(dtype, np.inexact) or allow_int:
         return
     if dtypes.issubdtype(dtype, np.integer) or dtypes.issubdtype(dtype, np.bool_):
-        raise TypeError(
-            four_parts(
-                f"{name} requires real- or complex-valued inputs (input dtype that is a "
-                f"sub-dtype of "
-                f"np.inexact), but got {_d(dtype)}. If you want to use Boolean- or integer-valued "
-                "inputs, use vjp or set allow_int to True.",
-                user_frame(),
-                None,
-                "Pass floats, for example x.astype(float) or 3.0 instead of 3.",
-            )
+        fail(
+            TypeError,
+            f"{name} requires real- or complex-valued inputs (input dtype that is a "
+            f"sub-dtype of "
+            f"np.inexact), but got {_d(dtype)}. If you want to use Boolean- or integer-valued "
+            "inputs, use vjp or set allow_int to True.",
+            None,
+            "Pass floats, for example x.astype(float) or 3.0 instead of 3.",
         )
     raise TypeError(
         f"{name} requires numerical-valued inputs (input dtype that is a sub-dtype of np.bool_ or "

@@ -19,7 +19,7 @@ from pyjax.api.stages import Traced
 from pyjax.core import axis_env, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import debug_info
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
@@ -219,15 +219,13 @@ class Jit:
         paths, _ = tree_flatten_with_path(example)
         path = paths[position][0]
         where = self._signature.argument_name(path[1].idx) if path[0].idx == 0 else path[1].key
-        return TypeError(
-            four_parts(
-                f"argument {where}{keystr(path[2:])} of {self._name} has type "
-                f"{type(value).__name__}, which is not a valid array type",
-                source_info.user_frame(),
-                "jit traces arguments as arrays: numbers, NumPy and pyjax arrays, in pytrees "
-                "of tuples, lists and dicts",
-                f"mark it static, jit({self._name}, static_argnames=...), or make it an array",
-            )
+        return new_error(
+            TypeError,
+            f"argument {where}{keystr(path[2:])} of {self._name} has type "
+            f"{type(value).__name__}, which is not a valid array type",
+            "jit traces arguments as arrays: numbers, NumPy and pyjax arrays, in pytrees "
+            "of tuples, lists and dicts",
+            f"mark it static, jit({self._name}, static_argnames=...), or make it an array",
         )
 
     # -- tracing and compiling
@@ -387,13 +385,11 @@ def _committed_device(leaves: Sequence[Any]) -> Device | None:
             if device is not None:
                 found.add(device)
     if len(found) > 1:
-        raise ValueError(
-            four_parts(
-                f"arguments are committed to different devices: {sorted(map(str, found))}",
-                source_info.user_frame(),
-                "a program runs on one device",
-                "move one of them with pyjax.device_put(x, device)",
-            )
+        fail(
+            ValueError,
+            f"arguments are committed to different devices: {sorted(map(str, found))}",
+            "a program runs on one device",
+            "move one of them with pyjax.device_put(x, device)",
         )
     return found.pop() if found else None
 

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import xla_backend
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.core.avals import ShapedArray
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.source_info import user_frame
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -270,16 +269,13 @@ class Compiled(_Stage):
         if array.device is device:
             return array
         if array.committed:
-            raise ValueError(
-                four_parts(
-                    f"argument leaf {position}, {array.aval.str_short()}, is committed to "
-                    f"{array.device}, but the program was compiled for {device}",
-                    user_frame(),
-                    "a compiled program runs on one device, and committed arrays stay where they "
-                    "are",
-                    "move the argument with pyjax.device_put(x, device), or lower and compile for "
-                    "arguments that lie there",
-                )
+            fail(
+                ValueError,
+                f"argument leaf {position}, {array.aval.str_short()}, is committed to "
+                f"{array.device}, but the program was compiled for {device}",
+                "a compiled program runs on one device, and committed arrays stay where they are",
+                "move the argument with pyjax.device_put(x, device), or lower and compile for "
+                "arguments that lie there",
             )
         return device_put(array, device)
 

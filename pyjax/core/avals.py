@@ -13,9 +13,9 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import dtypes
-from pyjax.core.errors import InvalidInputException
+from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.source_info import called_function, user_frame
+from pyjax.core.source_info import called_function
 from xla_backend.bounded_cache import InternTable
 
 
@@ -279,13 +279,13 @@ def is_valid_value(x: Any) -> bool:
 def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
     text = repr(x)
     text = text if len(text) <= 80 else text[:77] + "..."
-    return InvalidInputException(
+    return new_error(
+        InvalidInputException,
         f"{called_function()}Value {text} of type {type(x)} is not a valid JAX type.",
-        where=user_frame(),
-        why=why
+        why
         or "Traced functions take and return arrays, NumPy values, Python scalars and "
         "pytrees of them.",
-        fix="Convert it with jnp.asarray(...), or close over it / mark the argument static.",
+        "Convert it with jnp.asarray(...), or close over it / mark the argument static.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyjax.core import source_info
 from pyjax.core.avals import typecompat
-from pyjax.core.errors import JaxprTypeError
+from pyjax.core.errors import JaxprTypeError, new_error
 from pyjax.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 
@@ -35,10 +35,11 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
 def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
     def fail(why: str) -> JaxprTypeError:
-        return JaxprTypeError(
+        return new_error(
+            JaxprTypeError,
             f"equation {index} of the jaxpr, {eqn.primitive}, is ill-typed: {why}",
+            f"equation: {eqn!r}",
             where=source_info.summarize(eqn.source),
-            why=f"equation: {eqn!r}",
         )
 
     for a in eqn.invars:

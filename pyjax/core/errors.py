@@ -6,7 +6,11 @@ Public under `pyjax.errors`. Layer: core.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn, TypeVar
+
+from pyjax.core.source_info import user_frame
+
+_Kind = TypeVar("_Kind", bound=Exception)
 
 
 class PyjaxError(Exception):
@@ -36,6 +40,31 @@ def four_parts(what: str, where: Any = None, why: str | None = None, fix: str | 
         if part:
             lines.append("  " + str(part).replace("\n", "\n  "))
     return "\n".join(lines)
+
+
+def new_error(
+    kind: type[_Kind],
+    what: str,
+    why: str | None = None,
+    fix: str | None = None,
+    where: str | None = None,
+) -> _Kind:
+    """An exception of this kind, with the four parts.
+
+    Args:
+      where: the user's line, if it is not the one that is being executed.
+    """
+    if where is None:
+        where = user_frame()
+    parts = (what, where, why, fix)
+    return kind(*parts) if issubclass(kind, PyjaxError) else kind(four_parts(*parts))
+
+
+def fail(
+    kind: type[Exception], what: str, why: str | None = None, fix: str | None = None
+) -> NoReturn:
+    """Raise `new_error(kind, what, why, fix)`."""
+    raise new_error(kind, what, why, fix)
 
 
 class AxisError(PyjaxError, ValueError, IndexError):

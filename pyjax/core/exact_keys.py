@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.core.errors import UnhashableStaticError
-from pyjax.core.source_info import user_frame
+from pyjax.core.errors import UnhashableStaticError, new_error
 
 _Rule = Callable[[Any], Hashable]
 _float_bits = struct.Struct("=d").pack
@@ -71,13 +70,13 @@ class _ByEquality:
         try:
             return bool(a == b)
         except Exception as error:
-            raise UnhashableStaticError(
-                what=f"two values of type {type(a).__name__} cannot be compared: "
+            raise new_error(
+                UnhashableStaticError,
+                f"two values of type {type(a).__name__} cannot be compared: "
                 f"{type(error).__name__}: {error}",
-                where=user_frame(),
-                why="compiled programs are looked up by static values, with hash and ==; == must "
+                "compiled programs are looked up by static values, with hash and ==; == must "
                 "give a bool",
-                fix="define __eq__ so that it returns True or False, or pass a value that has it "
+                "define __eq__ so that it returns True or False, or pass a value that has it "
                 "(a tuple, a frozen dataclass)",
             ) from error
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyjax.core import source_info
 from pyjax.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
+    fail,
+    new_error,
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace_state import (
@@ -132,12 +133,12 @@ class Tracer:
                 f"The truth value of an array with {why} (got {self.aval.str_short()}). "
                 "Use a.any() or a.all()"
             )
-        raise TracerBoolConversionError(
+        fail(
+            TracerBoolConversionError,
             f"Attempted boolean conversion of traced array with shape {self.aval.str_short()}: "
             f"`if`, `while`, `and`, `or`, `not` need a concrete bool, got {self}.",
-            where=source_info.user_frame(),
-            why=self.origin(),
-            fix="Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or "
+            self.origin(),
+            "Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or "
             "make the argument static (static_argnums, static_argnames).",
         )
 
@@ -145,12 +146,12 @@ class Tracer:
         value = to_concrete_value(self)
         if value is not None:
             return kind(value)
-        raise ConcretizationTypeError(
+        fail(
+            ConcretizationTypeError,
             f"Abstract tracer value encountered where concrete value is expected: "
             f"`{kind.__name__}()` of {self}.",
-            where=source_info.user_frame(),
-            why=self.origin(),
-            fix=f"Keep it an array (x.astype({kind.__name__})), or make the argument static "
+            self.origin(),
+            f"Keep it an array (x.astype({kind.__name__})), or make the argument static "
             "(static_argnums, static_argnames).",
         )
 
@@ -167,14 +168,14 @@ class Tracer:
         value = to_concrete_value(self)
         if value is not None:
             return value.__index__()
-        raise TracerIntegerConversionError(
+        fail(
+            TracerIntegerConversionError,
             f"The __index__() method was called on traced array with shape "
             f"{self.aval.str_short()}: a Python integer is needed (a list index, `range`, a "
             f"shape), "
             f"got {self}.",
-            where=source_info.user_frame(),
-            why=self.origin(),
-            fix="Index a jnp array instead of a list, use lax.fori_loop instead of range, or make "
+            self.origin(),
+            "Index a jnp array instead of a list, use lax.fori_loop instead of range, or make "
             "the argument static (static_argnums, static_argnames).",
         )
 
@@ -182,13 +183,13 @@ class Tracer:
         value = to_concrete_value(self)
         if value is not None:
             return value.__array__(*args, **kwargs)
-        raise TracerArrayConversionError(
+        fail(
+            TracerArrayConversionError,
             f"The numpy.ndarray conversion method __array__() was called on traced array with "
             f"shape "
             f"{self.aval.str_short()}: {self}.",
-            where=source_info.user_frame(),
-            why=self.origin(),
-            fix="Call the pyjax.numpy function instead of NumPy's, or do this part of the work "
+            self.origin(),
+            "Call the pyjax.numpy function instead of NumPy's, or do this part of the work "
             "outside the transformed function (pure_callback).",
         )
 
@@ -318,11 +319,11 @@ start_with(eval_trace)
 
 def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:
     """The error for a tracer that is used outside the transformation that made it."""
-    return UnexpectedTracerError(
+    return new_error(
+        UnexpectedTracerError,
         f"Encountered an unexpected tracer: {tracer!r}. A traced value escaped (leaked) from the "
         "function in which it was created.",
-        where=source_info.user_frame(),
-        why=f"{tracer.origin()}; that transformation is over, or does not enclose this use.",
-        fix="Return the value from the transformed function instead of storing it in a global, an "
+        f"{tracer.origin()}; that transformation is over, or does not enclose this use.",
+        "Return the value from the transformed function instead of storing it in a global, an "
         "attribute or an enclosing scope. The option check_tracer_leaks finds who holds it.",
     )

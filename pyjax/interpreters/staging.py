@@ -19,7 +19,7 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, no_effects
-from pyjax.core.errors import TracerLeakError
+from pyjax.core.errors import TracerLeakError, new_error
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
@@ -300,12 +300,13 @@ def check_leaks(survivors: list[Any], trace: Trace) -> None:
         return
     leaked = alive[0]
     holders = [_describe_holder(h) for h in gc.get_referrers(leaked) if h is not alive]
-    raise TracerLeakError(
+    raise new_error(
+        TracerLeakError,
         f"Leaked trace {trace.origin()}. Leaked tracer(s): {', '.join(map(repr, alive[:5]))}.",
-        where=summarize(getattr(leaked, "source", None)),
-        why="A tracer is still referenced after its function returned"
+        "A tracer is still referenced after its function returned"
         + (f", by {', '.join(holders[:4])}." if holders else "."),
-        fix="Do not store traced values in globals, attributes or enclosing scopes; return them.",
+        "Do not store traced values in globals, attributes or enclosing scopes; return them.",
+        where=summarize(getattr(leaked, "source", None)),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from pyjax.core import structural
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching
@@ -37,7 +38,6 @@ from pyjax.lax.common import (
     check_dtype,
     complex_dtype,
     dtype_of,
-    fail,
     hlo_nary,
     hlo_unary,
     is_complex,

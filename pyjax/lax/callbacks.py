@@ -21,12 +21,13 @@ from pyjax.core.effects import (
     ordered_debug_effect,
     ordered_io_effect,
 )
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped
 from pyjax.interpreters.hlo import aval_to_shape
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
-from pyjax.lax.common import aval_of, fail
+from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.loops import map as lax_map
 from pyjax.lax.control_flow.tracing import require_callable
 from pyjax.runtime.array import array_from_host

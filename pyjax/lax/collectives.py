@@ -16,6 +16,7 @@ import numpy as np
 from pyjax.core import axis_env
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import NamedAxisEffect
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
@@ -26,7 +27,6 @@ from pyjax.lax.common import (
     Array,
     canonical_axis,
     dtype_of,
-    fail,
     is_inexact,
     scalar_like,
     shape_of,

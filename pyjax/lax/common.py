@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.errors import AxisError, four_parts
-from pyjax.core.source_info import user_frame
+from pyjax.core.errors import AxisError, fail
 from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
@@ -108,12 +107,7 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.complex128 if dtype in (np.float64, np.complex128) else np.complex64)
 
 
-# -- errors ----------------------------------------------------------------------------------------
-
-
-def fail(kind: type[Exception], what: str, why: str = "", fix: str = "") -> NoReturn:
-    """Raise `kind` with the four parts: what, the user's line, why, and what to write instead."""
-    raise kind(four_parts(what, user_frame(), why, fix))
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def check_dtype(

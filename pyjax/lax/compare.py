@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals
 from pyjax.interpreters import ad
@@ -24,7 +25,6 @@ from pyjax.lax.common import (
     ArrayLike,
     DtypeClass,
     aval_of,
-    fail,
     hlo_broadcast_to,
     hlo_nary,
     is_integer,

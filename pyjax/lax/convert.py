@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import convert_element_type_p
 from pyjax.interpreters import ad
@@ -27,7 +28,6 @@ from pyjax.lax.common import (
     aval_of,
     canonical_dtype,
     elementwise_aval,
-    fail,
     hlo_unary,
     is_complex,
     is_inexact,

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -20,7 +21,6 @@ from pyjax.lax.common import (
     aval_of,
     canonical_dtype,
     canonical_shape,
-    fail,
 )
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import define_primitive
@@ -18,7 +19,6 @@ from pyjax.lax.common import (
     aval_of,
     canonical_dtype,
     check_dtype,
-    fail,
     is_complex,
     is_inexact,
     shape_of,

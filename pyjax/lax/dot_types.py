@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from pyjax._config import options
-from pyjax.lax.common import canonical_dims, fail
+from pyjax.core.errors import fail
+from pyjax.lax.common import canonical_dims
 
 
 class Precision(enum.Enum):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
@@ -23,7 +24,6 @@ from pyjax.lax.common import (
     canonical_shape,
     complex_dtype,
     dtype_of,
-    fail,
     is_complex,
     real_dtype,
     scalar_like,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyjax.core.errors import fail
 from pyjax.lax.arithmetic import sub
 from pyjax.lax.bitwise import bitwise_and
-from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, fail, shape_of
+from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
 from pyjax.lax.creation import broadcasted_iota
 from pyjax.lax.cumulative import cumsum

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.hlo import lower_fun
@@ -29,7 +30,6 @@ from pyjax.lax.common import (
     broadcast_result_shape,
     canonical_dtype,
     canonical_shape,
-    fail,
     nary_operands,
     shape_of,
 )

@@ -17,6 +17,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import elementwise_batching, move_bdim
@@ -30,7 +31,6 @@ from pyjax.lax.common import (
     aval_of,
     broadcast_result_shape,
     canonical_shape,
-    fail,
     identity_lowering,
     is_integer,
     shape_of,

@@ -14,6 +14,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import reduce_sum_p
 from pyjax.interpreters import ad
@@ -41,7 +42,6 @@ from pyjax.lax.common import (
     canonical_dtype,
     check_dtype,
     dtype_of,
-    fail,
     is_complex,
     is_floating,
     is_integer,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import is_concrete
@@ -20,7 +21,7 @@ from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax import arithmetic, bitwise
 from pyjax.lax.arithmetic import max as max_
 from pyjax.lax.arithmetic import min as min_
-from pyjax.lax.common import Array, aval_of, canonical_dims, fail, nary_operands, shape_of
+from pyjax.lax.common import Array, aval_of, canonical_dims, nary_operands, shape_of
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import (
     axes_last,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p, transpose_p
 from pyjax.interpreters import ad
@@ -24,7 +25,6 @@ from pyjax.lax.common import (
     canonical_axis,
     canonical_dims,
     canonical_shape,
-    fail,
     shape_of,
 )
 from pyjax.lax.nary import define, expand_to

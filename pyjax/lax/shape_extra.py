@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
@@ -20,7 +21,6 @@ from pyjax.lax.common import (
     canonical_axis,
     canonical_dims,
     canonical_shape,
-    fail,
     shape_of,
 )
 from pyjax.lax.nary import define, expand_to

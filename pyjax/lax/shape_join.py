@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.structural import reduce_sum_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR, define_primitive
 from pyjax.lax.arithmetic import sub
-from pyjax.lax.common import Array, ArrayLike, fail, nary_operands, scalar_like, shape_of
+from pyjax.lax.common import Array, ArrayLike, nary_operands, scalar_like, shape_of
 from pyjax.lax.compare import select_n_p
 from pyjax.lax.nary import expand_to
 from pyjax.lax.shape import reshape, squeeze

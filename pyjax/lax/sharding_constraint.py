@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.interpreters.rules import LINEAR
-from pyjax.lax.common import fail, identity_lowering
+from pyjax.lax.common import identity_lowering
 from pyjax.lax.nary import define, unary_transpose
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device

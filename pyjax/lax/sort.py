@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
@@ -21,7 +22,6 @@ from pyjax.lax.common import (
     aval_of,
     canonical_axis,
     check_dtype,
-    fail,
     is_complex,
     is_floating,
     scalar_like,

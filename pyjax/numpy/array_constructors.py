@@ -14,8 +14,8 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.errors import four_parts
-from pyjax.core.source_info import called_function, user_frame
+from pyjax.core.errors import fail
+from pyjax.core.source_info import called_function
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
 from pyjax.runtime.array import Array, array_from_host, array_without_copy
@@ -145,13 +145,11 @@ def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
         raise TypeError(f"cannot convert the complex {value!r} to {dtype}; use its real part.")
     if isinstance(value, float) and dtype.kind in "iu":
         if not np.isfinite(value):
-            raise (ValueError if np.isnan(value) else OverflowError)(
-                four_parts(
-                    f"jnp.array: no {dtype} stands for {value!r}",
-                    user_frame(),
-                    "NaN and infinities are floating point numbers only",
-                    "jnp.nan_to_num(x).astype(dtype), or a floating point dtype",
-                )
+            fail(
+                ValueError if np.isnan(value) else OverflowError,
+                f"jnp.array: no {dtype} stands for {value!r}",
+                "NaN and infinities are floating point numbers only",
+                "jnp.nan_to_num(x).astype(dtype), or a floating point dtype",
             )
         value = int(value)
     return np.asarray(value, dtype=dtype)

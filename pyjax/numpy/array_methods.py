@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer, entered, eval_trace, state
 from pyjax.numpy import (
     arithmetic,
@@ -52,11 +53,11 @@ def _accepts(other: Any) -> bool:
 
 def _reject_sequence(name: str, other: Any) -> Any:
     if isinstance(other, (list, tuple, dict, set, str)):
-        util.fail(
+        fail(
             TypeError,
             f"{name} of an array and a {type(other).__name__} is not supported.",
             "Sequences are not converted implicitly: that is slow when their elements are traced.",
-            "wrap it: jnp.array(...).",
+            "Fix: wrap it: jnp.array(...).",
         )
     return NotImplemented
 
@@ -357,11 +358,11 @@ def _array_round(self: Any, ndigits: int | None = None) -> Any:
 
 
 def _array_setitem(self: Any, i: Any, x: Any) -> None:
-    util.fail(
+    fail(
         TypeError,
         f"array of type {type(self).__name__} does not support item assignment.",
         "Arrays are immutable.",
-        "x = x.at[idx].set(y), or .add, .multiply, .min, .max, ...",
+        "Fix: x = x.at[idx].set(y), or .add, .multiply, .min, .max, ...",
     )
 
 

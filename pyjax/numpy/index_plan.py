@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.core import dtypes, source_info
-from pyjax.core.errors import NonConcreteBooleanIndexError
+from pyjax.core import dtypes
+from pyjax.core.errors import NonConcreteBooleanIndexError, fail
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
@@ -111,20 +111,20 @@ def as_tuple(index: Any) -> tuple[Any, ...]:
 
 def _reject(index: Any) -> None:
     if isinstance(index, (list, tuple)):
-        util.fail(
+        fail(
             TypeError,
             NON_TUPLE_SEQUENCE,
             "A list could mean a tuple of indices or an index array.",
-            "x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.",
+            "Fix: x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.",
         )
     if isinstance(index, str):
         raise TypeError(f"JAX does not support string indexing; got idx={index!r}")
     kind = getattr(index, "dtype", None) or type(index).__name__
-    util.fail(
+    fail(
         TypeError,
         f"Indexer must have integer or boolean type, got indexer with type {kind}.",
         "Positions in an array are whole numbers.",
-        "convert it: x[i.astype(int)], or use // instead of / to compute it.",
+        "Fix: convert it: x[i.astype(int)], or use // instead of / to compute it.",
     )
 
 
@@ -158,9 +158,9 @@ def _concrete_mask(mask: Any) -> np.ndarray:
     value = util.concrete_or_none(mask)
     if value is not None:
         return value
-    raise NonConcreteBooleanIndexError(
+    fail(
+        NonConcreteBooleanIndexError,
         f"Array boolean indices must be concrete; got {mask.dtype}{list(mask.shape)} traced",
-        source_info.user_frame(),
         "the shape of x[mask] is the number of True entries, which is not known while tracing.",
         "jnp.where(mask, x, other) keeps the shape; x.at[mask].set(v) is jnp.where(mask, v, x); "
         "sums take where=mask; jnp.nonzero(mask, size=n) bounds the count.",
@@ -228,12 +228,13 @@ def _slice_element(dim: int, size: int, entry: slice) -> Any:
         return Window(dim, 0, size, False)
     for bound in (entry.start, entry.stop, entry.step):
         if isinstance(bound, Tracer):
-            util.fail(
+            fail(
                 IndexError,
                 "Array slice indices must have static start/stop/step to be used with NumPy "
                 f"indexing syntax. Found slice({entry.start}, {entry.stop}, {entry.step}).",
                 "The length of a slice is part of the result's shape, known while tracing.",
-                "lax.dynamic_slice(x, starts, sizes) for a static length, or x[jnp.arange(n) + i].",
+                "Fix: lax.dynamic_slice(x, starts, sizes) for a static length, or "
+                "x[jnp.arange(n) + i].",
             )
     start, stop, step = (_slice_bound(b) for b in (entry.start, entry.stop, entry.step))
     start, stop, step = slice(start, stop, step).indices(size)

@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import fail
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.index_plan import IndexPlan, analyse, layout
@@ -346,11 +347,11 @@ def _check_broadcastable(have: tuple[int, ...], shape: tuple[int, ...]) -> None:
     extra = max(len(have) - len(shape), 0)
     tail = zip(have[::-1], shape[::-1], strict=False)
     if any(n != 1 for n in have[:extra]) or not all(n in (1, m) for n, m in tail):
-        util.fail(
+        fail(
             ValueError,
             f"Incompatible shapes for broadcasting: {have} and requested shape {shape}.",
             f"x[index] has shape {shape}; the values of an update must broadcast to it.",
-            "reshape the values, or check the index.",
+            "Fix: reshape the values, or check the index.",
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import fail
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.ufuncs import is_complex
@@ -70,12 +71,12 @@ def dot(
 
 def _check_contraction(name: str, a: Any, b: Any, i: int, j: int) -> None:
     if a.shape[i] != b.shape[j]:
-        util.fail(
+        fail(
             TypeError,
             f"{name} got incompatible shapes {a.shape} and {b.shape}.",
             f"Axis {i} of the first has size {a.shape[i]}, axis {j} of the second {b.shape[j]}; "
             "they are summed over and must be equal.",
-            "transpose or reshape an operand, or name the axes with jnp.einsum.",
+            "Fix: transpose or reshape an operand, or name the axes with jnp.einsum.",
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import take_rows
@@ -345,12 +345,11 @@ def _spread(values: Any, shape: tuple[int, ...]) -> Any:
         n in (1, m) for n, m in zip(values.shape[::-1], shape[::-1], strict=False)
     )
     if not fits:
-        raise ValueError(
-            four_parts(
-                f"insert: values of shape {values.shape} do not fit the {shape} new elements.",
-                why="They are broadcast to one slice of the array for each position.",
-                fix="give one value, one slice, or as many slices as positions.",
-            )
+        fail(
+            ValueError,
+            f"insert: values of shape {values.shape} do not fit the {shape} new elements.",
+            "They are broadcast to one slice of the array for each position.",
+            "give one value, one slice, or as many slices as positions.",
         )
     return util.broadcast_array(values, shape)
 

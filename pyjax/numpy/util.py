@@ -18,9 +18,9 @@ import numpy as np
 
 from pyjax import lax
 from pyjax._config import options
-from pyjax.core import dtypes, source_info
+from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import AxisError, ConcretizationTypeError, four_parts
+from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.runtime.array import Array
@@ -72,16 +72,18 @@ def _fail_not_arraylike(name: str, arg: Any, position: int) -> NoReturn:
     what = f"{name} requires ndarray or scalar arguments, got {kind} at position {position}."
     if isinstance(arg, (list, tuple)):
         why = f"{kind}s are not converted implicitly: that is slow for traced elements."
-        fail(TypeError, what, why, "wrap it: jnp.array(...).")
+        fail(TypeError, what, why, "Fix: wrap it: jnp.array(...).")
     if arg is None:
-        fail(TypeError, what, "None is not an array.", "leave the argument out or pass an array.")
+        fail(
+            TypeError,
+            what,
+            "None is not an array.",
+            "Fix: leave the argument out or pass an array.",
+        )
     why = f"{kind} has neither a __jax_array__ method nor a NumPy dtype."
-    fail(TypeError, what, why, "convert it with jnp.asarray(...), or flatten containers first.")
-
-
-def fail(kind: type[Exception], what: str, why: str = "", fix: str = "") -> NoReturn:
-    """Raise `kind` with the four parts: what, the user's line, why, what to write instead."""
-    raise kind(four_parts(what, source_info.user_frame(), why, f"Fix: {fix}" if fix else None))
+    fail(
+        TypeError, what, why, "Fix: convert it with jnp.asarray(...), or flatten containers first."
+    )
 
 
 def to_jax(x: Any) -> Any:

@@ -16,9 +16,8 @@ import pyjax.numpy as jnp
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.avals import is_valid_value
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import KeyDType
-from pyjax.core.source_info import user_frame
 from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
 
@@ -70,13 +69,11 @@ def typed_key(name: str, key: Any) -> tuple[Array, bool]:
 
 def _bad_key(name: str, key: Any, got: str) -> TypeError:
     shape = resolve_impl(None).key_shape
-    return TypeError(
-        four_parts(
-            f"{name} needs a random key, {got}",
-            user_frame(),
-            f"a key is made by pyjax.random.key(seed), or is raw uint32{list(shape)} data",
-            f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use",
-        )
+    return new_error(
+        TypeError,
+        f"{name} needs a random key, {got}",
+        f"a key is made by pyjax.random.key(seed), or is raw uint32{list(shape)} data",
+        f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use",
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
-from pyjax.core.errors import four_parts
+from pyjax.core.errors import four_parts, new_error
 from pyjax.core.source_info import user_frame
 from pyjax.core.trace import Tracer
 from pyjax.runtime.devices import default_device
@@ -484,15 +484,13 @@ def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
 def deleted_error(array: Array, where: str | None = None) -> RuntimeError:
     """What to raise when an array is used that has no memory any more; `where`: how it got there,
     if it was not passed as an argument."""
-    return RuntimeError(
-        four_parts(
-            f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}"
-            + (f": {where}" if where else ""),
-            user_frame(),
-            "its memory was given away, by .delete() or by passing it to a jitted function as a "
-            "donated argument (donate_argnums)",
-            "keep the function's result instead, or do not donate this argument",
-        )
+    return new_error(
+        RuntimeError,
+        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}"
+        + (f": {where}" if where else ""),
+        "its memory was given away, by .delete() or by passing it to a jitted function as a "
+        "donated argument (donate_argnums)",
+        "keep the function's result instead, or do not donate this argument",
     )
 
 

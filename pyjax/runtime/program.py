@@ -15,8 +15,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.errors import four_parts
-from pyjax.core.source_info import user_frame
+from pyjax.core.errors import fail
 from pyjax.runtime.array import Array, ArraySpec, deleted_error
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import Block
@@ -196,15 +195,13 @@ class Program:
             for other, block in enumerate(blocks):
                 if other == number or block is not blocks[number]:
                     continue
-                raise ValueError(
-                    four_parts(
-                        f"the same array was passed to {self._function} as {self._name(number)}, "
-                        f"which is donated, and as {self._name(other)}",
-                        user_frame(),
-                        "the result takes over the memory of a donated argument while the program "
-                        "may still read the other one",
-                        "pass a copy for one of them (x.copy()), or do not donate it",
-                    )
+                fail(
+                    ValueError,
+                    f"the same array was passed to {self._function} as {self._name(number)}, "
+                    f"which is donated, and as {self._name(other)}",
+                    "the result takes over the memory of a donated argument while the program "
+                    "may still read the other one",
+                    "pass a copy for one of them (x.copy()), or do not donate it",
                 )
 
     def _name(self, number: int) -> str:
@@ -288,11 +285,9 @@ def check_nans(what: str, results: Sequence[Array]) -> None:
         if not dtypes.issubdtype(result.dtype, np.inexact):
             continue
         if bool(np.isnan(result._view()).any()):
-            raise FloatingPointError(
-                four_parts(
-                    f"invalid value (nan) encountered in {what}, result {result.aval.str_short()}",
-                    user_frame(),
-                    "the option jax_debug_nans checks every result",
-                    "look at the operands of this operation; pyjax.debug_nans(False) allows NaNs",
-                )
+            fail(
+                FloatingPointError,
+                f"invalid value (nan) encountered in {what}, result {result.aval.str_short()}",
+                "the option jax_debug_nans checks every result",
+                "look at the operands of this operation; pyjax.debug_nans(False) allows NaNs",
             )

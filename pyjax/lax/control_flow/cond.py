@@ -9,6 +9,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core.avals import typecompat
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, Var
 from pyjax.core.source_info import function_location
 from pyjax.core.trace import to_concrete_value
@@ -20,7 +21,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.interpreters.trace_cache import jaxpr_cache
-from pyjax.lax.common import BOOL_DTYPE, aval_of, fail, is_floating, is_integer
+from pyjax.lax.common import BOOL_DTYPE, aval_of, is_floating, is_integer
 from pyjax.lax.compare import clamp, ne
 from pyjax.lax.control_flow.cond_rules import cond_p
 from pyjax.lax.control_flow.tracing import (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyjax.core.avals import typecompat
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
@@ -13,7 +14,7 @@ from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.lift_constants import lift_groups, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.arithmetic import sub
-from pyjax.lax.common import aval_of, fail
+from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.tracing import (
     TracedFunction,
     avals_of,

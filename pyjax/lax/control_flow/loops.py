@@ -10,12 +10,13 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import dtypes
+from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.batching import batch
 from pyjax.lax.arithmetic import add
-from pyjax.lax.common import aval_of, dtype_of, fail, is_integer, shape_of
+from pyjax.lax.common import aval_of, dtype_of, is_integer, shape_of
 from pyjax.lax.compare import lt
 from pyjax.lax.control_flow.scan import scan
 from pyjax.lax.control_flow.tracing import avals_of, check_carry, require_callable

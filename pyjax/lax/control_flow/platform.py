@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
-from pyjax.lax.common import fail
 from pyjax.lax.control_flow.cond import choose_branch
 from pyjax.lax.control_flow.tracing import require_callable
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax._config import options
+from pyjax.core.errors import fail
 from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_rules
-from pyjax.lax.common import aval_of, fail
+from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
 from pyjax.lax.control_flow.scan_reverse import scan_partial_eval, scan_transpose
 from pyjax.lax.control_flow.scan_rules import (

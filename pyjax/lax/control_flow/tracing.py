@@ -18,6 +18,7 @@ from pyjax._config.registry import trace_context
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstractify, typecompat
 from pyjax.core.debug_info import DebugInfo, arg_names
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.signatures import parameters_of
 from pyjax.core.source_info import function_location
@@ -33,7 +34,6 @@ from pyjax.core.tree_util import (
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import TRACES, jaxpr_cache, trace_bytes
-from pyjax.lax.common import fail
 from pyjax.lax.convert import convert_element_type
 from pyjax.runtime.dispatch import as_array
 from xla_backend.bounded_cache import BoundedCache

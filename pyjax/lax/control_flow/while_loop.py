@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
 from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
@@ -25,7 +26,7 @@ from pyjax.interpreters.lift_constants import Lift, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
-from pyjax.lax.common import BOOL_DTYPE, aval_of, fail
+from pyjax.lax.common import BOOL_DTYPE, aval_of
 from pyjax.lax.control_flow.tracing import (
     avals_of,
     check_carry,

@@ -9,6 +9,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim, not_mapped
@@ -24,7 +25,6 @@ from pyjax.lax.common import (
     canonical_dims,
     canonical_shape,
     dtype_of,
-    fail,
     is_inexact,
     ndim_of,
     shape_of,

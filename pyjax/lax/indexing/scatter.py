@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import zeros_like_aval
@@ -25,7 +26,6 @@ from pyjax.lax.common import (
     canonical_dims,
     canonical_shape,
     dtype_of,
-    fail,
     nary_operands,
     shape_of,
 )

@@ -16,6 +16,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
@@ -28,7 +29,6 @@ from pyjax.lax.common import (
     canonical_axis,
     canonical_shape,
     dtype_of,
-    fail,
     is_integer,
     ndim_of,
     shape_of,

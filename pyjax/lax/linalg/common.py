@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.arithmetic import add, conj, mul
-from pyjax.lax.common import INEXACT, Array, check_dtype, dtype_of, fail, is_complex, shape_of
+from pyjax.lax.common import INEXACT, Array, check_dtype, dtype_of, is_complex, shape_of
 from pyjax.lax.compare import full_value, select
 from pyjax.lax.creation import eye, tri
 from pyjax.lax.dot import dot_general

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
@@ -18,7 +19,6 @@ from pyjax.lax.common import (
     aval_of,
     complex_dtype,
     dtype_of,
-    fail,
     is_complex,
     real_dtype,
     shape_of,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
@@ -18,7 +19,6 @@ from pyjax.lax.common import (
     aval_of,
     check_dtype,
     dtype_of,
-    fail,
     is_complex,
     scalar_like,
     shape_of,

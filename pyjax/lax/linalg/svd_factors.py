@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
@@ -18,7 +19,6 @@ from pyjax.lax.common import (
     ArrayLike,
     aval_of,
     dtype_of,
-    fail,
     is_complex,
     real_dtype,
     shape_of,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
@@ -22,7 +23,6 @@ from pyjax.lax.common import (
     aval_of,
     check_dtype,
     dtype_of,
-    fail,
     shape_of,
 )
 from pyjax.lax.compare import eq, full_value, le, select

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyjax.lax.common import fail
+from pyjax.core.errors import fail
 from pyjax.lax.windows.windowed import Pads, dilate_dim, stride_dim
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import define_primitive
@@ -22,7 +23,6 @@ from pyjax.lax.common import (
     canonical_dtype,
     check_dtype,
     dtype_of,
-    fail,
     is_complex,
     is_floating,
     is_integer,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import to_concrete_value
@@ -27,7 +28,6 @@ from pyjax.lax.common import (
     aval_of,
     check_dtype,
     dtype_of,
-    fail,
     shape_of,
 )
 from pyjax.lax.compare import ge_p, le_p

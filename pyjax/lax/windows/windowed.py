@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from pyjax.lax.common import fail
+from pyjax.core.errors import fail
 from xla_backend.hlo.attributes import WindowDimension
 
 Pads = tuple[tuple[int, int], ...]
