@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
 from pyjax.core.trace import Tracer
+from pyjax.lax.common import real_dtype
 from pyjax.numpy.util import check_arraylike
 
 Array = Any
@@ -44,7 +45,8 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
             num_segments = int(np.max(ids, initial=-1)) + 1
         if num_segments < 0:
             raise ValueError(f"{name}: num_segments must not be negative, got {num_segments}")
-        out = jnp.full((num_segments, *data.shape[ids.ndim :]), start(data.dtype), data.dtype)
+        empty = start(real_dtype(data.dtype))
+        out = jnp.full((num_segments, *data.shape[ids.ndim :]), empty, data.dtype)
         at = out.at[ids]
         options = {
             "indices_are_sorted": indices_are_sorted,
@@ -78,18 +80,6 @@ _DETAILS = """
     """
 
 
-def _lowest(dtype: Any) -> Any:
-    if dtypes.issubdtype(dtype, np.inexact):
-        return -np.inf
-    return False if dtype == np.bool_ else dtypes.iinfo(dtype).min
-
-
-def _highest(dtype: Any) -> Any:
-    if dtypes.issubdtype(dtype, np.inexact):
-        return np.inf
-    return True if dtype == np.bool_ else dtypes.iinfo(dtype).max
-
-
 segment_sum = _segment_reduction(
     "segment_sum", "add", lambda _: 0, "Sum of the rows of each segment; 0 if empty." + _DETAILS
 )
@@ -97,8 +87,14 @@ segment_prod = _segment_reduction(
     "segment_prod", "multiply", lambda _: 1, "Product of the rows of each segment." + _DETAILS
 )
 segment_max = _segment_reduction(
-    "segment_max", "max", _lowest, "Largest of the rows of each segment; -inf if empty." + _DETAILS
+    "segment_max",
+    "max",
+    dtypes.lowest,
+    "Largest of the rows of each segment; -inf if empty." + _DETAILS,
 )
 segment_min = _segment_reduction(
-    "segment_min", "min", _highest, "Smallest of the rows of each segment; inf if empty." + _DETAILS
+    "segment_min",
+    "min",
+    dtypes.highest,
+    "Smallest of the rows of each segment; inf if empty." + _DETAILS,
 )

@@ -303,6 +303,37 @@ def iinfo(dtype: Any) -> Any:
     return ml_dtypes.iinfo(np.dtype(dtype) if not hasattr(dtype, "dtype") else dtype.dtype)
 
 
+_WITHOUT_INFINITY = frozenset(
+    np.dtype(t)
+    for t in (
+        float4_e2m1fn,
+        float8_e8m0fnu,
+        float8_e4m3b11fnuz,
+        float8_e4m3fn,
+        float8_e4m3fnuz,
+        float8_e5m2fnuz,
+    )
+)
+
+
+def lowest(dtype: Any) -> Any:
+    """The smallest value of a dtype, minus infinity if it has that: the identity of max."""
+    return _extreme(dtype, -np.inf, False, "min")
+
+
+def highest(dtype: Any) -> Any:
+    """The largest value of a dtype, infinity if it has that: the identity of min."""
+    return _extreme(dtype, np.inf, True, "max")
+
+
+def _extreme(dtype: Any, infinity: float, boolean: bool, limit: str) -> Any:
+    if dtype in COMPLEX:
+        return complex(infinity, infinity)
+    if dtype in FLOATS:
+        return getattr(finfo(dtype), limit) if dtype in _WITHOUT_INFINITY else infinity
+    return boolean if dtype == BOOL else getattr(iinfo(dtype), limit)
+
+
 def bit_width(dtype: Any) -> int:
     """Bits of one element, counting int4 as 4."""
     dtype = np.dtype(dtype)

@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from pyjax.core import dtypes
@@ -25,22 +24,6 @@ from xla_backend.hlo.shape import Shape
 
 # -- dtype classes ---------------------------------------------------------------------------------
 
-_SIGNED = (np.int8, np.int16, np.int32, np.int64, ml_dtypes.int2, ml_dtypes.int4)
-_UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64, ml_dtypes.uint2, ml_dtypes.uint4)
-_FLOAT8 = (
-    ml_dtypes.float8_e5m2,
-    ml_dtypes.float8_e4m3,
-    ml_dtypes.float8_e4m3fn,
-    ml_dtypes.float8_e4m3b11fnuz,
-    ml_dtypes.float8_e3m4,
-    ml_dtypes.float8_e5m2fnuz,
-    ml_dtypes.float8_e4m3fnuz,
-    ml_dtypes.float8_e8m0fnu,
-    ml_dtypes.float4_e2m1fn,
-)
-_FLOATS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16, *_FLOAT8)
-_COMPLEXES = (np.complex64, np.complex128)
-
 
 class DtypeClass:
     """A named set of dtypes that an operand may have."""
@@ -49,7 +32,7 @@ class DtypeClass:
 
     def __init__(self, text: str, *groups: Iterable[Any]) -> None:
         self.text = text
-        self.members = frozenset(np.dtype(d) for group in groups for d in group)
+        self.members = frozenset(d for group in groups for d in group)
 
     def __contains__(self, dtype: object) -> bool:
         return dtype in self.members
@@ -61,12 +44,12 @@ class DtypeClass:
         return f"DtypeClass({self.text})"
 
 
-SIGNED = DtypeClass("signedinteger", _SIGNED)
-UNSIGNED = DtypeClass("unsignedinteger", _UNSIGNED)
-INTEGER = DtypeClass("integer", _SIGNED, _UNSIGNED)
-BOOL = DtypeClass("bool", (np.bool_,))
-FLOATING = DtypeClass("floating", _FLOATS)
-COMPLEX = DtypeClass("complexfloating", _COMPLEXES)
+SIGNED = DtypeClass("signedinteger", dtypes.SIGNED)
+UNSIGNED = DtypeClass("unsignedinteger", dtypes.UNSIGNED)
+INTEGER = DtypeClass("integer", dtypes.SIGNED, dtypes.UNSIGNED)
+BOOL = DtypeClass("bool", (dtypes.BOOL,))
+FLOATING = DtypeClass("floating", dtypes.FLOATS)
+COMPLEX = DtypeClass("complexfloating", dtypes.COMPLEX)
 INEXACT = FLOATING | COMPLEX
 REAL_NUMBER = INTEGER | FLOATING
 NUMBER = INTEGER | FLOATING | COMPLEX
@@ -74,7 +57,7 @@ ORDERED = INTEGER | FLOATING | BOOL
 LOGICAL = BOOL | INTEGER
 ANY = NUMBER | BOOL
 
-BOOL_DTYPE = np.dtype(np.bool_)
+BOOL_DTYPE = dtypes.BOOL
 
 
 def is_complex(dtype: Any) -> bool:

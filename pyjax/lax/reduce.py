@@ -105,24 +105,6 @@ def reduction_batching(bind: Callable[..., list[Any]]) -> Callable[..., Any]:
     return rule
 
 
-def lowest(dtype: np.dtype) -> Any:
-    """The identity of max."""
-    if is_complex(dtype):
-        return complex(-np.inf, -np.inf)
-    if is_integer(dtype):
-        return dtypes.iinfo(dtype).min
-    return False if dtype == BOOL_DTYPE else -np.inf
-
-
-def highest(dtype: np.dtype) -> Any:
-    """The identity of min."""
-    if is_complex(dtype):
-        return complex(np.inf, np.inf)
-    if is_integer(dtype):
-        return dtypes.iinfo(dtype).max
-    return True if dtype == BOOL_DTYPE else np.inf
-
-
 def _all_ones(dtype: np.dtype) -> Any:
     if dtype == BOOL_DTYPE:
         return True
@@ -133,8 +115,8 @@ def _all_ones(dtype: np.dtype) -> Any:
 IDENTITIES: dict[Opcode, Callable[[np.dtype], Any]] = {
     Opcode.ADD: lambda dtype: 0,
     Opcode.MULTIPLY: lambda dtype: 1,
-    Opcode.MAXIMUM: lowest,
-    Opcode.MINIMUM: highest,
+    Opcode.MAXIMUM: dtypes.lowest,
+    Opcode.MINIMUM: dtypes.highest,
     Opcode.AND: _all_ones,
     Opcode.OR: lambda dtype: 0,
     Opcode.XOR: lambda dtype: 0,
@@ -393,8 +375,8 @@ def _define_arg(name: str, better: Any, worst: Any) -> Primitive:
     return primitive
 
 
-argmax_p: Primitive = _define_arg("argmax", gt, lowest)
-argmin_p: Primitive = _define_arg("argmin", lt, highest)
+argmax_p: Primitive = _define_arg("argmax", gt, dtypes.lowest)
+argmin_p: Primitive = _define_arg("argmin", lt, dtypes.highest)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:

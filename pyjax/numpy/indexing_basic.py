@@ -12,6 +12,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.lax.indexing.gather import default_fill
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
 
@@ -64,17 +65,6 @@ def parse_mode(mode: Any) -> Any:
     if mode not in table:
         raise ValueError(f"Unknown index mode {mode!r}; expected one of {MODES}.")
     return table[mode]
-
-
-def default_fill(dtype: Any) -> Any:
-    """What out-of-bounds gathers give by default: nan, the smallest int, the largest unsigned."""
-    if dtypes.issubdtype(dtype, np.inexact):
-        return np.nan
-    if dtypes.issubdtype(dtype, np.signedinteger):
-        return dtypes.iinfo(dtype).min
-    if dtypes.issubdtype(dtype, np.unsignedinteger):
-        return dtypes.iinfo(dtype).max
-    return True
 
 
 def take_rows(

@@ -52,31 +52,10 @@ class _Kind:
     needs_elements: bool = False  # an empty reduction is an error without initial=
 
 
-def _lowest(dtype: Any) -> Any:
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        return np.asarray(complex(-np.inf, -np.inf)).astype(dtype)
-    if dtypes.issubdtype(dtype, np.floating):
-        return -np.inf if _has_inf(dtype) else dtypes.finfo(dtype).min
-    return False if dtype == np.bool_ else dtypes.iinfo(dtype).min
-
-
-def _highest(dtype: Any) -> Any:
-    if dtypes.issubdtype(dtype, np.complexfloating):
-        return np.asarray(complex(np.inf, np.inf)).astype(dtype)
-    if dtypes.issubdtype(dtype, np.floating):
-        return np.inf if _has_inf(dtype) else dtypes.finfo(dtype).max
-    return True if dtype == np.bool_ else dtypes.iinfo(dtype).max
-
-
-def _has_inf(dtype: Any) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(np.isinf(np.asarray(np.inf).astype(dtype).astype(np.float32)))
-
-
 _SUM = _Kind("sum", lax.reduce_sum, lax.add, lambda d: 0, promote=True, wide=True)
 _PROD = _Kind("prod", lax.reduce_prod, lax.mul, lambda d: 1, promote=True, wide=True)
-_MAX = _Kind("max", lax.reduce_max, lax.max, _lowest, needs_elements=True)
-_MIN = _Kind("min", lax.reduce_min, lax.min, _highest, needs_elements=True)
+_MAX = _Kind("max", lax.reduce_max, lax.max, dtypes.lowest, needs_elements=True)
+_MIN = _Kind("min", lax.reduce_min, lax.min, dtypes.highest, needs_elements=True)
 _ALL = _Kind("all", lax.reduce_and, lax.bitwise_and, lambda d: True, boolean=True)
 _ANY = _Kind("any", lax.reduce_or, lax.bitwise_or, lambda d: False, boolean=True)
 

@@ -92,16 +92,10 @@ def scalar_key(name: str, key: Any) -> Array:
     return typed
 
 
-def _seed_array(seed: Any) -> Array:
+def _checked_seed(seed: Any) -> Any:
     if isinstance(seed, int) and not isinstance(seed, bool):
         # Python ints of any size count, modulo 2**64 (or 2**32 without 64-bit types).
-        bits = 64 if options.enable_x64.value else 32
-        offset = options.random_seed_offset.value
-        wrapped = (seed + offset) & ((1 << 64) - 1)
-        if bits == 32:
-            signed = wrapped & 0xFFFFFFFF
-            return jnp.asarray(np.uint32(signed).astype(np.int32))
-        return jnp.asarray(np.uint64(wrapped).astype(np.int64))
+        return (seed + options.random_seed_offset.value) & ((1 << 64) - 1)
     array = jnp.asarray(seed)
     if not dtypes.issubdtype(array.dtype, np.integer):
         raise TypeError(f"a seed must be an integer, got {array.aval.str_short()}")
@@ -127,7 +121,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     ()
     """
     chosen = impl if impl is not None else dtype
-    return random_keys.random_seed(_seed_array(seed), impl=resolve_impl(chosen))
+    return random_keys.random_seed(_checked_seed(seed), impl=resolve_impl(chosen))
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:

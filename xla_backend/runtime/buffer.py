@@ -100,12 +100,12 @@ def read_only_view(block: Block, shape: tuple[int, ...], dtype: np.dtype) -> np.
     memory.block = block
     memory.__array_interface__ = {
         "shape": shape,
-        "typestr": dtype.str,
+        # The types of ml_dtypes have no type string that NumPy takes: bytes, then.
+        "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
         "data": (+block, True),
         "version": 3,
     }
     view = np.asarray(memory)
-    # The types of ml_dtypes have no type string of their own: it says "bytes" only.
     return view if view.dtype is dtype else view.view(dtype)
 
 

@@ -305,7 +305,7 @@ define_rules(
 )
 
 
-def _default_fill(dtype: Any) -> Any:
+def default_fill(dtype: Any) -> Any:
     """What FILL_OR_DROP gathers out of bounds: nan, the most negative int, the largest unsigned,
     True.
     """
@@ -357,7 +357,7 @@ def gather(
     parsed = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
     if parsed is GatherScatterMode.FILL_OR_DROP:
         if fill_value is None:
-            fill_value = _default_fill(dtype_of(operand))
+            fill_value = default_fill(dtype_of(operand))
         elif isinstance(fill_value, (np.ndarray, np.generic)) or hasattr(fill_value, "aval"):
             fill_value = np.asarray(fill_value).item()
     else:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
@@ -23,7 +24,6 @@ from pyjax.lax.arithmetic import add
 from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of
 from pyjax.lax.compare import ge_p, select
 from pyjax.lax.indexing.gather_scatter_types import combiner_jaxpr
-from pyjax.lax.reduce import highest, lowest
 from pyjax.lax.windows.windowed import (
     Pads,
     hlo_window,
@@ -253,7 +253,7 @@ def _select_and_gather_add_transpose(
 
 def worst_value(select_prim: Primitive, dtype: Any) -> np.ndarray:
     """What every element of `dtype` is preferred to."""
-    value = lowest(dtype) if select_prim is ge_p else highest(dtype)
+    value = dtypes.lowest(dtype) if select_prim is ge_p else dtypes.highest(dtype)
     return np.asarray(value).astype(dtype)
 
 
