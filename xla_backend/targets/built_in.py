@@ -27,3 +27,13 @@ register_plugin(
     priority=-100,
     automatic=False,
 )
+
+
+def _emulator(**options: Any) -> AbstractClient:
+    """Programs as the cpu platform runs them."""
+    planner = import_module("xla_backend.targets.cpu.compiler").plan_program
+    client = import_module("xla_backend.targets.emulator").EmulatorClient
+    return client(planner, "cpu", **options)
+
+
+register_plugin("emulator", _emulator, priority=-100, automatic=False)

@@ -22,9 +22,11 @@ from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffer
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
+from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program, host_call_symbol
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.program_rules import RULES
@@ -96,6 +98,27 @@ class WrittenCode(NamedTuple):
     kernels: KernelListing
 
 
+def plan_program(module: HloModule, options: CompileOptions) -> Plan:
+    """Optimise `module` (in place) and plan it, with kernels scheduled; no code is made.
+
+    Raises:
+      UnimplementedError: the program uses something this backend cannot run.
+    """
+    build_pipeline(options).run(module)
+    _, program = _plan(module, assign_buffers(module), options, target_for(options))
+    return Plan(program, ROUTINES, host_function)
+
+
+def _plan(
+    module: HloModule, assignment: BufferAssignment, options: CompileOptions, target: TargetInfo
+) -> tuple[KernelTable, Program]:
+    table = KernelTable(Schedules(target, verify=options.verify))
+    program = build_program(module, assignment, RULES, table)
+    if options.verify:
+        verify_program(program, ROUTINES)
+    return table, program
+
+
 def write_code(
     module: HloModule,
     assignment: BufferAssignment,
@@ -106,10 +129,7 @@ def write_code(
     profile = profile or Profile()
     target = target_for(options)
     with profile.phase("program"):
-        table = KernelTable(Schedules(target, verify=options.verify))
-        program = build_program(module, assignment, RULES, table)
-        if options.verify:
-            verify_program(program, ROUTINES)
+        table, program = _plan(module, assignment, options, target)
     with profile.phase("emit"):
         writer = ModuleWriter(target, options.fast_math)
         serial = options.num_threads == 1

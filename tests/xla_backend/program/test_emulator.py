@@ -1,0 +1,128 @@
+"""The platform `emulator`: programs as they are scheduled for the CPU, in Python."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from native_checks import arguments_of, module_of
+from sample_programs import BODIES, CALLED
+
+import xla_backend
+from xla_backend.compile_options import CompileOptions
+from xla_backend.kernels.index import constant
+from xla_backend.kernels.ir import LoopKind, Store, walk
+from xla_backend.kernels.races import OutOfBoundsError, RaceError
+from xla_backend.program.ir import Launch
+
+LARGE = "x = f32[600,512] parameter(0)\n ROOT r = f32[600,512] exponential(x)"
+
+
+def emulated(body, **options):
+    options = CompileOptions(verify=True, **options)
+    return xla_backend.compile(module_of(body, CALLED), "emulator", options)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_gives_the_results_of_native_code(name):
+    module = module_of(BODIES[name], CALLED)
+    arguments = arguments_of(module)
+    native = xla_backend.compile(module).execute(arguments)
+    for got, want in zip(emulated(BODIES[name]).execute(arguments), native, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_runs_the_schedule_of_the_cpu():
+    """Blocks and lanes are in its kernels, as they are in those of native code."""
+    text = emulated(LARGE).texts()["loops"]
+    native = xla_backend.compile(module_of(LARGE, CALLED), options=CompileOptions(verify=True))
+    assert text == native.texts()["loops"]
+    kernel = next(iter(emulated(LARGE).loaded.plan.program.kernels.values()))
+    kinds = {s.kind for s in walk(kernel.stages) if hasattr(s, "kind")}
+    assert {LoopKind.GRID, LoopKind.LANES} <= kinds
+
+
+def test_state_is_kept_from_run_to_run():
+    executable, native = (
+        xla_backend.compile(module_of(BODIES["random"], CALLED), platform)
+        for platform in ("emulator", "cpu")
+    )
+    first, second = executable.execute([]), executable.execute([])
+    assert not np.array_equal(first[0], second[0])
+    for got in (first, second):
+        np.testing.assert_array_equal(got, native.execute([]))
+
+
+def test_a_donated_argument_holds_the_result():
+    text = """HloModule m, input_output_alias={ {}: (0, {}, must-alias) }
+    ENTRY e { x = f32[4] parameter(0) one = f32[] constant(1)
+      ones = f32[4] broadcast(one), dimensions={} ROOT r = f32[4] add(x, ones) }"""
+    executable = xla_backend.compile(xla_backend.parse_hlo(text), "emulator")
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(executable.execute([x])[0], x + 1)
+    np.testing.assert_array_equal(x, np.arange(4))
+
+
+def _with_stores(executable, change):
+    """The executable after `change(store)` of all stores of its only kernel."""
+    (kernel,) = executable.loaded.plan.program.kernels.values()
+    for statement in walk(kernel.stages):
+        if isinstance(statement, Store):
+            change(statement)
+    return executable
+
+
+def test_an_access_out_of_bounds_is_an_error():
+    def one_further(store):
+        store.index = store.index + 1
+
+    executable = _with_stores(emulated(BODIES["kernel"]), one_further)
+    with pytest.raises(OutOfBoundsError, match=r"element 24 of buffer out0 .* has 24 elements"):
+        executable.execute([np.ones((4, 6), np.float32)])
+
+
+def test_a_race_of_two_blocks_is_an_error():
+    def all_to_the_same_place(store):
+        store.index = constant(0)
+
+    executable = _with_stores(emulated(LARGE), all_to_the_same_place)
+    with pytest.raises(RaceError, match="element 0 of buffer out0"):
+        executable.execute([np.ones((600, 512), np.float32)])
+
+
+def test_step_by_step():
+    (x,) = arguments_of(module_of(BODIES["kernel"], CALLED))
+    stepper = emulated(BODIES["kernel"]).loaded.stepper([x])
+    steps = list(stepper.steps())
+    assert [type(step) for step in steps] == [Launch]
+    np.testing.assert_allclose(stepper.results()[0], np.exp(x), rtol=1e-6)
+
+
+def test_pyjax_on_the_emulator():
+    code = """
+    import numpy as np
+    import pyjax
+    import pyjax.numpy as jnp
+
+    assert pyjax.devices()[0].platform == "emulator"
+    x = jnp.linspace(0.0, 1.0, 7)
+    np.testing.assert_allclose(x[2:] + 1, np.linspace(0, 1, 7)[2:] + 1, rtol=1e-6)
+    slope = pyjax.jit(pyjax.grad(lambda v: jnp.sum(jnp.sin(v) ** 2)))
+    np.testing.assert_allclose(slope(x), np.sin(2 * np.asarray(x)), rtol=1e-5)
+    carry, ys = pyjax.lax.scan(lambda c, v: (c + v, c * v), 0.0, x)
+    np.testing.assert_allclose(carry, 3.5, rtol=1e-6)
+    np.testing.assert_allclose(pyjax.vmap(jnp.sort)(jnp.ones((2, 3))), np.ones((2, 3)))
+    np.testing.assert_allclose(jnp.linalg.inv(2 * jnp.eye(3)), np.eye(3) / 2, rtol=1e-6)
+    print(pyjax.random.normal(pyjax.random.key(0), (2,)))
+    """
+    environment = {**os.environ, "PYJAX_PLATFORMS": "emulator"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,98 @@
+"""The `emulator` platform: programs exactly as a target would run them, but in Python.
+
+A module goes through the passes, the buffer assignment and the schedules of the target; then the
+program is stepped: kernels in the kernel interpreter as they are scheduled (blocks one after
+another, threads and lanes in lockstep), library routines as the references of their contracts. A
+race or an access out of bounds is an error that names the element. For debugging and for machines
+without the target, never a default. One step at a time:
+
+  executable = xla_backend.compile(module, platform="emulator")
+  for step in executable.loaded.stepper(arrays).steps():
+      ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.program.plan import Plan, Planner
+from xla_backend.program.printer import program_to_text
+from xla_backend.program.stepper import Stepper
+from xla_backend.runtime.buffer import memory_view
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.hlo_client import HloClient
+
+
+class EmulatorExecutable(LoadedExecutable):
+    def __init__(self, module: HloModule, plan: Plan) -> None:
+        self.module = module
+        self.plan = plan
+        program = plan.program
+        self.parameter_shapes = list(program.parameters)
+        self.output_shapes = list(program.outputs)
+        self.aliases = program.aliases
+        self._state = [array.copy() for array in program.state]
+
+    def stepper(self, arrays: Sequence[np.ndarray]) -> Stepper:
+        """One execution on one array per parameter, which has not begun yet.
+
+        Raises:
+          ValueError: number, shapes or types of the arrays are not the program's.
+        """
+        return Stepper(
+            self.plan.program, arrays, self.plan.routines, self.plan.host_function, self._state
+        )
+
+    def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
+        values = [
+            memory_view(address, shape.dimensions, shape.element_type.numpy_dtype, None)
+            for address, shape in zip(arguments, self.parameter_shapes)
+            if shape.is_array
+        ]
+        results = iter(self.stepper(values).run())
+        for address, shape in zip(outputs, self.output_shapes):
+            if shape.is_array and (value := next(results)).nbytes:
+                dtype = shape.element_type.numpy_dtype
+                np.copyto(memory_view(address, shape.dimensions, dtype, None), value)
+
+    def texts(self) -> dict[str, str]:
+        program = self.plan.program
+        return {
+            "hlo": module_to_text(self.module),
+            "program": program_to_text(program, self.plan.routines),
+            "loops": "\n\n".join(map(kernel_to_text, program.kernels.values())),
+        }
+
+    def memory_stats(self) -> dict[str, int]:
+        outputs = [s.byte_size for s in self.output_shapes]
+        return {
+            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
+            "output_size": sum(outputs),
+            "temp_size": self.plan.program.arena_size,
+            "alias_size": sum(outputs[leaf] for leaf in self.aliases),
+            "generated_code_size": 0,
+        }
+
+
+class EmulatorClient(HloClient):
+    """A client that runs what `planner` plans; `of`: the platform that is emulated."""
+
+    platform = "emulator"
+
+    def __init__(self, planner: Planner, of: str) -> None:
+        self.platform_version = f"emulated {of}"
+        self._planner = planner
+        self._devices = [Device(self, 0, "emulator")]
+
+    def devices(self) -> list[Device]:
+        return self._devices
+
+    def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        return EmulatorExecutable(module, self._planner(module, options))
