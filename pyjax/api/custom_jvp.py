@@ -13,9 +13,10 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
 from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
-from pyjax.core.trace import Tracer, state
+from pyjax.core.trace import CustomCall, Tracer, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
+from pyjax.interpreters.batching import BatchTrace
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
@@ -70,7 +71,7 @@ class custom_jvp:
     ) -> None:
         wraps(fun)(self)
         self.fun = fun
-        self.nondiff_argnums = _with_names(fun, nondiff_argnums, nondiff_argnames)
+        self.nondiff_argnums = nondiff_positions(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
 
@@ -129,16 +130,8 @@ class custom_jvp:
             result = jvp_rule(*nondiff, primals, tangents)
             return _check_jvp_output(name, jvp_rule, result, out_trees)
 
-        # Passed beside the primitive's parameters; see process_custom_jvp_call of each trace.
-        params = {
-            "name": name,
-            "symbolic_zeros": self.symbolic_zeros,
-            "stage": _stage,
-            "jvp_name": function_name(jvp_rule),
-        }
-        outs = state.traces[0].process_custom_jvp_call(
-            custom_jvp_call_p, flat_fun, flat_jvp, leaves, params
-        )
+        call = _Call(flat_fun, flat_jvp, name, function_name(jvp_rule), self.symbolic_zeros)
+        outs = state.traces[0].process_custom_call(call, leaves)
         return tree_unflatten(out_trees[0], outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -151,9 +144,14 @@ class custom_jvp:
         return bound
 
 
-def _with_names(
+def nondiff_positions(
     fun: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str]
 ) -> tuple[int, ...]:
+    """Positions of the arguments that are not differentiated.
+
+    Raises:
+      ValueError: a name is that of no parameter.
+    """
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     if argnames:
         names = [argnames] if isinstance(argnames, str) else list(argnames)
@@ -260,28 +258,57 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
 # -- the primitive --------------------------------------------------------------------------------
 
 
-def _stage(
-    trace: StagingTrace, fun: Callable, jvp: Callable, args: Sequence[Any], params: dict[str, Any]
-) -> list[Any]:
-    """Record a call: the function as a jaxpr, the rule as the Python function it is."""
-    avals = [abstractify(x) for x in args]
-    closed, out_avals = trace_to_jaxpr(fun, avals, debug=debug_info("custom_jvp", fun))
-    # Tracers that the function closes over become operands that come first.
-    outer = [c for c in closed.consts if isinstance(c, Tracer)]
-    consts: list[Any] = []
-    if outer:
-        consts = closed.consts
-        closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
-    rule = _NamedRule(jvp, params["jvp_name"])
-    atoms = [trace.to_atom(x) for x in (*consts, *args)]
-    eqn_params = {
-        "name": params["name"],
-        "call_jaxpr": closed,
-        "jvp": rule,
-        "num_consts": len(consts),
-        "symbolic_zeros": params["symbolic_zeros"],
-    }
-    return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
+class _Call(CustomCall):
+    """A flat function and its flat rule, from primals and tangents to outputs and theirs."""
+
+    __slots__ = ("fun", "name", "rule", "rule_name", "symbolic_zeros")
+
+    def __init__(
+        self,
+        fun: Callable[..., list[Any]],
+        rule: Callable[..., list[Any]],
+        name: str,
+        rule_name: str,
+        symbolic_zeros: bool,
+    ) -> None:
+        self.fun = fun
+        self.rule = rule
+        self.name = name
+        self.rule_name = rule_name
+        self.symbolic_zeros = symbolic_zeros
+
+    def batched(self, trace: BatchTrace, dims: Sequence[Any]) -> _Call:
+        fun, rule = trace.batched(self.fun, dims), trace.batched(self.rule, [*dims, *dims])
+        return _Call(fun, rule, self.name, self.rule_name, self.symbolic_zeros)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        if not self.symbolic_zeros:
+            tangents = [ad.instantiate_zeros(t) for t in tangents]
+        outs = self.rule(*primals, *tangents)
+        n = len(outs) // 2
+        return outs[:n], outs[n:]
+
+    def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
+        """Record a call: the function as a jaxpr, the rule as the Python function it is."""
+        avals = [abstractify(x) for x in args]
+        closed, out_avals = trace_to_jaxpr(
+            self.fun, avals, debug=debug_info("custom_jvp", self.fun)
+        )
+        # Tracers that the function closes over become operands that come first.
+        outer = [c for c in closed.consts if isinstance(c, Tracer)]
+        consts: list[Any] = []
+        if outer:
+            consts = closed.consts
+            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
+        atoms = [trace.to_atom(x) for x in (*consts, *args)]
+        eqn_params = {
+            "name": self.name,
+            "call_jaxpr": closed,
+            "jvp": _NamedRule(self.rule, self.rule_name),
+            "num_consts": len(consts),
+            "symbolic_zeros": self.symbolic_zeros,
+        }
+        return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
 
 
 class _NamedRule:
@@ -309,15 +336,8 @@ def _rebind(
     def fun(*xs: Any) -> list[Any]:
         return call_jaxpr.eval(*consts, *xs)
 
-    params = {
-        "name": name,
-        "symbolic_zeros": symbolic_zeros,
-        "stage": _stage,
-        "jvp_name": jvp.__name__,
-    }
-    return state.traces[0].process_custom_jvp_call(
-        custom_jvp_call_p, fun, jvp.rule, primals, params
-    )
+    call = _Call(fun, jvp.rule, name, jvp.__name__, symbolic_zeros)
+    return state.traces[0].process_custom_call(call, primals)
 
 
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
@@ -335,7 +355,7 @@ def _lowering(
 
 
 def _jvp_of_equation(primals: Any, tangents: Any, **params: Any) -> Any:
-    raise AssertionError("custom_jvp_call is bound through process_custom_jvp_call")
+    raise AssertionError("custom_jvp_call is bound through process_custom_call")
 
 
 def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
@@ -351,7 +371,7 @@ custom_jvp_call_p = define_primitive(
     transpose=Unsupported(
         "the function is not linear; its jvp rule must be made of linear operations"
     ),
-    batching=Unsupported("it is bound through process_custom_jvp_call"),
+    batching=Unsupported("it is bound through process_custom_call"),
     lowering=_lowering,
     dce=_dce,
     effects=_effects,
@@ -360,4 +380,4 @@ custom_jvp_call_p.multiple_results = True
 eval_rules[custom_jvp_call_p] = _rebind
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
-__all__ = ["SymbolicZero", "custom_jvp", "custom_jvp_call_p", "resolve_kwargs"]
+__all__ = ["SymbolicZero", "custom_jvp", "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.api.custom_jvp import SymbolicZero, resolve_kwargs
+from pyjax.api.custom_jvp import SymbolicZero, nondiff_positions, resolve_kwargs
 from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
@@ -17,7 +17,7 @@ from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
 from pyjax.core.source_info import function_name
-from pyjax.core.trace import Tracer, state
+from pyjax.core.trace import CustomCall, Tracer, state
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -26,6 +26,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.interpreters import ad
+from pyjax.interpreters.batching import BatchTrace
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
@@ -70,11 +71,7 @@ class custom_vjp:
     ) -> None:
         wraps(fun)(self)
         self.fun = fun
-        numbers = [nondiff_argnums] if isinstance(nondiff_argnums, int) else list(nondiff_argnums)
-        if nondiff_argnames:
-            parameters = list(fun.__code__.co_varnames)
-            numbers += [parameters.index(n) for n in nondiff_argnames]
-        self.nondiff_argnums = tuple(sorted(set(numbers)))
+        self.nondiff_argnums = nondiff_positions(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
@@ -116,19 +113,15 @@ class custom_vjp:
         check_arrays(f"custom_vjp function {name}", dynamic)
         leaves, in_tree = tree_flatten(dynamic)
         call = _Call(self, name, args, positions, nondiff, in_tree)
-        params = {
-            "name": name,
-            "symbolic_zeros": self.symbolic_zeros,
-            "stage": _stage,
-            "jvp_of_vjp": _jvp_of_vjp,
-            "fwd_name": function_name(self.fwd),
-            "bwd_name": function_name(self.bwd),
-            "num_outs": lambda: call.num_outs,
-            "set_perturbed": call.set_perturbed,
-        }
-        outs = state.traces[0].process_custom_vjp_call(
-            custom_vjp_call_p, call.flat_fun, call.flat_fwd, call.flat_bwd, leaves, params
+        traced = _CallWithRules(
+            name,
+            call.flat_fun,
+            _Rule(call.flat_fwd, function_name(self.fwd), call.set_perturbed),
+            _Rule(call.flat_bwd, function_name(self.bwd)),
+            lambda: call.num_outs,
+            self.symbolic_zeros,
         )
+        outs = state.traces[0].process_custom_call(traced, leaves)
         return tree_unflatten(call.out_trees[0], outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -311,39 +304,6 @@ class _Call:
 # -- differentiation ------------------------------------------------------------------------------
 
 
-def _jvp_of_vjp(
-    fwd: Callable[..., list[Any]],
-    bwd: Callable[..., list[Any]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    params: dict[str, Any],
-) -> tuple[list[Any], list[Any]]:
-    """Run fwd; tangents go through `custom_lin`, which only transposition can take apart."""
-    if params["symbolic_zeros"]:
-        params["set_perturbed"]([type(t) is not Zero for t in tangents])
-    results = fwd(*primals)
-    num_outs = params["num_outs"]()
-    outs, residuals = results[:num_outs], results[num_outs:]
-    out_avals = [abstractify(x).to_tangent_aval() for x in outs]
-    dense = [ad.instantiate_zeros(t) for t in tangents]
-    linear = [i for i, t in enumerate(dense) if abstractify(t).dtype != dtypes.float0]
-    wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
-    out_tangents = iter(
-        custom_lin_p.bind(
-            *residuals,
-            *[dense[i] for i in linear],
-            num_residuals=len(residuals),
-            bwd=bwd,
-            bwd_name=params["bwd_name"],
-            linear=tuple(linear),
-            all_out_avals=tuple(out_avals),
-            out_avals=tuple(out_avals[i] for i in wanted),
-            symbolic_zeros=params["symbolic_zeros"],
-        )
-    )
-    return outs, [next(out_tangents) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
-
-
 def _custom_lin_abstract_eval(*avals: Any, out_avals: tuple[Any, ...], **_: Any) -> list[Any]:
     return list(out_avals)
 
@@ -406,31 +366,88 @@ class _Rule:
         self.set_perturbed = set_perturbed
 
 
-def _stage(
-    trace: StagingTrace,
-    fun: Callable,
-    fwd: Callable,
-    bwd: Callable,
-    args: Any,
-    params: dict[str, Any],
-) -> list[Any]:
-    """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
-    avals = [abstractify(x) for x in args]
-    closed, out_avals = trace_to_jaxpr(fun, avals, debug=debug_info("custom_vjp", fun))
-    consts: list[Any] = []
-    if any(isinstance(c, Tracer) for c in closed.consts):
-        consts = closed.consts
-        closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
-    atoms = [trace.to_atom(x) for x in (*consts, *args)]
-    eqn_params = {
-        "name": params["name"],
-        "call_jaxpr": closed,
-        "fwd": _Rule(fwd, params["fwd_name"], params["set_perturbed"]),
-        "bwd": _Rule(bwd, params["bwd_name"]),
-        "num_consts": len(consts),
-        "symbolic_zeros": params["symbolic_zeros"],
-    }
-    return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
+class _CallWithRules(CustomCall):
+    """A flat function with its two flat rules, as it goes through the traces.
+
+    `num_outs()`: how many of the last results of `fwd` are outputs.
+    """
+
+    __slots__ = ("bwd", "fun", "fwd", "name", "num_outs", "symbolic_zeros")
+
+    def __init__(
+        self,
+        name: str,
+        fun: Callable[..., list[Any]],
+        fwd: _Rule,
+        bwd: _Rule,
+        num_outs: Callable[[], int],
+        symbolic_zeros: bool,
+    ) -> None:
+        self.name = name
+        self.fun = fun
+        self.fwd = fwd
+        self.bwd = bwd
+        self.num_outs = num_outs
+        self.symbolic_zeros = symbolic_zeros
+
+    def batched(self, trace: BatchTrace, dims: Sequence[Any]) -> _CallWithRules:
+        fwd, bwd = self.fwd, self.bwd
+        return _CallWithRules(
+            self.name,
+            trace.batched(self.fun, dims),
+            _Rule(trace.batched(fwd.fun, dims), fwd.__name__, fwd.set_perturbed),
+            _Rule(trace.batched_bwd(bwd.fun, dims), bwd.__name__),
+            self.num_outs,
+            self.symbolic_zeros,
+        )
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Run fwd; tangents go through `custom_lin`, which only transposition can take apart."""
+        if self.symbolic_zeros:
+            assert self.fwd.set_perturbed is not None
+            self.fwd.set_perturbed([type(t) is not Zero for t in tangents])
+        results = self.fwd.fun(*primals)
+        num_outs = self.num_outs()
+        outs, residuals = results[:num_outs], results[num_outs:]
+        out_avals = [abstractify(x).to_tangent_aval() for x in outs]
+        dense = [ad.instantiate_zeros(t) for t in tangents]
+        linear = [i for i, t in enumerate(dense) if abstractify(t).dtype != dtypes.float0]
+        wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
+        found = iter(
+            custom_lin_p.bind(
+                *residuals,
+                *[dense[i] for i in linear],
+                num_residuals=len(residuals),
+                bwd=self.bwd.fun,
+                bwd_name=self.bwd.__name__,
+                linear=tuple(linear),
+                all_out_avals=tuple(out_avals),
+                out_avals=tuple(out_avals[i] for i in wanted),
+                symbolic_zeros=self.symbolic_zeros,
+            )
+        )
+        return outs, [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
+
+    def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
+        """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
+        avals = [abstractify(x) for x in args]
+        closed, out_avals = trace_to_jaxpr(
+            self.fun, avals, debug=debug_info("custom_vjp", self.fun)
+        )
+        consts: list[Any] = []
+        if any(isinstance(c, Tracer) for c in closed.consts):
+            consts = closed.consts
+            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
+        atoms = [trace.to_atom(x) for x in (*consts, *args)]
+        eqn_params = {
+            "name": self.name,
+            "call_jaxpr": closed,
+            "fwd": self.fwd,
+            "bwd": self.bwd,
+            "num_consts": len(consts),
+            "symbolic_zeros": self.symbolic_zeros,
+        }
+        return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
 
 
 def _rebind(
@@ -449,19 +466,8 @@ def _rebind(
         return call_jaxpr.eval(*consts, *xs)
 
     n = len(call_jaxpr.out_avals)
-    params = {
-        "name": name,
-        "symbolic_zeros": symbolic_zeros,
-        "stage": _stage,
-        "jvp_of_vjp": _jvp_of_vjp,
-        "fwd_name": fwd.__name__,
-        "bwd_name": bwd.__name__,
-        "num_outs": lambda: n,
-        "set_perturbed": fwd.set_perturbed,
-    }
-    return state.traces[0].process_custom_vjp_call(
-        custom_vjp_call_p, fun, fwd.fun, bwd.fun, primals, params
-    )
+    call = _CallWithRules(name, fun, fwd, bwd, lambda: n, symbolic_zeros)
+    return state.traces[0].process_custom_call(call, primals)
 
 
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
@@ -479,7 +485,7 @@ def _lowering(
 
 
 def _bound_elsewhere(*args: Any, **params: Any) -> Any:
-    raise AssertionError("custom_vjp_call is bound through process_custom_vjp_call")
+    raise AssertionError("custom_vjp_call is bound through process_custom_call")
 
 
 custom_vjp_call_p = define_primitive(
@@ -487,7 +493,7 @@ custom_vjp_call_p = define_primitive(
     abstract_eval=_abstract_eval,
     jvp=FullJvp(_bound_elsewhere),
     transpose=Unsupported("the function is not linear"),
-    batching=Unsupported("it is bound through process_custom_vjp_call"),
+    batching=Unsupported("it is bound through process_custom_call"),
     lowering=_lowering,
     effects=_effects,
 )

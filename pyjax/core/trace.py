@@ -6,7 +6,7 @@ arguments never pick the interpreter. Layer: core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.errors import (
@@ -62,25 +62,36 @@ class Trace:
     ) -> list[Any]:
         raise NotImplementedError
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
-        raise NotImplementedError
-
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
+        """Results of a function with a derivative rule of its own; they may be tracers."""
         raise NotImplementedError
 
     def origin(self) -> str:
         """For messages: which transformation of which function."""
         return f"it is traced by {type(self).__name__}"
+
+
+class CustomCall:
+    """A call of a function with a derivative rule of its own, on its way through the traces.
+
+    Attributes:
+      fun: the function of flat values.
+    """
+
+    __slots__ = ()
+    fun: Callable[..., list[Any]]
+
+    def stage(self, trace: Any, args: Sequence[Any]) -> list[Any]:
+        """Record the call, rule and all, with a staging trace."""
+        raise NotImplementedError
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Outputs and their tangents by the rule; tangents in and out may be Zero."""
+        raise NotImplementedError
+
+    def batched(self, trace: Any, dims: Sequence[Any]) -> CustomCall:
+        """The call on values that a batching trace maps over `dims`."""
+        raise NotImplementedError
 
 
 class Tracer:
@@ -293,21 +304,8 @@ class EvalTrace(Trace):
             return primitive.impl(*args, **params)
         return _eval_handler(primitive, args, params)
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
-        return fun(*args)
-
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
-        return fun(*args)
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
+        return call.fun(*args)
 
     def origin(self) -> str:
         return "it is executed eagerly"

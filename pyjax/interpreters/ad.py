@@ -24,7 +24,7 @@ from pyjax.core.jaxpr import (
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
-from pyjax.core.trace import Trace, Tracer, state, under
+from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
 from pyjax.interpreters.partial_eval import PartialTrace, trace_to_jaxpr
 from pyjax.interpreters.rules import jvp_rules, transpose_rules
 from pyjax.interpreters.tangents import (
@@ -126,9 +126,7 @@ class JVPTrace(Trace):
             state.traces = outer
         return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
@@ -136,35 +134,8 @@ class JVPTrace(Trace):
         state.traces = [self.parent]
         try:
             if all(type(t) is Zero for t in tangents):
-                return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
-            if not params.get("symbolic_zeros", False):
-                tangents = [instantiate_zeros(t) for t in tangents]
-            outs = jvp(*primals, *tangents)
-        finally:
-            state.traces = outer
-        n = len(outs) // 2
-        return [self._join(p, t) for p, t in zip(outs[:n], outs[n:])]
-
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
-        pairs = [self.split(x) for x in args]
-        primals = [p for p, _ in pairs]
-        tangents = [t for _, t in pairs]
-        outer = state.traces
-        state.traces = [self.parent]
-        try:
-            if all(type(t) is Zero for t in tangents):
-                return self.parent.process_custom_vjp_call(
-                    primitive, fun, fwd, bwd, primals, params
-                )
-            outs, out_tangents = params["jvp_of_vjp"](fwd, bwd, primals, tangents, params)
+                return self.parent.process_custom_call(call, primals)
+            outs, out_tangents = call.jvp(primals, tangents)
         finally:
             state.traces = outer
         return [self._join(p, t) for p, t in zip(outs, out_tangents)]

@@ -19,7 +19,7 @@ from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
-from pyjax.core.trace import Trace, Tracer, state, under
+from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
     PerPrimitive,
@@ -120,52 +120,20 @@ class BatchTrace(Trace):
             _current_axis.name = outer_axis
         return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         pairs = [self.split(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
         outer = state.traces
         state.traces = [self.parent]
         try:
             if all(d is None for d in dims) and self.axis_name is None:
-                return self.parent.process_custom_jvp_call(primitive, fun, jvp, values, params)
-            batched_fun = self._batched(fun, dims)
-            batched_jvp = self._batched(jvp, dims + dims)
-            outs = self.parent.process_custom_jvp_call(
-                primitive, batched_fun, batched_jvp, values, params
-            )
+                return self.parent.process_custom_call(call, values)
+            outs = self.parent.process_custom_call(call.batched(self, dims), values)
         finally:
             state.traces = outer
         return [BatchTracer(self, o, 0) for o in outs]
 
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
-        pairs = [self.split(x) for x in args]
-        values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        outer = state.traces
-        state.traces = [self.parent]
-        try:
-            if all(d is None for d in dims) and self.axis_name is None:
-                return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, values, params)
-            batched_fun = self._batched(fun, dims)
-            batched_fwd = self._batched(fwd, dims)
-            batched_bwd = self._batched_bwd(bwd, dims)
-            outs = self.parent.process_custom_vjp_call(
-                primitive, batched_fun, batched_fwd, batched_bwd, values, params
-            )
-        finally:
-            state.traces = outer
-        return [BatchTracer(self, o, 0) for o in outs]
-
-    def _batched(self, fun: FlatFun, dims: Sequence[Dim]) -> FlatFun:
+    def batched(self, fun: FlatFun, dims: Sequence[Dim]) -> Callable[..., list[Any]]:
         """`fun` over values batched at `dims`; every output is batched at 0."""
 
         def batched(*values: Any) -> list[Any]:
@@ -173,7 +141,7 @@ class BatchTrace(Trace):
 
         return batched
 
-    def _batched_bwd(self, bwd: FlatFun, dims: Sequence[Dim]) -> FlatFun:
+    def batched_bwd(self, bwd: FlatFun, dims: Sequence[Dim]) -> Callable[..., list[Any]]:
         """Residuals and cotangents come batched at 0; cotangents go out as the primals came in."""
 
         def batched(*values: Any) -> list[Any]:

@@ -12,7 +12,7 @@ and returns its (unknown) outputs. Layer: interpreters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -25,7 +25,7 @@ from pyjax.core.jaxpr import (
     eval_jaxpr,
 )
 from pyjax.core.primitive import Primitive
-from pyjax.core.trace import Trace, state, under
+from pyjax.core.trace import CustomCall, Trace, state, under
 from pyjax.interpreters.rules import partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -91,37 +91,16 @@ class PartialTrace(Trace):
         finally:
             state.traces = outer
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         # Only reached with all operands known, or by a function that is partially evaluated without
         # being differentiated: then its rule has no say any more.
         if any(map(self.is_unknown, args)):
-            return fun(*args)
+            return call.fun(*args)
+        assert self.parent is not None
         outer = state.traces
         state.traces = [self.parent]
         try:
-            return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)  # type: ignore
-        finally:
-            state.traces = outer
-
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
-        if any(map(self.is_unknown, args)):
-            return fun(*args)
-        outer = state.traces
-        state.traces = [self.parent]
-        try:
-            return self.parent.process_custom_vjp_call(  # type: ignore[union-attr]
-                primitive, fun, fwd, bwd, args, params
-            )
+            return self.parent.process_custom_call(call, args)
         finally:
             state.traces = outer
 

@@ -24,7 +24,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type_p
-from pyjax.core.trace import Trace, Tracer, escaped_tracer_error, under
+from pyjax.core.trace import CustomCall, Trace, Tracer, escaped_tracer_error, under
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -148,21 +148,8 @@ class StagingTrace(Trace):
             return [self._tracer(v.aval, v, source) for v in outvars]
         return [JaxprTracer(self, v.aval, v, source) for v in outvars]
 
-    def process_custom_jvp_call(
-        self, primitive: Primitive, fun: Callable, jvp: Callable, args: Any, params: dict
-    ) -> list[Any]:
-        return params["stage"](self, fun, jvp, args, params)
-
-    def process_custom_vjp_call(
-        self,
-        primitive: Primitive,
-        fun: Callable,
-        fwd: Callable,
-        bwd: Callable,
-        args: Any,
-        params: dict,
-    ) -> list[Any]:
-        return params["stage"](self, fun, fwd, bwd, args, params)
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
+        return call.stage(self, args)
 
     # -- the result -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from pyjax import custom_jvp, vmap
+from pyjax import custom_jvp, custom_vjp, vmap
 from pyjax import numpy as jnp
 from pyjax.core.signatures import parameters_of, positional_names, signature_of
 
@@ -91,11 +91,12 @@ def test_vmap_names_further_arguments_as_everything_does():
         vmap(lambda x, *rest: x)(jnp.ones(2), jnp.ones(3))
 
 
-def test_unknown_nondiff_argname():
+@pytest.mark.parametrize("rule", [custom_jvp, custom_vjp])
+def test_unknown_nondiff_argname(rule):
     with pytest.raises(
         ValueError, match=r"nondiff_argnames names 'z', but g has no such parameter; .* are x$"
     ):
 
-        @functools.partial(custom_jvp, nondiff_argnames="z")
+        @functools.partial(rule, nondiff_argnames="z")
         def g(x):
             return x
