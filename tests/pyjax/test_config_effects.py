@@ -120,7 +120,7 @@ def test_logging_level_and_debug_modules() -> None:
     pyjax.config.update("jax_logging_level", "ERROR")
     assert logging.getLogger("pyjax").level == logging.ERROR
     pyjax.config.update("jax_logging_level", "NOTSET")
-    pyjax.config.update("jax_debug_log_modules", "jax.dispatch,xla_backend")
+    pyjax.config.update("jax_debug_log_modules", "jax.runtime.dispatch,xla_backend")
     try:
         assert logging.getLogger("pyjax.runtime.dispatch").level == logging.DEBUG
         assert logging.getLogger("xla_backend").handlers

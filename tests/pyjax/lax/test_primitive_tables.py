@@ -32,8 +32,8 @@ TESTED_ELSEWHERE = {
 _LAX_MODULES = {
     "arithmetic", "bitwise", "collectives", "compare", "convert", "creation", "cumulative", "dot",
     "elementwise", "fft", "linalg", "misc", "nary", "random_bits", "random_keys", "reduce",
-    "reduce_general", "shape", "shape_extra", "shape_join", "sort", "special_bessel",
-    "special_erf", "special_gamma", "special_incomplete",
+    "reduce_general", "shape", "shape_extra", "shape_join", "sort", "special.bessel",
+    "special.error_functions", "special.gamma", "special.incomplete",
 }  # fmt: skip
 
 
