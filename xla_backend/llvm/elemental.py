@@ -13,7 +13,6 @@ API
   emit_convert(w, source, target, lanes, value)                   complex included
   emit_reduce_precision(w, t, lanes, x, exponent_bits, mantissa_bits)
   emit_bitcast_convert(w, source, target, lanes, value)           types of equal width
-  supports(name, t) -> bool
   constant(t, lanes, value) -> value                              any Python / NumPy scalar
   load(w, t, lanes, ptr, index, mask=None), store(w, t, lanes, value, ptr, index, mask=None)
         contiguous elements from `index` on; complex too
@@ -132,17 +131,6 @@ _PRED = {
     "and": "and", "or": "or", "xor": "xor", "add": "or", "multiply": "and", "maximum": "or",
     "minimum": "and",
 }  # fmt: skip
-
-
-def supports(name: str, t: P) -> bool:
-    """Whether `emit` has code for this operation on operands of this type."""
-    if t.is_complex:
-        return name in complex_math.COMPLEX_FUNCTIONS
-    if t is P.PRED:
-        return name in _PRED or name == "not"
-    if t.is_floating:
-        return name in EMITTERS or name in ("is-finite", "real", "imag")
-    return name in INTEGER_FUNCTIONS
 
 
 def emit(w: FunctionWriter, name: str, t: P, n: int, *operands: Value) -> Value:

@@ -20,6 +20,7 @@ class LoadedExecutable:
       module: the optimised HLO.
       aliases: output leaf -> parameter leaf whose memory it takes over (donation).
       held_bytes: code, constants, and what is kept to show the program's stages.
+      temp_size, code_bytes: of memory for values between two steps, and of generated code.
     """
 
     parameter_shapes: Sequence[Shape]
@@ -28,6 +29,8 @@ class LoadedExecutable:
     aliases: Mapping[int, int] = MappingProxyType({})
     # About how much memory a cache that keeps this program holds.
     held_bytes: int = 1 << 16
+    temp_size: int = 0
+    code_bytes: int = 0
 
     def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
         """Run on host memory: addresses of the argument and output leaves.
@@ -53,4 +56,11 @@ class LoadedExecutable:
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes: argument_size, output_size, temp_size, alias_size, generated_code_size."""
-        raise NotImplementedError
+        outputs = [s.byte_size for s in self.output_shapes]
+        return {
+            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
+            "output_size": sum(outputs),
+            "temp_size": self.temp_size,
+            "alias_size": sum(outputs[leaf] for leaf in self.aliases),
+            "generated_code_size": self.code_bytes,
+        }

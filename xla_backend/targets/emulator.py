@@ -24,13 +24,13 @@ from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.program.plan import Plan, Planner
 from xla_backend.program.printer import program_to_text
 from xla_backend.program.stepper import Stepper
-from xla_backend.runtime.buffer import memory_view
+from xla_backend.runtime.array_executable import ArrayExecutable
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 
 
-class EmulatorExecutable(LoadedExecutable):
+class EmulatorExecutable(ArrayExecutable):
     def __init__(self, module: HloModule, plan: Plan) -> None:
         self.module = module
         self.plan = plan
@@ -38,6 +38,7 @@ class EmulatorExecutable(LoadedExecutable):
         self.parameter_shapes = list(program.parameters)
         self.output_shapes = list(program.outputs)
         self.aliases = program.aliases
+        self.temp_size = program.arena_size
         self._state = [array.copy() for array in program.state]
 
     def stepper(self, arrays: Sequence[np.ndarray]) -> Stepper:
@@ -50,17 +51,8 @@ class EmulatorExecutable(LoadedExecutable):
             self.plan.program, arrays, self.plan.routines, self.plan.host_function, self._state
         )
 
-    def run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
-        values = [
-            memory_view(address, shape.dimensions, shape.element_type.numpy_dtype, None)
-            for address, shape in zip(arguments, self.parameter_shapes)
-            if shape.is_array
-        ]
-        results = iter(self.stepper(values).run())
-        for address, shape in zip(outputs, self.output_shapes):
-            if shape.is_array and (value := next(results)).nbytes:
-                dtype = shape.element_type.numpy_dtype
-                np.copyto(memory_view(address, shape.dimensions, dtype, None), value)
+    def run_arrays(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self.stepper(arrays).run()
 
     def texts(self) -> dict[str, str]:
         program = self.plan.program
@@ -68,16 +60,6 @@ class EmulatorExecutable(LoadedExecutable):
             "hlo": module_to_text(self.module),
             "program": program_to_text(program, self.plan.routines),
             "loops": "\n\n".join(map(kernel_to_text, program.kernels.values())),
-        }
-
-    def memory_stats(self) -> dict[str, int]:
-        outputs = [s.byte_size for s in self.output_shapes]
-        return {
-            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
-            "output_size": sum(outputs),
-            "temp_size": self.plan.program.arena_size,
-            "alias_size": sum(outputs[leaf] for leaf in self.aliases),
-            "generated_code_size": 0,
         }
 
 

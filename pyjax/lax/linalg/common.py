@@ -11,6 +11,7 @@ import numpy as np
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.arithmetic import add, conj, mul
 from pyjax.lax.common import INEXACT, Array, check_dtype, dtype_of, is_complex, shape_of
@@ -18,7 +19,7 @@ from pyjax.lax.compare import full_value, select
 from pyjax.lax.creation import eye, tri
 from pyjax.lax.dot import dot_general
 from pyjax.lax.dot_types import Precision
-from pyjax.lax.nary import expand_to
+from pyjax.lax.nary import define, expand_to
 from pyjax.lax.shape import transpose
 from xla_backend.hlo.attributes import ComparisonDirection, CustomCallAttributes
 from xla_backend.hlo.opcode import Opcode
@@ -121,14 +122,17 @@ def check_matrix(
     return tuple(batch), m, n
 
 
-def leading_batching(bind: Callable[..., list[Any]]) -> Callable[..., Any]:
-    """All operands batched at the front; every output is, too."""
+def define_on_matrices(name: str, **rules: Any) -> Primitive:
+    """A primitive on the last dimensions of its operands: under vmap all operands are batched at
+    the front, and every output is, too. `rules`: its others, as `define` takes them."""
 
-    def rule(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        outs = bind(*[bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)], **params)
+    def batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
+        outs = primitive.bind(*moved, **params)
         return outs, [0] * len(outs)
 
-    return rule
+    primitive = define(name, batching=batching, **rules)
+    return primitive
 
 
 def array_shape(dtype: Any, dimensions: Sequence[int]) -> Shape:

@@ -30,10 +30,10 @@ from pyjax.lax.linalg.common import (
     array_shape,
     check_matrix,
     columns,
+    define_on_matrices,
     identity_like,
     in_lapack_type,
     lapack_call,
-    leading_batching,
     matmul,
     mH,
     nan_where_failed,
@@ -43,7 +43,7 @@ from pyjax.lax.linalg.common import (
 )
 from pyjax.lax.linalg.lu_factors import lu
 from pyjax.lax.linalg.solve import triangular_solve
-from pyjax.lax.nary import define, expand_to
+from pyjax.lax.nary import expand_to
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.sort import take_along
 from xla_backend.hlo.opcode import Opcode
@@ -112,14 +112,11 @@ def _eigh_jvp(
     return outs, [dv, diagonal_of(real_like)]
 
 
-eigh_p: Primitive = define(
+eigh_p: Primitive = define_on_matrices(
     "eigh",
     abstract_eval=_eigh_aval,
     jvp=FullJvp(_eigh_jvp),
     transpose=Unsupported("eigh is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(eigh_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_eigh_lowering),
 )
 
@@ -256,14 +253,11 @@ def _eig_jvp(
     return outs, tangents_out
 
 
-eig_p: Primitive = define(
+eig_p: Primitive = define_on_matrices(
     "eig",
     abstract_eval=_eig_aval,
     jvp=FullJvp(_eig_jvp),
     transpose=Unsupported("eig is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(eig_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_eig_lowering),
 )
 
@@ -321,14 +315,11 @@ def _schur_lowering(
     return nan_where_failed(ctx, outs[-1], *outs[: 1 + compute_schur_vectors])
 
 
-schur_p: Primitive = define(
+schur_p: Primitive = define_on_matrices(
     "schur",
     abstract_eval=_schur_aval,
     jvp=Unsupported("the Schur form is not unique"),
     transpose=Unsupported("schur is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(schur_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_schur_lowering),
 )
 
@@ -372,14 +363,11 @@ def _hessenberg_lowering(ctx: Any, a: Any) -> list[Any]:
     return nan_where_failed(ctx, info, packed, taus)
 
 
-hessenberg_p: Primitive = define(
+hessenberg_p: Primitive = define_on_matrices(
     "hessenberg",
     abstract_eval=_hessenberg_aval,
     jvp=Unsupported("the reduction to Hessenberg form is an intermediate step"),
     transpose=Unsupported("hessenberg is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(hessenberg_p.bind)(
-        axis_size, args, dims
-    ),
     lowering=in_lapack_type(_hessenberg_lowering),
 )
 
@@ -414,14 +402,11 @@ def _tridiagonal_lowering(ctx: Any, a: Any, *, lower: bool) -> list[Any]:
     return nan_where_failed(ctx, info, *outs)
 
 
-tridiagonal_p: Primitive = define(
+tridiagonal_p: Primitive = define_on_matrices(
     "tridiagonal",
     abstract_eval=_tridiagonal_aval,
     jvp=Unsupported("the reduction to tridiagonal form is an intermediate step"),
     transpose=Unsupported("tridiagonal is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(tridiagonal_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_tridiagonal_lowering),
 )
 

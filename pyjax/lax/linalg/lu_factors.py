@@ -24,16 +24,16 @@ from pyjax.lax.linalg.common import (
     INT32,
     array_shape,
     check_matrix,
+    define_on_matrices,
     identity_like,
     in_lapack_type,
     lapack_call,
-    leading_batching,
     matmul,
     tril,
     triu,
 )
 from pyjax.lax.linalg.solve import triangular_solve
-from pyjax.lax.nary import define, expand_to
+from pyjax.lax.nary import expand_to
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.shape_join import cut, pad
 from pyjax.lax.sort import take_along
@@ -85,14 +85,11 @@ def _value_at(permutation: Array, where: Array, zero: np.ndarray) -> Array:
     return expand_to(picked, shape, tuple(range(axis)))
 
 
-lu_pivots_to_permutation_p: Primitive = define(
+lu_pivots_to_permutation_p: Primitive = define_on_matrices(
     "lu_pivots_to_permutation",
     abstract_eval=_permutation_aval,
     jvp=ZERO_TANGENT,
     transpose=Unsupported("permutations are integers"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(
-        lu_pivots_to_permutation_p.bind
-    )(axis_size, args, dims, **params),
     lowering=lower_fun(_permutation),
 )
 
@@ -134,12 +131,11 @@ def _getrf_lowering(ctx: Any, x: Any) -> list[Any]:
 
 
 # LAPACK's own result: factors, and row numbers from 1.
-getrf_p: Primitive = define(
+getrf_p: Primitive = define_on_matrices(
     "getrf",
     abstract_eval=_getrf_aval,
     jvp=Unsupported("differentiate lu instead"),
     transpose=Unsupported("getrf is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(getrf_p.bind)(axis_size, args, dims),
     lowering=in_lapack_type(_getrf_lowering),
 )
 
@@ -182,12 +178,11 @@ def _lu_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[Any
     return outs, [add(d_lower, d_upper), *no_tangents]
 
 
-lu_p: Primitive = define(
+lu_p: Primitive = define_on_matrices(
     "lu",
     abstract_eval=_lu_aval,
     jvp=FullJvp(_lu_jvp),
     transpose=Unsupported("lu is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(lu_p.bind)(axis_size, args, dims),
     lowering=lower_fun(_lu),
 )
 

@@ -20,10 +20,10 @@ from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.linalg.common import (
     INT32,
     check_matrix,
+    define_on_matrices,
     identity_like,
     in_lapack_type,
     lapack_call,
-    leading_batching,
     matmul,
     mH,
     only_diagonal,
@@ -31,7 +31,7 @@ from pyjax.lax.linalg.common import (
     triu,
 )
 from pyjax.lax.linalg.solve import triangular_solve
-from pyjax.lax.nary import define, expand_to
+from pyjax.lax.nary import expand_to
 from pyjax.lax.shape_join import concatenate, cut, pad
 from pyjax.lax.sort import take_along
 
@@ -49,12 +49,11 @@ def _geqrf_lowering(ctx: Any, a: Any) -> list[Any]:
     return lapack_call(ctx, "geqrf", (a,), ctx.shapes_out)
 
 
-geqrf_p: Primitive = define(
+geqrf_p: Primitive = define_on_matrices(
     "geqrf",
     abstract_eval=_geqrf_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("geqrf is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(geqrf_p.bind)(axis_size, args, dims),
     lowering=in_lapack_type(_geqrf_lowering),
 )
 
@@ -82,12 +81,11 @@ def _geqp3_lowering(ctx: Any, a: Any, jpvt: Any) -> list[Any]:
     return lapack_call(ctx, "geqp3", (a, jpvt), ctx.shapes_out)
 
 
-geqp3_p: Primitive = define(
+geqp3_p: Primitive = define_on_matrices(
     "geqp3",
     abstract_eval=_geqp3_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("geqp3 is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(geqp3_p.bind)(axis_size, args, dims),
     lowering=in_lapack_type(_geqp3_lowering),
 )
 
@@ -115,14 +113,11 @@ def _householder_lowering(ctx: Any, a: Any, taus: Any) -> list[Any]:
     return lapack_call(ctx, "orgqr", (a, taus), ctx.shapes_out)
 
 
-householder_product_p: Primitive = define(
+householder_product_p: Primitive = define_on_matrices(
     "householder_product",
     abstract_eval=_householder_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("householder_product is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(householder_product_p.bind)(
-        axis_size, args, dims
-    ),
     lowering=in_lapack_type(_householder_lowering),
 )
 
@@ -146,14 +141,11 @@ def _ormqr_aval(
     return [c]
 
 
-ormqr_p: Primitive = define(
+ormqr_p: Primitive = define_on_matrices(
     "ormqr",
     abstract_eval=_ormqr_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("ormqr is differentiated through qr"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(ormqr_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(
         lambda ctx, a, taus, c, *, left, transpose: lapack_call(
             ctx, "ormqr", (a, taus, c), ctx.shapes_out, left=left, transpose=transpose
@@ -284,14 +276,11 @@ def _spread(indices: Array, shape: tuple[int, ...]) -> Array:
     return expand_to(indices, shape, (*range(len(shape) - 2), len(shape) - 1))
 
 
-qr_p: Primitive = define(
+qr_p: Primitive = define_on_matrices(
     "qr",
     abstract_eval=_qr_aval,
     jvp=FullJvp(_qr_jvp),
     transpose=Unsupported("qr is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(qr_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=lower_fun(_qr),
 )
 

@@ -26,9 +26,9 @@ from pyjax.lax.common import (
 from pyjax.lax.linalg.common import (
     check_matrix,
     conjugated,
+    define_on_matrices,
     identity_like,
     in_lapack_type,
-    leading_batching,
     matmul,
     mT,
     symmetrized,
@@ -224,12 +224,11 @@ def _cholesky_lowering(ctx: Any, x: Any) -> Any:
     return ctx.builder.add(Opcode.CHOLESKY, (x,), CholeskyAttributes(True), shape=ctx.shapes_out[0])
 
 
-cholesky_p: Primitive = define(
+cholesky_p: Primitive = define_on_matrices(
     "cholesky",
     abstract_eval=_cholesky_aval,
     jvp=(_cholesky_jvp,),
     transpose=Unsupported("cholesky is not linear"),
-    batching=lambda axis_size, args, dims: leading_batching(cholesky_p.bind)(axis_size, args, dims),
     lowering=in_lapack_type(_cholesky_lowering),
 )
 

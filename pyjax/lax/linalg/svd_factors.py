@@ -30,10 +30,10 @@ from pyjax.lax.linalg.common import (
     array_shape,
     check_matrix,
     columns,
+    define_on_matrices,
     identity_like,
     in_lapack_type,
     lapack_call,
-    leading_batching,
     matmul,
     mH,
     nan_where_failed,
@@ -42,7 +42,7 @@ from pyjax.lax.linalg.common import (
     without_diagonal,
 )
 from pyjax.lax.linalg.eigen import diagonal_of
-from pyjax.lax.nary import define, expand_to
+from pyjax.lax.nary import expand_to
 
 
 class SvdAlgorithm(enum.Enum):
@@ -147,14 +147,11 @@ def _svd_jvp(
     return outs, [ds, du, mH(dv)]
 
 
-svd_p: Primitive = define(
+svd_p: Primitive = define_on_matrices(
     "svd",
     abstract_eval=_svd_aval,
     jvp=FullJvp(_svd_jvp),
     transpose=Unsupported("svd is not linear"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(svd_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_svd_lowering),
 )
 

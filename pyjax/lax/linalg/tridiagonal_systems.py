@@ -38,9 +38,9 @@ from pyjax.lax.linalg.common import (
     INT32,
     array_shape,
     check_matrix,
+    define_on_matrices,
     in_lapack_type,
     lapack_call,
-    leading_batching,
     matmul,
     mT,
     nan_where_failed,
@@ -124,14 +124,11 @@ def _tridiagonal_solve_transpose(
     return [None, None, None, out]
 
 
-tridiagonal_solve_p: Primitive = define(
+tridiagonal_solve_p: Primitive = define_on_matrices(
     "tridiagonal_solve",
     abstract_eval=_tridiagonal_solve_aval,
     jvp=FullJvp(_tridiagonal_solve_jvp),
     transpose=_tridiagonal_solve_transpose,
-    batching=lambda axis_size, args, dims, **params: leading_batching(tridiagonal_solve_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=in_lapack_type(_tridiagonal_solve_lowering),
 )
 
@@ -259,14 +256,11 @@ def _symmetric_product_jvp(
     return [out], [add(moved, mul(np.asarray(beta, dtype), dc))]
 
 
-symmetric_product_p: Primitive = define(
+symmetric_product_p: Primitive = define_on_matrices(
     "symmetric_product",
     abstract_eval=_symmetric_product_aval,
     jvp=FullJvp(_symmetric_product_jvp),
     transpose=Unsupported("symmetric_product is differentiated through its jvp"),
-    batching=lambda axis_size, args, dims, **params: leading_batching(symmetric_product_p.bind)(
-        axis_size, args, dims, **params
-    ),
     lowering=lower_fun(_symmetric_product),
     exact_params=True,
 )

@@ -43,6 +43,8 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.output_shapes = executable.output_shapes
         self.aliases = executable.aliases
         self.held_bytes = executable.held_bytes
+        self.temp_size = executable.temp_size
+        self.code_bytes = executable.code_bytes
         self.pack_arguments = struct.Struct(f"{len(self.parameter_shapes)}P").pack
         self.pack_outputs = struct.Struct(f"{len(self.output_shapes)}P").pack
         # Releasing the interpreter lock costs more than a tiny program runs for.
@@ -97,16 +99,6 @@ class CpuLoadedExecutable(LoadedExecutable):
 
     def pass_report(self) -> str:
         return pass_report(self.executable.pass_log)
-
-    def memory_stats(self) -> dict[str, int]:
-        outputs = [s.byte_size for s in self.output_shapes]
-        return {
-            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
-            "output_size": sum(outputs),
-            "temp_size": self.executable.temp_size,
-            "alias_size": sum(outputs[leaf] for leaf in self.executable.aliases),
-            "generated_code_size": self.executable.code_bytes,
-        }
 
 
 # Elementwise programs run on one thread up to about this much work (20 us).

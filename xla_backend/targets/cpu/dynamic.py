@@ -72,7 +72,6 @@ class DynamicExecutable:
         self.loop_ir = {kernel.name: kernel_to_text(kernel)}
         self.parameter_shapes: list[Shape] = [p.shape for p in module.entry.parameters]
         self.output_shapes = outputs
-        self.output_is_tuple = module.entry.root.shape.is_tuple
         # Rough estimate, for choosing between this and a program that uses several threads.
         self.cycles_per_element = cycles_per_element
         self._entry = library.function(

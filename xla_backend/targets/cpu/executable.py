@@ -70,7 +70,6 @@ class CpuExecutable:
         self.parameter_shapes: list[Shape] = [
             leaf for p in entry.parameters for leaf in p.shape.flatten()
         ]
-        self.output_is_tuple = entry.root.shape.is_tuple
         self.output_shapes: list[Shape] = entry.root.shape.flatten()
         self._kernels = kernels
         # It drops the GIL while native code runs; host callbacks take it back.
