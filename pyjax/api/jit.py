@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.call_signature import CallSignature
@@ -29,7 +31,14 @@ from pyjax.interpreters import partial_eval
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from pyjax.runtime.array import Array
 from pyjax.runtime.devices import get_backend
-from pyjax.runtime.dispatch import PROGRAMS, SCALAR_KINDS, as_array, compile_jaxpr, placement
+from pyjax.runtime.dispatch import (
+    NUMPY_DTYPES,
+    PROGRAMS,
+    SCALAR_KINDS,
+    as_array,
+    compile_jaxpr,
+    placement,
+)
 from pyjax.runtime.placement import device_put
 from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import common_device, resolve_device
@@ -112,13 +121,13 @@ class Jit:
                 if found is not None:
                     return found, args
             except AttributeError:
-                args = tuple([as_array(a) if type(a) in SCALAR_KINDS else a for a in args])
+                args = tuple([as_array(a) if _is_host_value(a) else a for a in args])
             try:
                 found = at_hand.get((context, *[a.spec for a in args]))
                 if found is not None:
                     return found, args
             except AttributeError:
-                pass  # containers or NumPy arrays: the general way
+                pass  # containers: the general way
         leaves: list[Any] = []
         if kwargs:
             leaves, in_tree = tree_flatten((args, kwargs))
@@ -128,7 +137,7 @@ class Jit:
         try:
             specs = tuple([x.spec for x in leaves])
         except AttributeError:  # numbers or NumPy arrays
-            leaves = [as_array(x) if type(x) in SCALAR_KINDS else x for x in leaves]
+            leaves = [as_array(x) if _is_host_value(x) else x for x in leaves]
             specs = tuple([getattr(x, "spec", None) for x in leaves])
         return at_hand.get((trees, (), specs, context)), leaves
 
@@ -162,7 +171,7 @@ class Jit:
                 context, specs = trace_context(), tuple([a.spec for a in arrays])
                 trees = tuple([tree_structure(a).exact_key() for a in args])
                 self._compiled.alias(key, (trees, (), specs, context))
-                if all(type(a) is Array or type(a) in SCALAR_KINDS for a in args):
+                if all(type(a) is Array or _is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
                     self._direct = True
         return self._run(compiled, arrays, args, kwargs)
@@ -369,6 +378,12 @@ class Jit:
 
     def __repr__(self) -> str:
         return f"<jit of {source_info.function_location(self._fun)}>"
+
+
+def _is_host_value(x: Any) -> bool:
+    """Whether it is a number or a NumPy array that an array can hold."""
+    kind = type(x)
+    return kind in SCALAR_KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)
 
 
 def _committed_device(leaves: Sequence[Any]) -> Device | None:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
-from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import fail
-from pyjax.core.trace import Tracer, entered, eval_trace, state
+from pyjax.core.trace import Tracer
 from pyjax.numpy import (
     arithmetic,
     cumulative,
@@ -32,6 +31,7 @@ from pyjax.numpy import (
     util,
 )
 from pyjax.numpy.array_constructors import array, astype
+from pyjax.numpy.eager import compiled_binary
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
@@ -73,13 +73,11 @@ def _binary(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-# Operators whose eager form is one compiled program: with an array or number on the other side,
-# outside
-# transformations, they go straight to it. Powers are not among them: whole exponents are expanded.
+# Operators whose eager form is one compiled program. Powers are not among them: whole exponents are
+# expanded.
 _COMPILED = frozenset(
     "add sub mul truediv floordiv mod matmul and or xor lshift rshift eq ne lt le gt ge".split()
 )
-_OPERANDS = frozenset({Array, bool, int, float})
 
 
 def _swapped(op: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,20 +86,6 @@ def _swapped(op: Callable[..., Any]) -> Callable[..., Any]:
 
     swapped.__name__ = op.__name__
     return swapped
-
-
-def _eager(method: Callable[..., Any], op: Callable[..., Any]) -> Callable[..., Any]:
-    """`method` with a short cut to `op` compiled as a whole."""
-    compiled = jit(op)
-
-    def eager(self: Any, other: Any) -> Any:
-        if type(other) in _OPERANDS and (not entered or state.traces[0] is eval_trace):
-            return compiled(self, other)
-        return method(self, other)
-
-    eager.__name__ = eager.__qualname__ = method.__name__
-    eager.__doc__ = method.__doc__
-    return eager
 
 
 def _reflected(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
@@ -454,10 +438,14 @@ def install(cls: type, extra: dict[str, Callable[..., Any]]) -> None:
     short = _COMPILED if cls is Array else frozenset()
     for name, op in {**_BINARY, **_COMPARISONS}.items():
         method = _binary(f"__{name}__", op)
-        setattr(cls, f"__{name}__", _eager(method, op) if name in short else method)
+        if name in short:
+            method = compiled_binary(op, method)
+        setattr(cls, f"__{name}__", method)
     for name, op in _BINARY.items():
         method = _reflected(f"__r{name}__", op)
-        setattr(cls, f"__r{name}__", _eager(method, _swapped(op)) if name in short else method)
+        if name in short:
+            method = compiled_binary(_swapped(op), method)
+        setattr(cls, f"__r{name}__", method)
     for name, fn in _UNARY.items():
         setattr(cls, name, fn)
     for name, fn in {**_METHODS, **extra}.items():

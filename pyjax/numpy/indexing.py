@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
 from pyjax.core.avals import ShapedArray
 from pyjax.core.trace import entered, eval_trace, state
@@ -30,6 +31,7 @@ from pyjax.numpy.index_plan import (
 )
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import Array, array_from_host
+from pyjax.runtime.dispatch import as_array
 from xla_backend.bounded_cache import BoundedCache, Budget
 
 
@@ -39,7 +41,7 @@ def getitem(x: Any, index: Any) -> Any:
         if type(index) is int:
             shape = x.aval.shape
             if shape and shape[0]:
-                return _row(x, _clamped(index, shape[0]))
+                return _row(x, _row_number(index, shape[0]))
         key = static_key(index)
         if key is not None:
             return _read_eager(x, key)
@@ -99,11 +101,22 @@ def _host_starts(starts: list[int]) -> Array:
     return array_from_host(value, ShapedArray(value.shape, value.dtype))
 
 
-def _clamped(i: int, size: int) -> np.int32:
+# The first ones are frequent, and making an array takes as long as reading a row.
+_SMALL = 256
+_small_numbers: BoundedCache[Any, Array] = BoundedCache(Budget("row numbers", entries=2 * _SMALL))
+
+
+def _row_number(i: int, size: int) -> Any:
     """A static integer index counted from the end if negative, and clamped into bounds."""
     if i < 0:
-        i += size
-    return np.int32(0 if i < 0 else size - 1 if i >= size else i)
+        i = max(i + size, 0)
+    elif i >= size:
+        i = size - 1
+    if i >= _SMALL:
+        return np.int32(i)
+    key = (i, trace_context())
+    array = _small_numbers.hot.get(key)
+    return _small_numbers.make(key, lambda: as_array(np.int32(i))) if array is None else array
 
 
 @jit
@@ -198,7 +211,7 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
                     f"index is out of bounds for axis {e.dim} with size 0 (shape "
                     f"{plan.operand_shape})"
                 )
-            i = int(_clamped(int(arrays[e.position]), size)) if arrays[e.position] >= 0 else 0
+            i = min(max(int(arrays[e.position]), 0), size - 1)
             starts.append(i)
             limits.append(i + 1)
             strides.append(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import util
+from pyjax.numpy.eager import is_ready
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
 
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Kind:
     """How one reduction treats dtypes; `identity(dtype)` fills places excluded by where=."""
 
@@ -90,6 +91,26 @@ def _reduce(
     initial: Any,
     where: Any,
     promote_integers: bool = True,
+) -> Any:
+    if (
+        (axis is None or type(axis) is int)
+        and (out is None and dtype is None and initial is None and where is None)
+        and is_ready(a)
+    ):
+        return _program(kind, axis, bool(keepdims), bool(promote_integers))(a)
+    return _reduce_now(kind, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def _reduce_now(
+    kind: _Kind,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
+    promote_integers: bool,
 ) -> Any:
     util.reject_out(kind.name, out)
     util.check_arraylike(kind.name, a)
@@ -143,6 +164,17 @@ def _reduce(
     if keepdims:
         a = lax.reshape(a, tuple(1 if i in axes else n for i, n in enumerate(shape)))
     return util.convert(a, result)
+
+
+@lru_cache(maxsize=1024)
+def _program(
+    kind: _Kind, axis: int | None, keepdims: bool, promote_integers: bool
+) -> Callable[[Any], Any]:
+    def reduce(a: Any) -> Any:
+        return _reduce_now(kind, a, axis, None, None, keepdims, None, None, promote_integers)
+
+    reduce.__name__ = kind.name
+    return jit(reduce)
 
 
 def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:

@@ -17,6 +17,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import cumulative, reductions, ufuncs, util
 from pyjax.numpy.arithmetic import remainder
+from pyjax.numpy.eager import compiled_binary
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import read
 from pyjax.numpy.indexing_basic import take_rows
@@ -70,7 +71,7 @@ class ufunc:
         reduceat: Callable[..., Any] | None = None,
     ) -> None:
         self._func = func
-        self._call = call or func
+        self._call = call or (compiled_binary(func) if nin == 2 and nout == 1 else func)
         self._reduce = reduce
         self._accumulate = accumulate
         self._at = at
@@ -111,7 +112,8 @@ class ufunc:
         )
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
-        util.reject_out(self.__name__, out)
+        if out is not None:
+            util.reject_out(self.__name__, out)
         if where is not None:
             raise NotImplementedError(
                 f"where argument of {self.__name__}: use jnp.where(mask, f(x, y), x) instead."

@@ -18,6 +18,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax._config.registry import set_compile_environment, trace_context
+from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -32,6 +33,7 @@ from pyjax.runtime.array import (
     ArraySpec,
     array_from_host,
     array_spec,
+    from_numpy,
 )
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.program import Program
@@ -200,10 +202,26 @@ def as_array(value: Any) -> Array:
         return value
     if kind in SCALAR_KINDS:
         return scalar_array(kind, value)
+    if kind is np.ndarray and value.dtype in NUMPY_DTYPES:
+        return _array_of_numpy(value)
     return array_from_host(value, abstractify(value))
 
 
-SCALAR_KINDS = frozenset({bool, int, float, np.int32, np.float32, np.bool_})
+# Of NumPy arrays by dtype and shape: frequent arguments, too.
+_numpy_specs: BoundedCache[Any, ArraySpec] = BoundedCache(Budget("NumPy arguments", entries=4096))
+
+
+def _array_of_numpy(value: np.ndarray) -> Array:
+    key = (value.dtype, value.shape, trace_context())
+    spec = _numpy_specs.hot.get(key)
+    if spec is None:
+        spec = _numpy_specs.make(key, lambda: array_spec(abstractify(value), default_device()))
+    return from_numpy(value, spec)
+
+
+SCALAR_KINDS = frozenset({bool, int, float, np.bool_, np.int32, np.int64, np.float32, np.float64})
+# Of NumPy arrays that become arrays as they are, or with half as many bits.
+NUMPY_DTYPES = frozenset(dtypes.ALL_DTYPES)
 _scalar_writers: BoundedCache[Any, tuple[ArraySpec, Callable[[int], Any]]] = BoundedCache(
     Budget("scalars", entries=1024)
 )

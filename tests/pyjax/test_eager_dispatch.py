@@ -1,0 +1,171 @@
+"""Eager calls: operators, ufuncs, reductions, rows and NumPy arguments meet one dispatch, and it
+does little."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax.core import dtypes
+
+X = jnp.arange(12.0).reshape(3, 4)
+N = np.arange(4, dtype=np.float32)
+PLUS_ONE = pyjax.jit(lambda x: x + 1)
+TREE = pyjax.jit(lambda tree: tree["a"] + tree["b"][0])
+
+
+def frames(call: Callable[[], Any]) -> int:
+    """How many Python functions a call runs through."""
+    entered = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal entered
+        entered += event == "call" and frame.f_code is not call.__code__
+
+    call()
+    call()
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+# Frames that the call may take; Python before 3.12 counts comprehensions, too.
+@pytest.mark.parametrize(
+    "call, most",
+    [
+        (lambda: X + X, 9),
+        (lambda: jnp.add(X, X), 11),
+        (lambda: X + 1.0, 17),
+        (lambda: X + N, 23),
+        (lambda: N * X, 23),
+        (lambda: jnp.add(X, N), 24),
+        (lambda: jnp.maximum(N, X), 24),
+        (lambda: X > N, 23),
+        (lambda: PLUS_ONE(X), 8),
+        (lambda: PLUS_ONE(N), 21),
+        (lambda: TREE({"a": X, "b": [N]}), 40),
+        (lambda: X[0], 12),
+        (lambda: X[-1], 12),
+        (lambda: X.sum(), 12),
+        (lambda: jnp.max(X, axis=1), 12),
+        (lambda: jnp.sum(N), 24),
+    ],
+    ids=lambda case: str(case) if isinstance(case, int) else "",
+)
+def test_frames(call: Callable[[], Any], most: int) -> None:
+    assert frames(call) <= most
+
+
+OPERANDS = [
+    np.arange(4, dtype=np.int64),
+    np.arange(4, dtype=np.uint64),
+    np.arange(4, dtype=np.float64) / 3,
+    np.arange(4, dtype=np.float16),
+    np.arange(4, dtype=np.complex128) * 1j,
+    np.arange(4) % 2 == 0,
+    np.arange(8, dtype=np.float32)[::-2],
+    np.arange(4, dtype=">f4"),
+    np.arange(4, dtype=dtypes.bfloat16),
+    np.asfortranarray(np.arange(8, dtype=np.int16).reshape(2, 4)),
+    np.zeros((0, 4), np.float32),
+    np.float64(0.1),
+    np.int64(3),
+    np.asarray(7, np.int8),
+]
+
+
+@pytest.mark.parametrize("value", OPERANDS, ids=lambda v: f"{v.dtype}{v.shape}")
+@pytest.mark.parametrize(
+    "f", [jnp.add, jnp.subtract, lambda x, y: x * y, lambda x, y: x == y], ids=str
+)
+def test_numpy_operands_are_arrays(f: Callable[..., Any], value: Any) -> None:
+    """The dispatch for NumPy values computes what arrays of them do: bits, dtypes, weak types."""
+    row = X[1]
+    as_array = jnp.asarray(np.asarray(value))
+    for ours, expected in [
+        (f(row, value), f(row, as_array)),
+        (f(value, row), f(as_array, row)),
+        (pyjax.jit(f)(row, value), f(row, as_array)),
+    ]:
+        assert ours.aval == expected.aval and ours.tobytes() == expected.tobytes()
+        assert ours.weak_type == expected.weak_type
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "all", "any"])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    "value",
+    [np.arange(6, dtype=np.int8).reshape(2, 3), np.float32([[1.5, np.nan], [0, -2]]), True, 3],
+)
+def test_reductions_are_those_of_jit(name: str, axis: Any, keepdims: bool, value: Any) -> None:
+    if axis is not None and np.ndim(value) == 0:
+        with pytest.raises(ValueError, match="out of bounds"):
+            getattr(jnp, name)(value, axis=axis)
+        return
+    f = getattr(jnp, name)
+    eager = f(value, axis=axis, keepdims=keepdims)
+    staged = pyjax.jit(lambda x: f(x, axis=axis, keepdims=keepdims))(value)
+    assert eager.aval == staged.aval and eager.tobytes() == staged.tobytes()
+    with pyjax.disable_jit():
+        plain = f(value, axis=axis, keepdims=keepdims)
+    assert plain.aval == eager.aval and plain.tobytes() == eager.tobytes()
+
+
+@pytest.mark.parametrize("axis", [True, 1.0, np.int64(1), (0, 1), (1,), "x"])
+def test_axes_that_are_no_plain_int_keep_their_meaning(axis: Any) -> None:
+    jnp.sum(X, axis=1)  # a program for 1 is there
+    if isinstance(axis, (float, str)):
+        with pytest.raises(TypeError):
+            jnp.sum(X, axis=axis)
+        return
+    expected = np.asarray(X).sum(axis=axis if isinstance(axis, tuple) else int(axis))
+    np.testing.assert_array_equal(jnp.sum(X, axis=axis), expected)
+
+
+def test_an_argument_is_copied() -> None:
+    value = np.ones(3, np.float32)
+    same = pyjax.jit(lambda x: x)
+    results = []
+    for step in range(3):
+        results.append(same(value))
+        value += 1
+        assert [r[0].item() for r in results] == [1.0, 2.0, 3.0][: step + 1]
+
+
+def test_rows() -> None:
+    many = jnp.arange(1000)
+    for i in (0, -1, 255, 256, -256, 999, -1000, 5000, -5000):
+        clamped = min(max(i + 1000 if i < 0 else i, 0), 999)
+        assert many[i].item() == clamped
+    assert jnp.arange(300)[-1].item() == 299
+    pyjax.clear_caches()
+    assert many[1].item() == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.array(["a"]), np.array([None]), np.array([1], "M8[s]"), np.zeros(1, [("a", np.float32)])],
+    ids=lambda v: str(v.dtype),
+)
+def test_values_that_are_no_numbers(value: np.ndarray) -> None:
+    with pytest.raises(TypeError, match="add requires numeric arrays"):
+        jnp.add(X, value)
+    with pytest.raises(TypeError, match=r"argument x of .* is not a valid array type"):
+        PLUS_ONE(value)
+
+
+def test_python_integers_that_do_not_fit() -> None:
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        jnp.add(X, 2**40)
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        PLUS_ONE(2**40)
