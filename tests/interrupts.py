@@ -24,7 +24,7 @@ from pyjax._config import options, registry
 
 from pyjax.core import axis_env, source_info, trace_state
 from pyjax.sharding import mesh as meshes
-from xla_backend import forks
+from xla_backend.process import forks
 
 SIGNAL = signal.SIGUSR1
 

@@ -16,7 +16,7 @@ from pyjax.core import source_info, trace, trace_state
 from pyjax.runtime import array, program
 from pyjax.sharding import mesh as meshes
 from tests.interrupts import check_locks, each_interrupt, in_another_thread, thread_state
-from xla_backend import bounded_cache, forks
+from xla_backend.process import bounded_cache, forks
 from xla_backend.runtime import buffer
 
 pytestmark = pytest.mark.skipif(

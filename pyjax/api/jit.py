@@ -42,7 +42,7 @@ from pyjax.runtime.dispatch import (
 from pyjax.runtime.placement import device_put
 from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import common_device, resolve_device
-from xla_backend.bounded_cache import BoundedCache
+from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import called_function
-from xla_backend.bounded_cache import InternTable
+from xla_backend.process.bounded_cache import InternTable
 
 
 class AbstractValue:

@@ -14,7 +14,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core.extended_dtypes import ExtendedDType, KeyDType, extended, is_extended, prng_key
 from pyjax.core.source_info import called_function
-from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 int2 = ml_dtypes.int2
 uint2 = ml_dtypes.uint2

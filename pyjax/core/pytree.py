@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from pyjax.core.exact_keys import exact_key, register_exact_key
-from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 class _Leaf:

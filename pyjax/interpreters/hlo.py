@@ -21,7 +21,6 @@ from pyjax.core.source_info import Frame
 from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.staging import trace_to_jaxpr
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.instruction import Instruction, OpMetadata
@@ -29,6 +28,7 @@ from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 LoweringRule = Callable[..., "list[Instruction] | Instruction"]
 

@@ -10,7 +10,7 @@ from pyjax._config.registry import trace_context
 from pyjax.core import axis_env
 from pyjax.core.jaxpr import ClosedJaxpr, subjaxprs
 from pyjax.core.weak_tables import WeakIdentityTable
-from xla_backend.bounded_cache import Budget
+from xla_backend.process.bounded_cache import Budget
 
 TRACES = Budget("traces", entries=4096, nbytes=128 << 20)
 # As measured: equations with their variables, parameters and source locations.

@@ -16,11 +16,11 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 # -- dtype classes ---------------------------------------------------------------------------------
 

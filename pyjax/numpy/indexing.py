@@ -32,7 +32,7 @@ from pyjax.numpy.index_plan import (
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import Array, array_from_host
 from pyjax.runtime.dispatch import as_array
-from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 def getitem(x: Any, index: Any) -> Any:

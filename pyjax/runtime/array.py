@@ -19,7 +19,7 @@ from pyjax.core.source_info import user_frame
 from pyjax.core.trace import Tracer
 from pyjax.runtime.devices import default_device
 from pyjax.sharding.shardings import Shard, SingleDeviceSharding
-from xla_backend.bounded_cache import InternTable
+from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import (
     Buffer,
     BufferSpec,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
-from xla_backend.forks import START, take_for_forks
+from xla_backend.process.forks import START, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins

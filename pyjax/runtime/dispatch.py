@@ -37,12 +37,12 @@ from pyjax.runtime.array import (
 )
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.program import Program
-from xla_backend import bounded_cache
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.module import HloModule
+from xla_backend.process import bounded_cache
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.buffer import allocate
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.executable import LoadedExecutable

@@ -21,8 +21,8 @@ from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.compile_options import CompileOptions
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import AbstractClient
 from xla_backend.runtime.executable import LoadedExecutable
 

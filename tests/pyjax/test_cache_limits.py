@@ -13,14 +13,14 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
-from xla_backend import bounded_cache
+from xla_backend.process import bounded_cache
 
 _COMMON = """
 import gc
 import numpy as np
 import pyjax
 import pyjax.numpy as jnp
-from xla_backend import bounded_cache
+from xla_backend.process import bounded_cache
 
 # Much smaller limits, so that some hundred programs show what many thousands would do.
 for budget in bounded_cache._budgets:

@@ -22,13 +22,13 @@ from xla_backend.dump.text_format import flag_lines, message
 from xla_backend.dump.usage_proto import usage_report
 from xla_backend.dump_options import DumpOptions
 from xla_backend.emitted_kernel import EmittedKernel
-from xla_backend.forks import LEAF, take_for_forks
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import LONG, SHORT, module_to_text
 from xla_backend.hlo.proto import ProtoError, hlo_proto_to_bytes
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.process.forks import LEAF, take_for_forks
 from xla_backend.stablehlo.from_hlo import module_from_hlo
 from xla_backend.stablehlo.printer import module_to_text as stablehlo_text
 

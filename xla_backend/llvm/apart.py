@@ -23,8 +23,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from xla_backend.finalizers import handing_over
-from xla_backend.forks import ForkedWhileCompilingError, check_forked
+from xla_backend.process.finalizers import handing_over
+from xla_backend.process.forks import ForkedWhileCompilingError, check_forked
 
 Kind = TypeVar("Kind")
 Result = TypeVar("Result")

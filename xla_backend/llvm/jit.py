@@ -27,10 +27,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from xla_backend.forks import LINK, check_forked, take_for_forks
 from xla_backend.llvm.apart import apart, given_back_apart
 from xla_backend.llvm.objects import compile_object, object_symbols
 from xla_backend.llvm.target import host_target
+from xla_backend.process.forks import LINK, check_forked, take_for_forks
 
 _numbers = itertools.count()
 # LLJIT cannot reuse the name of a dropped library, and keeps some kilobytes of each: a linker is

@@ -30,8 +30,8 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from xla_backend.bounded_cache import once
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.process.bounded_cache import once
 
 # Another format is another folder: files of other versions are not met.
 _OBJECTS = "objects-2"

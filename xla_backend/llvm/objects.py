@@ -23,10 +23,10 @@ from contextlib import contextmanager
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from xla_backend.forks import CODE, Visitors, check_forked, take_for_forks
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.apart import apart
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.process.forks import CODE, Visitors, check_forked, take_for_forks
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()

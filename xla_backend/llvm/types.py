@@ -27,8 +27,8 @@ import re
 import struct
 from functools import cache
 
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 _REGISTER = {
     P.PRED: "i1",

@@ -44,7 +44,7 @@ from operator import itemgetter
 from time import monotonic
 from typing import Any, TypeVar
 
-from xla_backend.finalizers import handing_over, reading
+from xla_backend.process.finalizers import handing_over, reading
 from xla_backend.runtime.pages import (
     check_unmapped,
     expect_use,

@@ -36,7 +36,7 @@ from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_ja
 from pyjax.interpreters.trace_cache import TRACES, jaxpr_cache, trace_bytes
 from pyjax.lax.convert import convert_element_type
 from pyjax.runtime.dispatch import as_array
-from xla_backend.bounded_cache import BoundedCache
+from xla_backend.process.bounded_cache import BoundedCache
 
 # -- tracing ---------------------------------------------------------------------------------------
 

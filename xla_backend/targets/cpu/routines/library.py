@@ -4,8 +4,8 @@ demand, for a target and options.
 
 from __future__ import annotations
 
-from xla_backend.bounded_cache import BoundedCache, Budget, once
 from xla_backend.llvm.target import TargetInfo, host_target
+from xla_backend.process.bounded_cache import BoundedCache, Budget, once
 from xla_backend.targets.cpu.routines import conv, cumulative, gemm, sort
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from xla_backend.bounded_cache import BoundedCache, made_for_good
-from xla_backend.forks import check_forked
 from xla_backend.llvm import object_cache
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.objects import compile_object, object_symbols
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.process.bounded_cache import BoundedCache, made_for_good
+from xla_backend.process.forks import check_forked
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import pool_library, serial_library
 

@@ -28,9 +28,9 @@ import os
 import sys
 from pathlib import Path
 
-from xla_backend.bounded_cache import once
 from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import TargetInfo, host_target
+from xla_backend.process.bounded_cache import once
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 
 # About 40 us of pauses: longer than the gaps between the parallel parts of one program.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xla_backend import library
-from xla_backend.bounded_cache import BoundedCache, Budget
 from xla_backend.llvm.target import host_target, make_target
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.targets.cpu.routines import library as routines
 from xla_backend.targets.cpu.routines import registry
 

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from xla_backend.finalizers import handing_over
+from xla_backend.process.finalizers import handing_over
 
 
 def test_the_object_lives_on_where_it_was_handed_to():

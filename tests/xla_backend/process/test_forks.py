@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_backend.forks import Visitors
+from xla_backend.process.forks import Visitors
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -54,7 +54,7 @@ def _run(code, *arguments):
 def test_a_fork_waits_for_the_holder_of_a_lock():
     _run("""
         import os, threading, time
-        from xla_backend import forks
+        from xla_backend.process import forks
         lock = threading.Lock()
         forks.take_for_forks(lock, forks.LEAF)
         lock.acquire()
@@ -73,7 +73,7 @@ def test_a_child_that_cannot_compile_says_so():
     _run("""
         import os, threading, time
         import pyjax, pyjax.numpy as np
-        from xla_backend import forks
+        from xla_backend.process import forks
         from xla_backend.llvm import objects
         forks._BOUND = 0.2
         known = pyjax.jit(lambda x: x * 2 + 1)
@@ -137,7 +137,7 @@ def test_process_pools_beside_compiling_threads(context, tmp_path):
                 thread.join()
         """)
     )
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, str(program), context],
         capture_output=True,

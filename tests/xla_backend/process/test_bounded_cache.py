@@ -12,8 +12,8 @@ import weakref
 
 import pytest
 
-from xla_backend import bounded_cache
-from xla_backend.bounded_cache import BoundedCache, Budget, InternTable, once
+from xla_backend.process import bounded_cache
+from xla_backend.process.bounded_cache import BoundedCache, Budget, InternTable, once
 
 
 class Thing:
@@ -195,7 +195,7 @@ def test_makers_that_need_each_other():
 def test_interrupted_makers_and_waiters():
     program = """
 import signal, threading, time
-from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 cache = BoundedCache(Budget("test", entries=8))
 main = threading.main_thread().ident
 def interrupt():
@@ -228,7 +228,7 @@ assert cache.make(2, lambda: 9) == 7
 def test_fork_while_threads_make_and_put():
     program = """
 import os, random, sys, threading, time
-from xla_backend.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 sys.setswitchinterval(1e-6)
 cache = BoundedCache(Budget("test", entries=64, nbytes=6400), lambda v: 100)
 stop = False
