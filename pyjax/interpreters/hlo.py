@@ -22,8 +22,7 @@ from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.staging import trace_to_jaxpr
 from xla_backend.hlo.builder import HloBuilder
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction, OpMetadata
+from xla_backend.hlo.instruction import Computation, Instruction, OpMetadata
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

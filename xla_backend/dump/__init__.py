@@ -6,17 +6,13 @@ What does the writing loads with the first compilation that asks for a dump.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+from xla_backend.dump.interface import CompilationListener
 from xla_backend.dump_options import DumpOptions
 
-if TYPE_CHECKING:
-    from xla_backend.dump.dumper import Dumper
 
-
-def make_dumper(options: DumpOptions | None, module_name: str) -> Dumper | None:
+def make_dumper(options: DumpOptions | None, module_name: str) -> CompilationListener | None:
     """The dumper of one compilation, or None if nothing is to be dumped."""
     if options is None or not options.wanted:
         return None
-    dumper: Dumper = import_module("xla_backend.dump.dumper").new_dumper(options, module_name)
-    return dumper
+    return import_module("xla_backend.dump.dumper").new_dumper(options, module_name)

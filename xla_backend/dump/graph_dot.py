@@ -11,8 +11,7 @@ from xla_backend.dump.graph_nodes import (
     drawn_computations,
     is_inlined_constant,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 

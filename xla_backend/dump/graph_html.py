@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from xla_backend.dump.graph_nodes import Box, GraphOptions, boxes, drawn_computations
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 
 _LINE, _CHARACTER, _GAP_X, _GAP_Y, _MARGIN = 15, 7, 24, 44, 12

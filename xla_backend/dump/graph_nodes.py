@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xla_backend.hlo.attribute_text import attribute_texts
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.literal_text import literal_text
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode

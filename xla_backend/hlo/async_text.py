@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.hlo.attributes import Attributes, ParameterAttributes, RawAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import BY_TEXT, Opcode
 from xla_backend.hlo.shape import Shape
 

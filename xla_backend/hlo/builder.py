@@ -17,8 +17,7 @@ from xla_backend.hlo.attributes import (
     IotaAttributes,
     ParameterAttributes,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import NO_METADATA, Instruction, OpMetadata
+from xla_backend.hlo.instruction import NO_METADATA, Computation, Instruction, OpMetadata
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

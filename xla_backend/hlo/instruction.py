@@ -1,9 +1,14 @@
-"""HLO instructions: the nodes of a computation's graph. A node is equal by identity."""
+"""HLO instructions and computations: a computation is a named graph of instructions with parameters
+and a root, and has the edits that passes make on it. An instruction is equal by identity; it knows
+the computation it is in and those it calls.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,8 +22,11 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 
-if TYPE_CHECKING:
-    from xla_backend.hlo.computation import Computation
+_CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
+
+
+MAIN_THREAD = "main"
+_NUMERIC_SUFFIX = re.compile(r"\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,23 @@ class OpMetadata:
 
 
 NO_METADATA = OpMetadata()
+
+
+@dataclass(slots=True)
+class SourceTables:
+    """FileNames, FunctionNames, FileLocations and StackFrames of a module, by number."""
+
+    files: dict[int, str] = field(default_factory=dict)
+    functions: dict[int, str] = field(default_factory=dict)
+    locations: dict[int, dict[str, int]] = field(default_factory=dict)
+    frames: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def locate(self, frame: int) -> tuple[str, int] | None:
+        """File and line of a stack frame, None where the tables do not tell."""
+        number = self.frames.get(frame, {}).get("file_location_id", 0)
+        location = self.locations.get(number, {})
+        name = self.files.get(location.get("file_name_id", 0))
+        return (name, location.get("line", 0)) if name else None
 
 
 class Instruction:
@@ -137,3 +162,301 @@ class Instruction:
     def __repr__(self) -> str:
         operands = ", ".join("%" + o.name for o in self.operands)
         return f"%{self.name} = {self.shape} {self.opcode}({operands})"
+
+
+class Module(Protocol):
+    """What instructions and computations ask of the module that they are in."""
+
+    is_scheduled: bool
+    replica_count: int
+    num_partitions: int
+    computations: list[Computation]
+    source_tables: SourceTables
+
+    def add_computation(self, computation: Computation, *, entry: bool = False) -> Computation:
+        """Take a computation (and, first, those it calls) into the module, with unique names."""
+
+    def post_order(self) -> list[Computation]:
+        """All computations, callees before callers."""
+
+
+class Computation:
+    """A function of HLO values. Instructions keep insertion order; operands always precede users in
+    `post_order`.
+    """
+
+    def __init__(self, name: str, module: Module | None = None) -> None:
+        self.name = name
+        self.module = module
+        self.parameters: list[Instruction] = []
+        self.root: Instruction | None = None
+        self.execution_thread = MAIN_THREAD
+        self._instructions: dict[Instruction, None] = {}
+        self._next_id: dict[str, int] = {}
+        self._names: set[str] = set()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """A snapshot in insertion order; after scheduling this is the execution order."""
+        return list(self._instructions)
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+    def __contains__(self, instruction: Instruction) -> bool:
+        return instruction in self._instructions
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.instructions)
+
+    def post_order(self, *opcodes: Opcode) -> list[Instruction]:
+        """All instructions, operands before users (also those the root does not reach); only
+        `opcodes` if given.
+
+        The result is a snapshot: editing while iterating is safe, but skip instructions that have
+        been removed meanwhile (`instruction.parent is None`).
+        """
+        seen: set[Instruction] = set()
+        order: list[Instruction] = []
+        for start in self._instructions:
+            if start in seen:
+                continue
+            for operand in start.operands:
+                if operand not in seen:
+                    break
+            else:  # the usual case: operands came before
+                seen.add(start)
+                order.append(start)
+                continue
+            stack: list[tuple[Instruction, int]] = [(start, 0)]
+            seen.add(start)
+            while stack:  # explicit stack: chains can be far longer than Python's recursion limit
+                node, i = stack.pop()
+                while i < len(node.operands):
+                    operand = node.operands[i]
+                    i += 1
+                    if operand not in seen:
+                        seen.add(operand)
+                        stack.append((node, i))
+                        stack.append((operand, 0))
+                        break
+                else:
+                    order.append(node)
+        if opcodes:
+            return [i for i in order if i.opcode in opcodes]
+        return order
+
+    @property
+    def program_shape(self) -> tuple[tuple[Shape, ...], Shape]:
+        assert self.root is not None
+        return tuple(p.shape for p in self.parameters), self.root.shape
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    def unique_name(self, base: str) -> str:
+        """`base` itself if free, else base with `.N` appended (an existing numeric suffix is
+        replaced).
+        """
+        if base not in self._names:
+            return base
+        stem = _NUMERIC_SUFFIX.sub("", base) if "." in base else base
+        n = self._next_id.get(stem, 1)
+        while f"{stem}.{n}" in self._names:
+            n += 1
+        self._next_id[stem] = n + 1
+        return f"{stem}.{n}"
+
+    def rename(self, new_name: Callable[[str], str]) -> None:
+        """Give every instruction the name `new_name` makes of its own; they must differ."""
+        for instruction in self._instructions:
+            instruction.name = new_name(instruction.name)
+        self._names = {instruction.name for instruction in self._instructions}
+
+    def add(self, instruction: Instruction, name: str | None = None) -> Instruction:
+        """Insert an instruction whose operands are already here; names it uniquely and registers it
+        with its operands.
+        """
+        assert instruction.parent is None, f"{instruction} already belongs to a computation"
+        instruction.name = self.unique_name(name or instruction.name or instruction.opcode.value)
+        self._names.add(instruction.name)
+        instruction.parent = self
+        self._instructions[instruction] = None
+        for operand in instruction.operands:
+            assert operand.parent is self, (
+                f"operand {operand} of {instruction} is not in %{self.name}"
+            )
+            operand.users[instruction] = None
+        if instruction.opcode is Opcode.PARAMETER:
+            number = instruction.parameter_number
+            while len(self.parameters) <= number:
+                self.parameters.append(instruction)
+            self.parameters[number] = instruction
+        return instruction
+
+    def set_root(self, instruction: Instruction) -> None:
+        assert instruction.parent is self
+        self.root = instruction
+
+    def replace(self, old: Instruction, new: Instruction) -> None:
+        """Let every user of `old` (and the root) use `new`, then drop what became unused.
+
+        `new` may be a node already in the computation or a fresh one, which is added and inherits
+        `old`'s metadata if it has none.
+        """
+        if new.parent is None:
+            if not new.metadata.op_name and not new.metadata.source_file:
+                new.metadata = old.metadata
+            self.add(new)
+        self.replace_uses(old, new)
+        self.remove_if_dead(old)
+
+    def replace_uses(self, old: Instruction, new: Instruction) -> None:
+        """As `replace`, but `old` stays, without users."""
+        assert old is not new and new.parent is self
+        for user in list(old.users):
+            if user is new:
+                continue
+            user.operands = [new if o is old else o for o in user.operands]
+            new.users[user] = None
+            del old.users[user]
+        if self.root is old:
+            self.root = new
+
+    def replace_operand(self, user: Instruction, index: int, new: Instruction) -> None:
+        old = user.operands[index]
+        assert new.parent is self
+        user.operands[index] = new
+        new.users[user] = None
+        if old not in user.operands:
+            del old.users[user]
+
+    def set_operands(self, user: Instruction, operands: Iterable[Instruction]) -> None:
+        """Give an instruction a new operand list; old operands stay even if now unused."""
+        for old in user.operands:
+            old.users.pop(user, None)
+        user.operands = list(operands)
+        for new in user.operands:
+            assert new.parent is self
+            new.users[user] = None
+
+    def remove(self, instruction: Instruction) -> None:
+        """Remove an instruction that nobody uses. Parameters of a computation can be removed only
+        through `remove_parameter`."""
+        assert not instruction.users, f"{instruction} still has users"
+        assert instruction is not self.root, f"{instruction} is the root"
+        for operand in instruction.operands:
+            operand.users.pop(instruction, None)
+        del self._instructions[instruction]
+        self._names.discard(instruction.name)
+        instruction.parent = None
+
+    def remove_if_dead(self, instruction: Instruction) -> bool:
+        """Remove the instruction and, transitively, operands that have no other user. True if
+        anything went.
+        """
+        removed = False
+        stack = [instruction]
+        while stack:
+            node = stack.pop()
+            if (
+                node.parent is not self
+                or node.users
+                or node is self.root
+                or node.opcode is Opcode.PARAMETER
+                or node.opcode.info.side_effect
+                or getattr(node.attributes, "has_side_effect", False)
+                or node.opcode in _CONTROL_FLOW  # effects inside: left to dce
+            ):
+                continue
+            operands = list(node.operands)
+            self.remove(node)
+            removed = True
+            stack.extend(operands)
+        return removed
+
+    def remove_parameter(self, number: int) -> None:
+        """Drop an unused parameter and renumber the later ones; callers must drop the matching
+        operand.
+        """
+        parameter = self.parameters[number]
+        assert not parameter.users and parameter is not self.root
+        del self._instructions[parameter]
+        self._names.discard(parameter.name)
+        parameter.parent = None
+        del self.parameters[number]
+        for i, later in enumerate(self.parameters[number:], number):
+            later.attributes = ParameterAttributes(i)
+
+    def reorder(self, order: list[Instruction]) -> None:
+        """Set the instruction order (a schedule): a permutation, operands before users."""
+        assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
+        self._instructions = dict.fromkeys(order)
+
+    def inline(self, callee: Computation, arguments: list[Instruction]) -> Instruction:
+        """Copy `callee`'s body here with its parameters bound to `arguments`; returns the copy of
+        its root.
+        """
+        assert len(arguments) == len(callee.parameters)
+        mapping: dict[Instruction, Instruction] = dict(zip(callee.parameters, arguments))
+        for node in callee.post_order():
+            if node.opcode is not Opcode.PARAMETER:
+                mapping[node] = self.add(
+                    clone_instruction(node, [mapping[o] for o in node.operands])
+                )
+        copy_control_predecessors(mapping)
+        assert callee.root is not None
+        return mapping[callee.root]
+
+    def clone(self, name: str | None = None) -> Computation:
+        """A copy with the same called computations (those are shared, not cloned)."""
+        copy = Computation(name or self.name)
+        copy.execution_thread = self.execution_thread
+        mapping: dict[Instruction, Instruction] = {}
+        order = self._instructions if self._is_ordered() else self.post_order()
+        for node in order:
+            mapping[node] = copy.add(clone_instruction(node, [mapping[o] for o in node.operands]))
+        assert self.root is not None
+        copy.root = mapping[self.root]
+        copy_control_predecessors(mapping)
+        return copy
+
+    def _is_ordered(self) -> bool:
+        seen: set[Instruction] = set()
+        for node in self._instructions:
+            if any(o not in seen for o in node.operands):
+                return False
+            seen.add(node)
+        return True
+
+    def __repr__(self) -> str:
+        return f"Computation(%{self.name}, {len(self)} instructions)"
+
+
+def copy_control_predecessors(mapping: dict[Instruction, Instruction]) -> None:
+    """Let copies wait for the copies of what their originals waited for."""
+    for original, copy in mapping.items():
+        if original.opcode is Opcode.PARAMETER:
+            continue  # an inlined one stands for an argument
+        if original.annotations and "control-predecessors" in original.annotations:
+            assert copy.annotations is not None
+            copy.annotations["control-predecessors"] = tuple(
+                mapping[p] for p in original.control_predecessors if p in mapping
+            )
+
+
+def clone_instruction(
+    node: Instruction, operands: list[Instruction], shape: Shape | None = None
+) -> Instruction:
+    """A detached copy of `node` with other operands (and, if given, another shape)."""
+    return Instruction(
+        node.opcode,
+        shape if shape is not None else node.shape,
+        operands,
+        node.attributes,
+        node.called,
+        node.metadata,
+        node.name,
+        dict(node.annotations) if node.annotations else None,
+    )

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, SourceTables
 from xla_backend.hlo.shape import Shape
 
 
@@ -21,23 +20,6 @@ class InputOutputAlias:
     parameter: int
     parameter_index: tuple[int, ...] = ()
     must_alias: bool = False
-
-
-@dataclass(slots=True)
-class SourceTables:
-    """FileNames, FunctionNames, FileLocations and StackFrames of a module, by number."""
-
-    files: dict[int, str] = field(default_factory=dict)
-    functions: dict[int, str] = field(default_factory=dict)
-    locations: dict[int, dict[str, int]] = field(default_factory=dict)
-    frames: dict[int, dict[str, int]] = field(default_factory=dict)
-
-    def locate(self, frame: int) -> tuple[str, int] | None:
-        """File and line of a stack frame, None where the tables do not tell."""
-        number = self.frames.get(frame, {}).get("file_location_id", 0)
-        location = self.locations.get(number, {})
-        name = self.files.get(location.get("file_name_id", 0))
-        return (name, location.get("line", 0)) if name else None
 
 
 @dataclass(eq=False)

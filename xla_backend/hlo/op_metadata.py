@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from xla_backend.hlo.instruction import OpMetadata
-from xla_backend.hlo.module import SourceTables
+from xla_backend.hlo.instruction import OpMetadata, SourceTables
 from xla_backend.hlo.text_cursor import INTEGER, Cursor, quote
 
 T = TypeVar("T")

@@ -18,8 +18,7 @@ from xla_backend.hlo.attribute_text import (
     Codec,
 )
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes, CustomCallAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import NO_METADATA, OpMetadata
+from xla_backend.hlo.instruction import NO_METADATA, Computation, OpMetadata
 from xla_backend.hlo.op_metadata import read_metadata
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.text_cursor import Cursor, unescape

@@ -23,9 +23,8 @@ from xla_backend.hlo.async_text import (
     wrap_operation,
 )
 from xla_backend.hlo.attributes import Attributes, ConstantAttributes, ParameterAttributes
-from xla_backend.hlo.computation import MAIN_THREAD, Computation
 from xla_backend.hlo.errors import ShapeInferenceError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import MAIN_THREAD, Computation, Instruction
 from xla_backend.hlo.literal_text import parse_literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.name_uniquer import NameUniquer

@@ -29,8 +29,7 @@ from xla_backend.hlo.attributes import (
     CustomCallAttributes,
     RawAttributes,
 )
-from xla_backend.hlo.computation import MAIN_THREAD, Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import MAIN_THREAD, Computation, Instruction
 from xla_backend.hlo.literal_text import literal_text
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.op_metadata import metadata_text, tables_text

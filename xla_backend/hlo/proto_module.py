@@ -14,9 +14,8 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
     RawAttributes,
 )
-from xla_backend.hlo.computation import MAIN_THREAD, Computation
-from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.module import HloModule, InputOutputAlias, SourceTables
+from xla_backend.hlo.instruction import MAIN_THREAD, Computation, Instruction, SourceTables
+from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.opcode import BY_TEXT, Opcode
 from xla_backend.hlo.printer import print_order

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from xla_backend.hlo.attributes import Attributes
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import ShapeInferenceError
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType

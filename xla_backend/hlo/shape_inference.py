@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_checks import Rule, RuleContext

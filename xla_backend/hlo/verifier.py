@@ -19,9 +19,8 @@ from xla_backend.hlo.attributes import (
     ConstantAttributes,
     ParameterAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import ShapeInferenceError, VerificationError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule, source_location
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import instruction_to_text

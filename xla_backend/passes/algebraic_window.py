@@ -8,8 +8,7 @@ from xla_backend.hlo.attributes import (
     WindowAttributes,
     WindowDimension,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit

@@ -13,8 +13,7 @@ from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import module_to_text

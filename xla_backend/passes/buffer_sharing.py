@@ -11,8 +11,7 @@ kernels/from_hlo/lower.py): what they read, no output of this nest may overwrite
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import CustomCallAttributes, FusionAttributes, FusionKind
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read

@@ -6,8 +6,7 @@ W. Kahan, "Branch cuts for complex elementary functions, or much ado about nothi
 
 from __future__ import annotations
 
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CONTROL_FLOW

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from xla_backend.hlo.attributes import ConstantAttributes
-from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.evaluator import evaluate_computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass

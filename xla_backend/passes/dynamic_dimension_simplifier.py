@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import DimensionsAttributes
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.lanes import Dims, Lanes, confined, mask_of

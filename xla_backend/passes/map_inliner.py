@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.computation import Computation, clone_instruction
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.emit import Emit

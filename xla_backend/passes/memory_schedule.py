@@ -11,8 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.buffer_sharing import in_place_operands

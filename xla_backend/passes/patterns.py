@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.hlo.attributes import DimensionsAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 
 # Combining a value with itself gives that value.

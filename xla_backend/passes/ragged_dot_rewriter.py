@@ -10,8 +10,7 @@ from xla_backend.hlo.attributes import (
     DotAttributes,
     RaggedDotAttributes,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_rules_contractions import RaggedMode, ragged_mode, ragged_prefix

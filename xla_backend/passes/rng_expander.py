@@ -10,9 +10,8 @@ from xla_backend.hlo.attributes import (
     RngAttributes,
     RngBitGeneratorAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import BY_NAME, PrimitiveType

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xla_backend.hlo.attributes import DimensionsAttributes, GatherAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, cost_of

@@ -13,8 +13,7 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
     SortAttributes,
 )
-from xla_backend.hlo.computation import Computation, clone_instruction
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import BY_NAME, PrimitiveType

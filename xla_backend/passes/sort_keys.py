@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 
 _ORDERED = {ComparisonDirection.LT: False, ComparisonDirection.GT: True}

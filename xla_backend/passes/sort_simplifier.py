@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import ParameterAttributes, SortAttributes
-from xla_backend.hlo.computation import Computation, clone_instruction
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import RuleTablePass

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from xla_backend.hlo.attributes import TransferAttributes
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator.participants import transfer_pairs
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order

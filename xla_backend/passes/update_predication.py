@@ -9,8 +9,7 @@ from math import prod
 import numpy as np
 
 from xla_backend.hlo.attributes import DynamicSliceAttributes
-from xla_backend.hlo.computation import Computation, clone_instruction
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType

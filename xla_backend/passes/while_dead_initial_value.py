@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import ALLOCATE_BUFFER, CustomCallAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.while_stacks import row_number, row_of_window, visits_every_row

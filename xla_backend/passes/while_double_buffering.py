@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.cost_analysis import known_trip_count
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

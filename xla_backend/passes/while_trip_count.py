@@ -6,9 +6,8 @@ import json
 from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.cost_analysis import known_trip_count
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.patterns import splat_value

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

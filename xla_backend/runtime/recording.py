@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from xla_backend.dump.interface import RunListener
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.buffer import memory_view
 from xla_backend.runtime.executable import LoadedExecutable
-
-if TYPE_CHECKING:
-    from xla_backend.dump.run_recorder import RunRecorder
 
 
 class RecordingExecutable(LoadedExecutable):
@@ -21,7 +18,7 @@ class RecordingExecutable(LoadedExecutable):
     It has no fast way in (no `call`): programs that nobody records are not wrapped.
     """
 
-    def __init__(self, loaded: LoadedExecutable, recorder: RunRecorder) -> None:
+    def __init__(self, loaded: LoadedExecutable, recorder: RunListener) -> None:
         self._loaded = loaded
         self._recorder = recorder
         self.module = loaded.module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xla_backend.stablehlo.attribute_text import attribute_text, symbol_text
 from xla_backend.stablehlo.attributes import (
@@ -14,11 +14,9 @@ from xla_backend.stablehlo.attributes import (
     IntegerAttribute,
 )
 from xla_backend.stablehlo.format_directives import Directive
+from xla_backend.stablehlo.read_attributes import AttributeReader
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.types import ScalarType
-
-if TYPE_CHECKING:
-    from xla_backend.stablehlo.read_attributes import AttributeReader
 
 I32, I64 = ScalarType("i32"), ScalarType("i64")
 

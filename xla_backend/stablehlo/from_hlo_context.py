@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import ParseError, UnimplementedError
-from xla_backend.hlo.instruction import NO_METADATA, Instruction, OpMetadata
+from xla_backend.hlo.instruction import NO_METADATA, Computation, Instruction, OpMetadata
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

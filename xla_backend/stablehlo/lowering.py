@@ -12,10 +12,15 @@ import numpy as np
 
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes, ComparisonDirection
 from xla_backend.hlo.builder import HloBuilder
-from xla_backend.hlo.computation import Computation, clone_instruction
 from xla_backend.hlo.errors import HloError, ShapeInferenceError, UnimplementedError
 from xla_backend.hlo.evaluator import evaluate_computation
-from xla_backend.hlo.instruction import NO_METADATA, Instruction, OpMetadata
+from xla_backend.hlo.instruction import (
+    NO_METADATA,
+    Computation,
+    Instruction,
+    OpMetadata,
+    clone_instruction,
+)
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_inference import infer_shape, needs_given_shape

@@ -5,100 +5,45 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xla_backend.stablehlo.attribute_text import (
     dictionary_text,
     location_text,
     symbol_name_text,
 )
-from xla_backend.stablehlo.attributes import Location
+from xla_backend.stablehlo.attributes import Attribute, Location
 from xla_backend.stablehlo.format_directives import Directive, directives
 from xla_backend.stablehlo.format_values import WRITE_KINDS
-from xla_backend.stablehlo.ir import Block, Operation, Region, Value
+from xla_backend.stablehlo.ir import Operation, Region
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.special_forms import SPECIAL_WRITERS
 from xla_backend.stablehlo.types import FunctionType
-from xla_backend.stablehlo.value_names import ValueNames
-
-if TYPE_CHECKING:
-    from xla_backend.stablehlo.module import Module
+from xla_backend.stablehlo.write_regions import Writer
 
 
-class Writer:
-    """Collects text; the functions of special forms write through it."""
+class PrintedModule(Protocol):
+    """What a module is made of; `module.Module` prints itself, so that it stands above."""
 
-    def __init__(self, module: Module, *, debug_info: bool = False, generic: bool = False) -> None:
-        self._names = ValueNames(module.body)
-        self._parts: list[str] = []
-        self._depth = 0
-        self._debug_info = debug_info
+    name: str
+    attributes: dict[str, Attribute]
+    location: Location
+    body: Region
+
+
+class OperationWriter(Writer):
+    """Writes operations, each in its pretty form if it has one."""
+
+    def __init__(
+        self, module: PrintedModule, *, debug_info: bool = False, generic: bool = False
+    ) -> None:
+        super().__init__(module.body, debug_info=debug_info)
         self._generic = generic
-        self._locations: dict[Location, int] = {}
-
-    # -- pieces ----------------------------------------------------------------------------------
-
-    def write(self, text: str) -> None:
-        self._parts.append(text)
-
-    def newline(self) -> None:
-        self._parts.append("\n" + "  " * self._depth)
-
-    def name(self, value: Value) -> str:
-        return f"%{self._names.of[value]}"
-
-    def operands(self, values: Sequence[Value]) -> str:
-        return ", ".join(map(self.name, values))
-
-    def argument(self, value: Value) -> str:
-        """A block argument with its type and, with debug information, location."""
-        assert isinstance(value.owner, Block)
-        location = self.location(value.owner.argument_locations[value.index])
-        return f"{self.name(value)}: {value.type}{location}"
-
-    def location(self, location: Location) -> str:
-        """` loc(#loc1)` with debug information, else nothing."""
-        if not self._debug_info:
-            return ""
-        number = self._locations.setdefault(location, len(self._locations) + 1)
-        return f" loc(#loc{number})"
-
-    def dictionary(self, op: Operation, shown: Sequence[str] = ()) -> str:
-        """` {...}` of the attributes the form does not show itself, or nothing."""
-        others = {k: v for k, v in op.attributes.items() if k not in shown}
-        return f" {dictionary_text(others)}" if others else ""
-
-    @staticmethod
-    def signature(op: Operation) -> str:
-        return str(FunctionType(op.operand_types, op.result_types))
-
-    def same_type(self, op: Operation) -> str:
-        """One type if all are the same, else the function type."""
-        types = {*op.operand_types, *op.result_types}
-        return str(types.pop()) if len(types) == 1 else self.signature(op)
-
-    # -- regions and operations ------------------------------------------------------------------
-
-    def region(self, region: Region, *, label: bool = True, dialect: str = "") -> None:
-        """`{ ... }`; `label` writes that of an entry block with arguments."""
-        self.write("{")
-        for i, block in enumerate(region.blocks):
-            if i or (label and block.arguments):
-                self.newline()
-                arguments = ", ".join(map(self.argument, block.arguments))
-                self.write(f"^bb{i}({arguments}):" if arguments else f"^bb{i}:")
-            self._depth += 1
-            for op in block.operations:
-                self.newline()
-                self.operation(op, dialect)
-            self._depth -= 1
-        self.newline()
-        self.write("}")
 
     def operation(self, op: Operation, dialect: str = "") -> None:
         if op.results:
-            self.write(f"{self._names.groups[op]} = ")
+            self.write(f"{self.names.groups[op]} = ")
         special = SPECIAL_WRITERS.get(op.name)
         if special is not None and not self._generic:
             special(self, op)
@@ -167,7 +112,7 @@ class Writer:
                 words += [directive.keyword, "="]
         words.append(text)
 
-    def module(self, module: Module) -> str:
+    def module(self, module: PrintedModule) -> str:
         self.write("module")
         if module.name:
             self.write(f" {symbol_name_text(module.name)}")
@@ -176,9 +121,9 @@ class Writer:
         self.write(" ")
         self.region(module.body, label=False)
         self.write(self.location(module.location) + "\n")
-        for location, number in self._locations.items():
+        for location, number in self.locations.items():
             self.write(f"#loc{number} = {location_text(location)}\n")
-        return "".join(self._parts)
+        return "".join(self.parts)
 
 
 def _joined(words: Sequence[str]) -> str:
@@ -208,7 +153,9 @@ _TYPE_WRITERS: dict[str, Callable[[Writer, Operation], str]] = {
 }
 
 
-def module_to_text(module: Module, *, debug_info: bool = False, generic: bool = False) -> str:
+def module_to_text(
+    module: PrintedModule, *, debug_info: bool = False, generic: bool = False
+) -> str:
     """The module as text.
 
     Args:
@@ -224,4 +171,4 @@ def module_to_text(module: Module, *, debug_info: bool = False, generic: bool = 
       }
     }
     """
-    return Writer(module, debug_info=debug_info, generic=generic).module(module)
+    return OperationWriter(module, debug_info=debug_info, generic=generic).module(module)

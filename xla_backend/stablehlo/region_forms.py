@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xla_backend.stablehlo.attribute_text import dictionary_text, symbol_name_text
 from xla_backend.stablehlo.attributes import (
@@ -15,11 +15,9 @@ from xla_backend.stablehlo.attributes import (
 from xla_backend.stablehlo.format_values import I64, WRITE_KINDS
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
 from xla_backend.stablehlo.op_table import COMMUTATIVE
+from xla_backend.stablehlo.read_regions import Argument, RegionReader
 from xla_backend.stablehlo.types import FunctionType, TensorType, Type, results_text
-
-if TYPE_CHECKING:
-    from xla_backend.stablehlo.parser import Argument, OperationReader
-    from xla_backend.stablehlo.printer import Writer
+from xla_backend.stablehlo.write_regions import Writer
 
 _VISIBILITIES = ("public", "private", "nested")
 
@@ -27,7 +25,7 @@ _VISIBILITIES = ("public", "private", "nested")
 # -- func.func -------------------------------------------------------------------------------------
 
 
-def _read_function(reader: OperationReader, name: str) -> Operation:
+def _read_function(reader: RegionReader, name: str) -> Operation:
     attributes: dict[str, Attribute] = {}
     for word in _VISIBILITIES:
         if reader.accept_word(word):
@@ -51,7 +49,7 @@ def _read_function(reader: OperationReader, name: str) -> Operation:
 
 
 def _read_parameters(
-    reader: OperationReader,
+    reader: RegionReader,
 ) -> tuple[list[Argument], list[Type], list[dict[str, Attribute]]]:
     arguments: list[Argument] = []
     types: list[Type] = []
@@ -73,7 +71,7 @@ def _read_parameters(
     return arguments, types, attributes
 
 
-def _read_results(reader: OperationReader) -> tuple[list[Type], list[dict[str, Attribute]]]:
+def _read_results(reader: RegionReader) -> tuple[list[Type], list[dict[str, Attribute]]]:
     if not reader.accept("->"):
         return [], []
     if not reader.accept("("):
@@ -128,7 +126,7 @@ def _results(type_: FunctionType, attributes: Sequence[dict[str, Attribute]] | N
 # -- while -----------------------------------------------------------------------------------------
 
 
-def _read_while(reader: OperationReader, name: str) -> Operation:
+def _read_while(reader: RegionReader, name: str) -> Operation:
     names: list[str] = []
     operands: list[Value] = []
     reader.expect("(")
@@ -173,7 +171,7 @@ def _write_while(writer: Writer, op: Operation) -> None:
 # -- reduce ----------------------------------------------------------------------------------------
 
 
-def _read_reduce(reader: OperationReader, name: str) -> Operation:
+def _read_reduce(reader: RegionReader, name: str) -> Operation:
     inputs: list[Value] = []
     initial: list[Value] = []
     while True:
@@ -217,7 +215,7 @@ def _binary_region(inner: str, type_: Type) -> Region:
     return Region([block])
 
 
-def _read_reducer(reader: OperationReader, count: int) -> Region:
+def _read_reducer(reader: RegionReader, count: int) -> Region:
     reader.expect_word("reducer")
     pairs = [reader.read_arguments() for _ in range(count)]
     if any(len(pair) != 2 for pair in pairs):
@@ -270,7 +268,7 @@ def _write_reduce(writer: Writer, op: Operation) -> None:
 # -- the sharding dialect: its own syntax is kept as text ------------------------------------------
 
 
-def _read_mesh(reader: OperationReader, name: str) -> Operation:
+def _read_mesh(reader: RegionReader, name: str) -> Operation:
     symbol = reader.read_symbol()
     reader.expect("=")
     mesh = DialectAttribute("sdy.mesh", reader.balanced()[1:-1])
@@ -282,7 +280,7 @@ def _write_mesh(writer: Writer, op: Operation) -> None:
     writer.write(f"sdy.mesh {symbol_name_text(a['sym_name'])} = <{a['mesh'].body}>")
 
 
-def _read_sharding_constraint(reader: OperationReader, name: str) -> Operation:
+def _read_sharding_constraint(reader: RegionReader, name: str) -> Operation:
     operand = reader.read_operand()
     sharding = DialectAttribute("sdy.sharding", reader.balanced()[1:-1])
     reader.expect(":", "and the type of the operand")
@@ -300,7 +298,7 @@ _MANUAL_FIELDS = {"in_shardings": _PER_VALUE, "out_shardings": _PER_VALUE, "manu
 _AXES = "manual_axes"
 
 
-def _read_manual_computation(reader: OperationReader, name: str) -> Operation:
+def _read_manual_computation(reader: RegionReader, name: str) -> Operation:
     reader.expect("(")
     operands = reader.read_operands()
     reader.expect(")")

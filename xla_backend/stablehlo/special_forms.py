@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from xla_backend.stablehlo.attributes import (
 )
 from xla_backend.stablehlo.format_values import I32, I64, precisions_text, read_precisions
 from xla_backend.stablehlo.ir import Operation, Value
+from xla_backend.stablehlo.read_regions import RegionReader
 from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.region_forms import REGION_READERS, REGION_WRITERS
 from xla_backend.stablehlo.struct_attributes import (
@@ -28,17 +29,14 @@ from xla_backend.stablehlo.struct_attributes import (
     struct_fields,
 )
 from xla_backend.stablehlo.types import ComplexType, ScalarType, TensorType, TupleType, Type
-
-if TYPE_CHECKING:
-    from xla_backend.stablehlo.parser import OperationReader
-    from xla_backend.stablehlo.printer import Writer
+from xla_backend.stablehlo.write_regions import Writer
 
 _FORMAT = re.compile(r"e(\d+)m(\d+)")
 _I1 = ScalarType("i1")
 
 
 def _finish(
-    reader: OperationReader,
+    reader: RegionReader,
     name: str,
     operands: Sequence[Value],
     attributes: dict[str, Attribute],
@@ -53,7 +51,7 @@ def _finish(
 # -- constant --------------------------------------------------------------------------------------
 
 
-def _read_constant(reader: OperationReader, name: str) -> Operation:
+def _read_constant(reader: RegionReader, name: str) -> Operation:
     attributes = reader.read_dictionary() if reader.at("{") else {}
     start = reader.skip_space()
     value = reader.read_attribute()
@@ -77,7 +75,7 @@ def _real_type(type_: Type) -> Type:
     return type_
 
 
-def _read_complex(reader: OperationReader, name: str) -> Operation:
+def _read_complex(reader: RegionReader, name: str) -> Operation:
     operands = reader.read_operands()
     attributes = reader.read_dictionary() if reader.at("{") else {}
     reader.expect(":", "and the type of the result")
@@ -95,7 +93,7 @@ def _write_complex(writer: Writer, op: Operation) -> None:
     writer.write(f"{op.name} {writer.operands(op.operands)}{writer.dictionary(op)} : {type_}")
 
 
-def _read_select(reader: OperationReader, name: str) -> Operation:
+def _read_select(reader: RegionReader, name: str) -> Operation:
     operands = reader.read_operands()
     attributes = reader.read_dictionary() if reader.at("{") else {}
     reader.expect(":", "and the types of the predicate and the result")
@@ -119,7 +117,7 @@ def _write_select(writer: Writer, op: Operation) -> None:
 # -- tuples ----------------------------------------------------------------------------------------
 
 
-def _read_tuple(reader: OperationReader, name: str) -> Operation:
+def _read_tuple(reader: RegionReader, name: str) -> Operation:
     operands = reader.read_operands()
     attributes = reader.read_dictionary() if reader.at("{") else {}
     reader.expect(":", "and the tuple type")
@@ -136,7 +134,7 @@ def _write_tuple(writer: Writer, op: Operation) -> None:
     writer.write(f"{op.name}{operands}{writer.dictionary(op)} : {op.result.type}")
 
 
-def _read_get_tuple_element(reader: OperationReader, name: str) -> Operation:
+def _read_get_tuple_element(reader: RegionReader, name: str) -> Operation:
     operand = reader.read_operand()
     reader.expect("[")
     index = reader.read_integer("an index")
@@ -154,7 +152,7 @@ def _write_get_tuple_element(writer: Writer, op: Operation) -> None:
 # -- slice, reduce_precision -----------------------------------------------------------------------
 
 
-def _read_slice(reader: OperationReader, name: str) -> Operation:
+def _read_slice(reader: RegionReader, name: str) -> Operation:
     operand = reader.read_operand()
     ranges: list[tuple[int, int, int]] = []
     reader.expect("[")
@@ -187,7 +185,7 @@ def _write_slice(writer: Writer, op: Operation) -> None:
     writer.write(f"{op.name} {operand} [{', '.join(parts)}]{others} : {writer.signature(op)}")
 
 
-def _read_reduce_precision(reader: OperationReader, name: str) -> Operation:
+def _read_reduce_precision(reader: RegionReader, name: str) -> Operation:
     operand = reader.read_operand()
     reader.expect(",")
     reader.expect_word("format")
@@ -228,7 +226,7 @@ DOT_FIELDS = (
 )
 
 
-def _read_dot_general(reader: OperationReader, name: str) -> Operation:
+def _read_dot_general(reader: RegionReader, name: str) -> Operation:
     operands = [reader.read_operand()]
     reader.expect(",")
     operands.append(reader.read_operand())
@@ -282,7 +280,7 @@ _WINDOW_LISTS = {
 }
 
 
-def _read_convolution(reader: OperationReader, name: str) -> Operation:
+def _read_convolution(reader: RegionReader, name: str) -> Operation:
     reader.expect("(")
     operands = reader.read_operands()
     reader.expect(")")
@@ -298,7 +296,7 @@ def _read_convolution(reader: OperationReader, name: str) -> Operation:
     return _finish(reader, name, operands, attributes)
 
 
-def _read_window(reader: OperationReader) -> dict[str, Attribute]:
+def _read_window(reader: RegionReader) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
     reader.expect("{")
     while not reader.accept("}"):
@@ -319,7 +317,7 @@ def _read_window(reader: OperationReader) -> dict[str, Attribute]:
     return attributes
 
 
-def _read_padding(reader: OperationReader) -> DenseAttribute:
+def _read_padding(reader: RegionReader) -> DenseAttribute:
     rows: list[tuple[int, ...]] = []
     reader.expect("[")
     while not reader.accept("]"):
@@ -334,7 +332,7 @@ def _read_padding(reader: OperationReader) -> DenseAttribute:
     )
 
 
-def _read_flags(reader: OperationReader) -> tuple[bool, ...]:
+def _read_flags(reader: RegionReader) -> tuple[bool, ...]:
     flags: list[bool] = []
     reader.expect("[")
     while not reader.accept("]"):
@@ -373,7 +371,7 @@ def _write_convolution(writer: Writer, op: Operation) -> None:
 # -- custom_call, composite ------------------------------------------------------------------------
 
 
-def _read_custom_call(reader: OperationReader, name: str) -> Operation:
+def _read_custom_call(reader: RegionReader, name: str) -> Operation:
     target = reader.read_symbol()
     reader.expect("(")
     operands = reader.read_operands()
@@ -388,7 +386,7 @@ def _write_custom_call(writer: Writer, op: Operation) -> None:
     writer.write(f"{op.name} {target}({operands}){others} : {writer.signature(op)}")
 
 
-def _read_composite(reader: OperationReader, name: str) -> Operation:
+def _read_composite(reader: RegionReader, name: str) -> Operation:
     target = reader.read_string("the name of the composite")
     operands = reader.read_operands()
     return _finish(reader, name, operands, {"name": target})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.stablehlo import (
     rules_checks,

@@ -19,11 +19,10 @@ from xla_backend.hlo.attributes import (
     FusionAttributes,
     FusionKind,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator import flatten_value, unflatten_value
 from xla_backend.hlo.evaluator.interpreter import CustomCall, Interpreter
 from xla_backend.hlo.evaluator.values import Value
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice

@@ -25,9 +25,8 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
     SliceAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import HloError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode

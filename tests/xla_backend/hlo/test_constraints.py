@@ -23,8 +23,8 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
     WindowDimension,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import HloError, ShapeInferenceError
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module, parse_shape
 from xla_backend.hlo.shape_inference import infer_shape_from_shapes

@@ -14,7 +14,7 @@ import pytest
 
 from xla_backend import register_pass
 from xla_backend.hlo.attributes import ConstantAttributes
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module

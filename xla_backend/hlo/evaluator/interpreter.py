@@ -18,7 +18,6 @@ from xla_backend.hlo.attributes import (
     CustomCallAttributes,
     RngGetAndUpdateStateAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import (
     collectives,
@@ -43,7 +42,7 @@ from xla_backend.hlo.evaluator.values import (
     literal_value,
     unflatten_value,
 )
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 

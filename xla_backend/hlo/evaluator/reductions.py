@@ -19,7 +19,6 @@ from xla_backend.hlo.attributes import (
     WindowAttributes,
     WindowDimension,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator.contractions import window_view
 from xla_backend.hlo.evaluator.conversions import convert_array, type_of
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
@@ -31,7 +30,7 @@ from xla_backend.hlo.evaluator.scalar_computations import (
     simple_binary,
 )
 from xla_backend.hlo.evaluator.shape_ops import pad_array
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 
 _UFUNCS = {

@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator.conversions import bitcast_array
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 

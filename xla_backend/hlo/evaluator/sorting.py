@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_backend.hlo.attributes import SortAttributes, TopKAttributes
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator.conversions import total_order_key, type_of
 from xla_backend.hlo.evaluator.scalar_computations import (
     ScalarRunner,
@@ -20,7 +19,7 @@ from xla_backend.hlo.evaluator.scalar_computations import (
     apply_scalar,
     comparator_key,
 )
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 
 
 def _reverse_key(key: np.ndarray) -> np.ndarray:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from xla_backend.hlo.attributes import TransferAttributes
 from xla_backend.hlo.errors import RuntimeFailure
-from xla_backend.hlo.evaluator.participants import transfer_pairs
+from xla_backend.hlo.evaluator.participants import Participant, transfer_pairs
 from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value, zeros_of
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-
-if TYPE_CHECKING:
-    from xla_backend.hlo.evaluator.interpreter import Interpreter
 
 Value = Any
 Leaves = Sequence[np.ndarray]
@@ -68,13 +65,23 @@ def _next(queue: deque[Leaves] | None, shape: Shape, node: Instruction, where: s
     return unflatten_value(shape, leaves)
 
 
-def infeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+class Device(Protocol):
+    """What transfers need of the interpreter that runs them."""
+
+    host: Host
+    participant: Participant
+
+    def run(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """Value of the root for these parameter values."""
+
+
+def infeed(device: Device, node: Instruction, inputs: list[Value]) -> Value:
     shape = node.shape.tuple_shapes[0]
-    return _next(interpreter.host.infeed, shape, node, INFEED_QUEUE), None
+    return _next(device.host.infeed, shape, node, INFEED_QUEUE), None
 
 
-def outfeed(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
-    interpreter.host.outfeed.append(_copies(inputs[0]))
+def outfeed(device: Device, node: Instruction, inputs: list[Value]) -> Value:
+    device.host.outfeed.append(_copies(inputs[0]))
 
 
 def _copies(value: Value) -> Leaves:
@@ -96,12 +103,12 @@ def _pairs(node: Instruction) -> list[tuple[int, int]] | None:
     return pairs
 
 
-def send(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+def send(device: Device, node: Instruction, inputs: list[Value]) -> Value:
     """To the host, to the partition that the pairs name, or to a recv of the same device."""
     channel, to_host = _channel(node)
-    data, me = inputs[0], interpreter.participant
+    data, me = inputs[0], device.participant
     if to_host:
-        interpreter.host.from_device.setdefault(channel, []).append(_copies(data))
+        device.host.from_device.setdefault(channel, []).append(_copies(data))
     else:
         pairs = _pairs(node)
         base = me.replica * me.topology.num_partitions
@@ -113,16 +120,16 @@ def send(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Va
     return data, np.zeros((), np.uint32), None
 
 
-def recv(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+def recv(device: Device, node: Instruction, inputs: list[Value]) -> Value:
     """Only an announcement: recv-done has the data."""
     return zeros_of(node.shape)
 
 
-def recv_done(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+def recv_done(device: Device, node: Instruction, inputs: list[Value]) -> Value:
     channel, from_host = _channel(node)
-    shape, me = node.shape.tuple_shapes[0], interpreter.participant
+    shape, me = node.shape.tuple_shapes[0], device.participant
     if from_host:
-        queue = interpreter.host.to_device.get(channel)
+        queue = device.host.to_device.get(channel)
         return _next(queue, shape, node, channel_queue(channel)), None
     pairs = _pairs(node)
     if pairs is not None and me.partition not in [t for _, t in pairs]:
@@ -134,7 +141,7 @@ def copy_start(node: Instruction, value: Value) -> Value:
     return value, value, np.zeros((), np.uint32)
 
 
-def async_start(interpreter: Interpreter, node: Instruction, inputs: list[Value]) -> Value:
+def async_start(device: Device, node: Instruction, inputs: list[Value]) -> Value:
     """The computation runs at once: nothing the program can see tells when it runs."""
-    result = interpreter.run(node.called[0], inputs)
+    result = device.run(node.called[0], inputs)
     return (tuple(inputs), result, *(zeros_of(s) for s in node.shape.tuple_shapes[2:]))

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.identities import identity_of
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import real_type

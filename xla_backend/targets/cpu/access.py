@@ -7,23 +7,51 @@ wide load and a shuffle, anything else a gather or scatter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
-
-if TYPE_CHECKING:
-    from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.llvm.writer import FunctionWriter
 
 _I32_LIMIT = 2**31 - 1
 
 
-class Access:
-    """Loads, stores and index values of one KernelEmitter."""
+class Emitter(Protocol):
+    """What memory access needs of the emitter whose values it loads and stores.
 
-    def __init__(self, emitter: KernelEmitter) -> None:
+    Attributes:
+      pointers: the address of each buffer.
+      env: the text of each value; `vars` those of variables, and `steps` the variables of which
+        the code has a multiple.
+      vector_var: the variable that differs between `lanes`; None outside loops in lanes.
+      mask: the lanes in use; None means all.
+    """
+
+    w: FunctionWriter
+    pointers: dict[Buffer, str]
+    env: dict[Value, str]
+    vars: dict[Var | Parameter, str]
+    steps: dict[Atom, int]
+    vector_var: Var | None
+    lanes: int
+    mask: str | None
+
+    def bind(self, value: Value, text: str, lanes: int = 1) -> None:
+        """Let the value have this text."""
+
+    def is_vector(self, value: Value) -> bool:
+        """Whether the value is in lanes."""
+
+    def get(self, value: Value, lanes: int = 1) -> str:
+        """The text of a value, spread over `lanes` if it is scalar."""
+
+
+class Access:
+    """Loads, stores and index values of one emitter."""
+
+    def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
         self.w = emitter.w
         self._varies: dict[Index, bool] = {}

@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.dump import make_dumper
+from xla_backend.dump.interface import CompilationListener
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import jit, objects
@@ -34,9 +35,6 @@ from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.target_options import target_for
-
-if TYPE_CHECKING:
-    from xla_backend.dump.dumper import Dumper
 
 # Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
 _PART_CHARACTERS = 12_000
@@ -149,7 +147,7 @@ def compile_scheduled(
     assignment: BufferAssignment,
     options: CompileOptions,
     profile: Profile | None = None,
-    dumper: Dumper | None = None,
+    dumper: CompilationListener | None = None,
 ) -> CpuExecutable:
     """Generate code for a module that the pipeline has already scheduled."""
     profile = profile or Profile()
@@ -207,14 +205,14 @@ def _parts(llvm_ir: str, limit: int) -> int:
     return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
 
 
-def _dump_inputs(dumper: Dumper, module: HloModule, target: TargetInfo) -> None:
+def _dump_inputs(dumper: CompilationListener, module: HloModule, target: TargetInfo) -> None:
     described = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
     dumper.inputs(module, described)
     dumper.before_optimizations(module)
 
 
 def _dump_code(
-    dumper: Dumper,
+    dumper: CompilationListener,
     kernels: KernelListing,
     target: TargetInfo,
     units: Sequence[tuple[str, bytes]],

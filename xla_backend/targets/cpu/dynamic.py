@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.errors import HloError
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

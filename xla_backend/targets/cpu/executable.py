@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xla_backend.dump.interface import RunListener
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
@@ -20,9 +20,6 @@ from xla_backend.program.ir import Program
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
 from xla_backend.targets.cpu.kernel_listing import KernelListing
-
-if TYPE_CHECKING:
-    from xla_backend.dump.run_recorder import RunRecorder
 
 _TINY_CYCLES = 25_000
 
@@ -38,7 +35,7 @@ class CpuExecutable:
     # Every run of a pass that made the module, in order.
     pass_log: Sequence[PassRun] = ()
     # What wants to know of each run; told by whoever loads the program.
-    recorder: RunRecorder | None = None
+    recorder: RunListener | None = None
 
     def __init__(
         self,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import GatherAttributes, ScatterAttributes
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P

@@ -22,10 +22,9 @@ from xla_backend.hlo.attributes import (
     DotAttributes,
     WindowAttributes,
 )
-from xla_backend.hlo.computation import Computation
 from xla_backend.hlo.evaluator.conversions import type_of
 from xla_backend.hlo.evaluator.interpreter import Interpreter
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 
 _ROUNDED_ONCE: dict[O, Callable[..., np.ndarray]] = {

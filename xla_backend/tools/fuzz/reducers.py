@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from xla_backend.hlo.attributes import ComparisonDirection
 from xla_backend.hlo.builder import HloBuilder
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P

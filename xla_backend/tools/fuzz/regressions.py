@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from xla_backend.hlo.computation import Computation
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module

@@ -11,8 +11,7 @@ from xla_backend.hlo.attributes import (
     WindowAttributes,
     WindowDimension,
 )
-from xla_backend.hlo.computation import Computation
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_rules_structured import window_output_size

@@ -8,8 +8,7 @@ import pytest
 from native_checks import check_interpreter, check_native
 
 from xla_backend.hlo.attributes import ParameterAttributes
-from xla_backend.hlo.computation import Computation, clone_instruction
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
