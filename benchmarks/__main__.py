@@ -97,7 +97,7 @@ def import_time() -> dict[str, Step]:
 
 def new_shapes() -> dict[str, Step]:
     def make(f: Framework) -> Step:
-        sizes = iter(range(1000, 10_000_000, 7))
+        sizes = iter(range(1000, 10_000_000))
 
         def step() -> Any:
             x = f.numpy.asarray(np.ones(next(sizes), np.float32))
