@@ -218,14 +218,17 @@ def promote_types(a: Any, b: Any) -> Any:
 
 
 def safe_to_cast(source: Any, target: Any) -> bool:
-    """Whether `source` converts to `target` along the lattice (no loss of kind or width)."""
-    source = dtypes.dtype(source, canonicalize=True)
+    """Whether `source`, a value or dtype, converts to the dtype of `target` along the lattice: no
+    loss of kind or width, where that of a Python number or weakly typed value is only its kind."""
+    source_dtype = dtypes.dtype(source, canonicalize=True)
     target = dtypes.dtype(target, canonicalize=True)
-    if source == target:
+    if source_dtype == target:
         return True
-    if is_extended(source) or is_extended(target):
+    if is_extended(source_dtype) or is_extended(target):
         return False
     try:
-        return bool(_least_upper_bound("standard", frozenset((source, target))) == target)
+        weak = _dtype_and_weak(source)[1]
+        common, _ = _join("standard", frozenset(((source_dtype, weak), (target, False))))
+        return bool(common == target)
     except TypePromotionError:
         return False

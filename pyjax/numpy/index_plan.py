@@ -255,7 +255,7 @@ def analyse(
     """
     key = static_key(index)
     if key is not None:
-        return _analyse_static(tuple(shape), key, wrap_negative_indices)
+        return analyse_static(tuple(shape), key, wrap_negative_indices)
     return _analyse(shape, index, wrap_negative_indices)
 
 
@@ -277,7 +277,7 @@ def static_key(index: Any) -> tuple[Any, ...] | None:
 
 
 @lru_cache(maxsize=4096)
-def _analyse_static(
+def analyse_static(
     shape: tuple[int, ...], key: tuple[Any, ...], wrap_negative_indices: bool
 ) -> tuple[IndexPlan, tuple[Any, ...]]:
     index = tuple(slice(*e) if type(e) is tuple else e for e in key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,13 @@ from pyjax.core import dtypes
 from pyjax.core.errors import fail
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
-from pyjax.numpy.index_plan import IndexPlan, analyse, layout
+from pyjax.numpy.eager import is_ready
+from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, static_key
 from pyjax.numpy.indexing import read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
+from pyjax.runtime.array import Array
+from pyjax.runtime.dispatch import as_array
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 Combine = Callable[[Any, Any], Any]
 
@@ -237,6 +241,96 @@ def update(
     wrap_negative_indices: bool = True,
 ) -> Any:
     """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
+    if (
+        type(x) is Array
+        and mode is None
+        and wrap_negative_indices
+        and is_ready(values)
+        and _keeps_dtype(x, values)
+    ):
+        key = static_key(index)
+        if key is not None:
+            arrays, program = _recipe(x.aval.shape, key, kind)
+            return program(x, values, *arrays)
+        parts = index if type(index) is tuple else (index,)
+        if all(type(i) is Array and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts):
+            return _at_arrays(kind, indices_are_sorted, unique_indices)(x, values, *parts)
+    return _update_now(
+        x,
+        index,
+        values,
+        kind,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+        wrap_negative_indices,
+    )
+
+
+_WEAKER_KINDS = {bool: "biufc", int: "iufc", float: "fc"}
+
+
+def _keeps_dtype(x: Array, values: Any) -> bool:
+    """Whether values are of the array's dtype, or Python numbers that take it without loss."""
+    kinds = _WEAKER_KINDS.get(type(values))
+    if kinds is None:
+        return values.dtype == x.dtype
+    return getattr(x.dtype, "kind", "") in kinds
+
+
+_Program = Callable[..., Any]
+# They hold arrays and programs, so clear_caches empties them.
+_recipes: BoundedCache[Any, tuple[tuple[Array, ...], _Program]] = BoundedCache(
+    Budget("static updates", entries=4096)
+)
+_programs: BoundedCache[Any, _Program] = BoundedCache(Budget("updates", entries=4096))
+
+
+def _recipe(
+    shape: tuple[int, ...], key: tuple[Any, ...], kind: str
+) -> tuple[tuple[Array, ...], _Program]:
+    """The integers of a static index as arrays, and the program that takes them: another integer
+    is no other program."""
+    found = _recipes.hot.get((shape, key, kind))
+    if found is not None:
+        return found
+
+    def make() -> tuple[tuple[Array, ...], _Program]:
+        plan, arrays = analyse_static(shape, key, True)
+        program = _programs.make((plan, kind), lambda: _planned(plan, kind))
+        return tuple([as_array(a) for a in arrays]), program
+
+    return _recipes.make((shape, key, kind), make)
+
+
+def _planned(plan: IndexPlan, kind: str) -> _Program:
+    @jit
+    def update(x: Any, values: Any, *arrays: Any) -> Any:
+        parsed = lax.GatherScatterMode.FILL_OR_DROP
+        return _combined(x, arrays, values, plan, kind, parsed, True, True)
+
+    return update
+
+
+@lru_cache(maxsize=64)
+def _at_arrays(kind: str, are_sorted: bool, unique: bool) -> _Program:
+    @jit
+    def update(x: Any, values: Any, *index: Any) -> Any:
+        return _update_now(x, index, values, kind, are_sorted, unique, None, True)
+
+    return update
+
+
+def _update_now(
+    x: Any,
+    index: Any,
+    values: Any,
+    kind: str,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: Any,
+    wrap_negative_indices: bool,
+) -> Any:
     util.check_arraylike(f"at[].{kind}", x, values)
     x = util.as_array(x)
     mask = _pure_mask(index, x)
@@ -250,14 +344,28 @@ def update(
         indices_are_sorted = unique_indices = True
     if parsed is None:
         parsed = lax.GatherScatterMode.FILL_OR_DROP
-    dtype, weak = x.dtype, dtypes.is_weakly_typed(x)
     _warn_if_lossy(values, x)
+    return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
+
+
+def _combined(
+    x: Any,
+    arrays: tuple[Any, ...],
+    values: Any,
+    plan: IndexPlan,
+    kind: str,
+    mode: Any,
+    are_sorted: bool,
+    unique: bool,
+) -> Any:
+    """`x` of its own dtype with the values, of any dtype, at the places of the plan."""
+    dtype, weak = x.dtype, dtypes.is_weakly_typed(x)
     if kind == "set":
         values = util.convert(values, dtype)
     else:
         x, values = util.promote_dtypes(x, values)
         x, values = util.as_array(x), util.as_array(values)
-    out = _scatter(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
+    out = _scatter(x, arrays, values, plan, kind, mode, are_sorted, unique)
     return util.convert(out, dtype, weak)
 
 

@@ -24,8 +24,8 @@ from pyjax.numpy.index_plan import (
     NewAxis,
     Strided,
     Window,
-    _analyse_static,
     analyse,
+    analyse_static,
     layout,
     static_key,
 )
@@ -64,7 +64,7 @@ def _read_eager(x: Array, key: tuple[Any, ...]) -> Array:
         recipe = _recipes.make((shape, key), lambda: _window_recipe(shape, key))
     starts, window = recipe
     if starts is None:
-        plan, arrays = _analyse_static(shape, key, True)
+        plan, arrays = analyse_static(shape, key, True)
         return _read_static(x, plan, arrays)
     return window(x, starts) if window is not None else x
 
@@ -77,7 +77,7 @@ _windows: BoundedCache[Any, Callable[..., Any]] = BoundedCache(Budget("windows",
 
 def _window_recipe(shape: tuple[int, ...], key: tuple[Any, ...]) -> _Recipe:
     """Starts and the compiled window function of a static index; no starts for other forms."""
-    plan, arrays = _analyse_static(shape, key, True)
+    plan, arrays = analyse_static(shape, key, True)
     starts, sizes, squeezed = [], [], []
     for e in plan.elements:
         if isinstance(e, Window) and not e.reverse:

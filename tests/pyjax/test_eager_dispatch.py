@@ -3,6 +3,7 @@ does little."""
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -58,6 +59,8 @@ def frames(call: Callable[[], Any]) -> int:
         (lambda: X.sum(), 12),
         (lambda: jnp.max(X, axis=1), 12),
         (lambda: jnp.sum(N), 24),
+        (lambda: X.at[0].set(1.0), 30),
+        (lambda: X.at[1:, 2].add(X[1:, 0]), 40),
     ],
     ids=lambda case: str(case) if isinstance(case, int) else "",
 )
@@ -84,9 +87,7 @@ OPERANDS = [
 
 
 @pytest.mark.parametrize("value", OPERANDS, ids=lambda v: f"{v.dtype}{v.shape}")
-@pytest.mark.parametrize(
-    "f", [jnp.add, jnp.subtract, lambda x, y: x * y, lambda x, y: x == y], ids=str
-)
+@pytest.mark.parametrize("f", [jnp.add, jnp.subtract, operator.mul, operator.eq])
 def test_numpy_operands_are_arrays(f: Callable[..., Any], value: Any) -> None:
     """The dispatch for NumPy values computes what arrays of them do: bits, dtypes, weak types."""
     row = X[1]
@@ -169,3 +170,60 @@ def test_python_integers_that_do_not_fit() -> None:
         jnp.add(X, 2**40)
     with pytest.raises(OverflowError, match="too large to convert to int32"):
         PLUS_ONE(2**40)
+
+
+INDICES = [
+    0,
+    -1,
+    7,
+    -7,
+    (1, 2),
+    (slice(None), 0),
+    (slice(2, None, -1), slice(0, 4, 2)),
+    (None, 1),
+    (..., -1),
+    slice(5, 9),
+    jnp.array([0, 2, 2]),
+    (jnp.array([0, 1]), jnp.array([3, -1])),
+    jnp.array([[9], [-9]]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(INDICES)))
+@pytest.mark.parametrize("method", ["set", "add", "multiply", "min", "subtract"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+def test_updates_are_those_of_jit(number: int, method: str, dtype: str) -> None:
+    """Eager updates go a short way where nothing is lost, and always mean the same."""
+    index = INDICES[number]
+    x = (jnp.arange(12).reshape(3, 4) % 5).astype(dtype)
+    if dtype == "bool" and method in ("add", "multiply", "subtract"):
+        with pytest.raises(TypeError, match="does not accept dtype bool"):
+            getattr(x.at[jnp.array([0])], method)(True)
+        return
+
+    def update(x: Any, values: Any) -> Any:
+        return getattr(x.at[index], method)(values)
+
+    numbers = (True,) if dtype == "bool" else (2, True)
+    for values in (*numbers, np.asarray(1, x.dtype), x[0, 1]):
+        eager, staged = update(x, values), pyjax.jit(update)(x, values)
+        assert eager.aval == staged.aval and eager.tobytes() == staged.tobytes()
+        with pyjax.disable_jit():
+            plain = update(x, values)
+        assert plain.aval == eager.aval and plain.tobytes() == eager.tobytes()
+
+
+def test_lossy_updates_warn_each_time() -> None:
+    for _ in range(2):
+        with pytest.warns(FutureWarning, match="cannot safely cast"):
+            jnp.arange(3).at[0].set(0.5)
+        with pytest.warns(FutureWarning, match="cannot safely cast"):
+            jnp.arange(3).at[jnp.array([0])].set(np.float32(0.5))
+
+
+def test_values_of_an_update_must_fit() -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"\(3,\) and requested shape \(4,\)"):
+            X.at[0].set(np.ones(3, np.float32))
+        with pytest.raises(IndexError, match="Too many indices"):
+            X.at[0, 0, 0].set(1.0)
