@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 import pyjax
+import xla_backend
 from pyjax.api.make_jaxpr import make_jaxpr
 from pyjax.core.tree_util import tree_leaves
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
 from tests.op_table import Op
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator.interpreter import evaluate
+from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.targets.cpu import lapack_calls
 
@@ -41,9 +44,18 @@ def vmapped(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarr
 
 def evaluated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Through the NumPy evaluator of HLO."""
+    return evaluate(_module(fn, args), list(args), custom_calls=_LAPACK)
+
+
+def emulated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """As scheduled for the CPU, in Python: accesses out of bounds and races are errors."""
+    options = CompileOptions(verify=True)
+    return xla_backend.compile(_module(fn, args), "emulator", options).execute(list(args))
+
+
+def _module(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> HloModule:
     closed = make_jaxpr(lambda *xs: tree_leaves(fn(*xs)))(*args)
-    module = lower_jaxpr_to_module(closed, "op")
-    return evaluate(module, list(args), custom_calls=_LAPACK)
+    return lower_jaxpr_to_module(closed, "op")
 
 
 RUNNERS = [eager, jitted, vmapped, evaluated]

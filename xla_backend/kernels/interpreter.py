@@ -8,25 +8,29 @@ plain, the meaning of the kernel IR.
 
 Blocks of a grid run one after another in the order that one asks for. The threads of a block and
 the lanes of a vector run in lockstep: a value inside their loops is an array with one axis for
-each. Accesses that a schedule must not make raise (`kernels.races`): outside a buffer, of elements
-that nothing wrote, and by two blocks or threads whose order is left open.
+each. So do the rounds of independent serial loops where nobody looks at single steps (`run`): that
+is faster by far, and finds rounds that are not independent after all. Accesses that a schedule must
+not make raise (`kernels.races`): outside a buffer, of elements that nothing wrote, and by two
+blocks, threads or rounds whose order is left open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.attributes import NO_ATTRIBUTES, ParameterAttributes
+from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes, ParameterAttributes
 from xla_backend.hlo.evaluator.conversions import convert_array
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.independent_rounds import MOST_AT_ONCE, own_buffers
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.interpreter_memory import Memory
 from xla_backend.kernels.ir import (
@@ -55,7 +59,7 @@ from xla_backend.kernels.ir import (
     Value,
 )
 from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
-from xla_backend.kernels.races import KernelRunError
+from xla_backend.kernels.races import Axis, KernelRunError
 
 GridOrder = Callable[[int], Iterable[int]]
 
@@ -96,9 +100,9 @@ class Interpreter:
             p: (parameters or {})[p.name] for p in kernel.parameters
         }
         self._grid_order = grid_order
-        self._axes: list[tuple[LoopKind, int]] = []  # of the threads and lanes around
+        self._axes: list[Axis] = []  # of what runs in lockstep around
+        self._together = False
         self._mask: np.ndarray | None = None  # which of them take part; None: all
-        self._nodes: dict[Compute | Atomic, Instruction] = {}
         self._memory = Memory(kernel, operands, self._count, memory or {})
 
     @property
@@ -115,7 +119,9 @@ class Interpreter:
         return [self.memory[b] for b in sorted(found, key=lambda b: b.number)]
 
     def run(self) -> list[np.ndarray]:
-        """Execute everything; returns the outputs (flat arrays of reals)."""
+        """Execute everything; returns the outputs (flat arrays of reals). Rounds of serial loops
+        that are independent run many at once, as threads would: it is an error if they are not."""
+        self._together = True
         for _ in self.steps():
             pass
         return self.outputs()
@@ -153,6 +159,8 @@ class Interpreter:
                 yield from self._block(s.body)
         elif s.kind in (LoopKind.THREAD, LoopKind.LANES):
             yield from self._lockstep(s)
+        elif self._together and not self._axes and (own := own_buffers(self.kernel, s)) is not None:
+            yield from self._at_once(s, own)
         else:
             yield from self._rounds(s)
         del self.variables[s.var]
@@ -160,7 +168,7 @@ class Interpreter:
     def _lockstep(self, s: Loop) -> Iterator[Step]:
         outer = self._mask
         extent = s.var.extent
-        self._axes.append((s.kind, extent))
+        self._axes.append(Axis(s.kind, extent, s.var.name))
         here = np.arange(extent).reshape((1,) * (len(self._axes) - 1) + (extent,))
         self.variables[s.var] = here
         for limit in s.limits:
@@ -172,9 +180,22 @@ class Interpreter:
         else:
             yield from self._combine(s.combination)
 
+    def _at_once(self, s: Loop, own: Sequence[Buffer]) -> Iterator[Step]:
+        """Independent rounds, many at a time; each has its own memory in the buffers `own`."""
+        count = min([s.var.extent, *(int(self.index(limit)) for limit in s.limits)])
+        self._memory.barrier()
+        for first in range(0, count, MOST_AT_ONCE):
+            extent = min(count - first, MOST_AT_ONCE)
+            self._axes.append(Axis(LoopKind.SERIAL, extent, s.var.name, first))
+            self.variables[s.var] = np.arange(first, first + extent)
+            yield from self._block(s.body)
+            self._axes.pop()
+            self._memory.barrier(own)
+        self.variables[s.var] = count
+
     def _combine(self, c: Combination) -> Iterator[Step]:
         """The halves of the last axis together until one is left; the axis is gone then."""
-        width = self._axes[-1][1]
+        width = self._axes[-1].extent
         shape = (1,) * (len(self._axes) - 1) + (width,)
         values = [
             np.broadcast_to(v, np.broadcast_shapes(v.shape, shape)) for v in self._all(c.values)
@@ -275,9 +296,15 @@ class Interpreter:
         inner = self.index(atom.index)
         return inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor
 
-    def _taking_part(self, guard: Value | None) -> np.ndarray:
-        mask = np.asarray(True) if self._mask is None else self._deep(self._mask)
-        return mask if guard is None else mask & self._value(guard)
+    def _taking_part(self, guard: Value | None) -> np.ndarray | None:
+        """Which threads and lanes do; None: all."""
+        mask = None if self._mask is None else self._deep(self._mask)
+        if guard is None:
+            return mask
+        return self._value(guard) if mask is None else mask & self._value(guard)
+
+    def _all_take_part(self) -> bool:
+        return self._mask is None or bool(self._mask.all())
 
     # -- execution ---------------------------------------------------------------------------------
 
@@ -302,7 +329,7 @@ class Interpreter:
             self._matrix_tile(s)
             return None
         if isinstance(s, Barrier):
-            if not self._taking_part(None).all():
+            if not self._all_take_part():
                 raise self._error("has a barrier that only some threads of a block come to")
             self._memory.barrier()
             return None
@@ -310,10 +337,12 @@ class Interpreter:
         self.values[s.result] = result  # type: ignore[attr-defined]
         return result
 
-    def _read(self, buffer: Buffer, at: Any, active: np.ndarray) -> np.ndarray:
+    def _read(self, buffer: Buffer, at: Any, active: np.ndarray | None) -> np.ndarray:
         return self._memory.read(buffer, at, active, self._axes, self._position)
 
-    def _write(self, buffer: Buffer, at: Any, active: np.ndarray, values: np.ndarray) -> None:
+    def _write(
+        self, buffer: Buffer, at: Any, active: np.ndarray | None, values: np.ndarray
+    ) -> None:
         self._memory.write(buffer, at, active, values, self._axes, self._position)
 
     def _error(self, what: str) -> KernelRunError:
@@ -342,23 +371,22 @@ class Interpreter:
         type: PrimitiveType,
         operands: Sequence[np.ndarray],
     ) -> np.ndarray:
-        node = self._nodes.get(s)
-        if node is None:
-            node = self._nodes[s] = _node(s, opcode, type)
         if opcode is Opcode.BITCAST_CONVERT:
             return operands[0].view(type.numpy_dtype)
+        if any(o.shape != operands[0].shape for o in operands):
+            operands = np.broadcast_arrays(*operands)
+        node = _node(s, opcode, type)
         with np.errstate(all="ignore"):
-            result = ELEMENTWISE[opcode](node, *np.broadcast_arrays(*operands))
-        return np.asarray(result)
+            return np.asarray(ELEMENTWISE[opcode](node, *operands))
 
     def _transpose(self, s: Transpose) -> None:
         # Every element is read before any is written.
         active = self._taking_part(None)
         place = np.arange(s.size * s.size)
-        self._axes.append((LoopKind.LANES, place.size))
+        self._axes.append(Axis(LoopKind.LANES, place.size, "tile"))
         axes = (1,) * (len(self._axes) - 1)
         turned = place.reshape(s.size, s.size).T.reshape(*axes, -1)
-        active = self._deep(active)
+        active = None if active is None else self._deep(active)
         self._write(
             s.target, place.reshape(*axes, -1), active, self._read(s.source, turned, active)
         )
@@ -381,10 +409,10 @@ class Interpreter:
         )
 
     def _shuffle(self, s: Shuffle) -> np.ndarray:
-        if not self._axes or self._axes[-1][1] % s.width:
+        if not self._axes or self._axes[-1].extent % s.width:
             raise self._error(f"shuffles groups of {s.width} where there are none")
-        shape = tuple(extent for _, extent in self._axes)
-        active = np.broadcast_to(self._taking_part(None), shape)
+        shape = tuple(axis.extent for axis in self._axes)
+        active = np.broadcast_to(True if self._mask is None else self._deep(self._mask), shape)
         value = np.broadcast_to(self._value(s.value), shape)
         groups = active.reshape(-1, s.width)
         if (groups.any(axis=1) != groups.all(axis=1)).any():
@@ -402,9 +430,9 @@ class Interpreter:
 
     def _matrix_tile(self, s: MatrixTile) -> None:
         """Threads by the warp put their parts together, multiply, and take their parts."""
-        if not self._axes or self._axes[-1][1] % WARP or not self._taking_part(None).all():
+        if not self._axes or self._axes[-1].extent % WARP or not self._all_take_part():
             raise self._error(f"multiplies tiles where there are no {WARP} threads together")
-        shape = tuple(extent for _, extent in self._axes)
+        shape = tuple(axis.extent for axis in self._axes)
         layout = LAYOUTS[s.shape]
         lhs, rhs, total = (
             layout.matrices(part, [np.broadcast_to(v, shape).reshape(-1, WARP) for v in values])
@@ -423,13 +451,19 @@ class Interpreter:
 
 def _node(s: Compute | Atomic, opcode: Opcode, type: PrimitiveType) -> Instruction:
     """An instruction that stands for the statement: the evaluator's rules take one."""
-    types = [o.type for o in s.operands] if isinstance(s, Compute) else [type, type]
+    types = tuple(o.type for o in s.operands) if isinstance(s, Compute) else (type, type)
+    given = s.attributes if isinstance(s, Compute) else None
+    return _scalar_instruction(opcode, type, types, NO_ATTRIBUTES if given is None else given)
+
+
+@lru_cache(maxsize=1024)
+def _scalar_instruction(
+    opcode: Opcode, type: PrimitiveType, types: tuple[PrimitiveType, ...], attributes: Attributes
+) -> Instruction:
     operands = [
         Instruction(Opcode.PARAMETER, Shape.array(t), (), ParameterAttributes(i))
         for i, t in enumerate(types)
     ]
-    given = s.attributes if isinstance(s, Compute) else None
-    attributes = given if given is not None else NO_ATTRIBUTES
     return Instruction(opcode, Shape.array(type), operands, attributes)
 
 

@@ -3,7 +3,7 @@ written, and who accessed them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.kernels.races import (
     AccessLog,
+    Axis,
     OutOfBoundsError,
     Place,
     RaceError,
     UnwrittenReadError,
 )
 
-Axes = Sequence[tuple[LoopKind, int]]
+Axes = Sequence[Axis]
 Position = Callable[[], dict[str, int]]
 
 _INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
@@ -76,18 +77,26 @@ class Memory:
                 self.arrays.pop(buffer, None)
                 self._logs.pop(buffer, None)
 
-    def barrier(self) -> None:
-        """What follows comes after what threads of the block have done."""
+    def barrier(self, own: Iterable[Buffer] = ()) -> None:
+        """What follows comes after what threads of the block have done. `own`: buffers that belong
+        to threads (or rounds) that are over."""
         self._phase += 1
+        for buffer in own:
+            self.arrays.pop(buffer, None)
 
     # -- accesses ----------------------------------------------------------------------------------
 
     def read(
-        self, buffer: Buffer, at: ArrayLike, active: np.ndarray, axes: Axes, position: Position
+        self,
+        buffer: Buffer,
+        at: ArrayLike,
+        active: np.ndarray | None,
+        axes: Axes,
+        position: Position,
     ) -> np.ndarray:
-        """Elements, one for each lane and thread; zero for those that are not `active`."""
+        """Elements, one for each lane and thread; zero for those that are not `active` (None: all
+        are)."""
         shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position)
-        result = np.zeros(shape, buffer.element_type.numpy_dtype)
         written = self._written.get(buffer)
         if written is not None and not written[flat].all():
             element = int(flat[np.argmin(written[flat])])
@@ -96,24 +105,28 @@ class Memory:
                 f"written it"
             )
         self._log(buffer, flat, thread, axes, position, "read")
-        result[chosen] = self.arrays[buffer][flat]
+        elements = self.arrays[buffer][flat]
+        if chosen is None:
+            return elements.reshape(shape)
+        result = np.zeros(shape, elements.dtype)
+        result[chosen] = elements
         return result
 
     def write(
         self,
         buffer: Buffer,
         at: ArrayLike,
-        active: np.ndarray,
+        active: np.ndarray | None,
         values: np.ndarray,
         axes: Axes,
         position: Position,
     ) -> None:
         """Write an element for each lane and thread that is `active`."""
         shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
-        if flat.size > 1 and np.unique(flat).size < flat.size:
+        if not _rising(flat) and np.unique(flat).size < flat.size:
             self._twice(buffer, flat, thread, axes, position)
         self._log(buffer, flat, thread, axes, position, "write")
-        self.arrays[buffer][flat] = np.broadcast_to(values, shape)[chosen]
+        self.arrays[buffer][flat] = _chosen(values, shape, chosen)
         if buffer in self._written:
             self._written[buffer][flat] = True
 
@@ -121,7 +134,7 @@ class Memory:
         self,
         buffer: Buffer,
         at: ArrayLike,
-        active: np.ndarray,
+        active: np.ndarray | None,
         values: np.ndarray,
         combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
         axes: Axes,
@@ -138,30 +151,42 @@ class Memory:
             )
         self._log(buffer, flat, thread, axes, position, "update")
         array = self.arrays[buffer]
-        for element, value in zip(flat, np.broadcast_to(values, shape)[chosen]):
+        for element, value in zip(flat, _chosen(values, shape, chosen)):
             array[element] = combine(array[element], value)
 
     def _spread(
         self,
         buffer: Buffer,
         at: ArrayLike,
-        active: np.ndarray,
+        active: np.ndarray | None,
         axes: Axes,
         position: Position,
         values: np.ndarray | None = None,
-    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]:
-        """(shape, elements, numbers of threads, which of the shape take part): the accesses that a
-        statement makes. What is the same in all lanes is one access; threads make one each."""
-        extents = [extent if kind is LoopKind.THREAD else 1 for kind, extent in axes]
-        threads = np.arange(prod(extents)).reshape(extents)
+    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray | None]:
+        """(shape, elements, numbers of threads, which of the shape take part (None: all)): the
+        accesses that a statement makes. What is the same in all lanes is one access; threads make
+        one each."""
+        at = np.asarray(at, np.int64)
         held = () if values is None else values.shape
-        shape = np.broadcast_shapes(np.shape(at), active.shape, held, threads.shape)
-        chosen = np.broadcast_to(active, shape)
-        flat = np.atleast_1d(np.broadcast_to(np.asarray(at, np.int64), shape)[chosen])
-        thread = np.atleast_1d(np.broadcast_to(threads, shape)[chosen])
+        count, chosen = 1, None
+        if active is None and held in ((), at.shape) and not _threads(axes):
+            shape, flat = at.shape, at.reshape(-1)
+            thread = np.zeros(flat.size, np.int64)
+        else:
+            extents = [1 if axis.kind is LoopKind.LANES else axis.extent for axis in axes]
+            count = prod(extents)
+            taking = np.asarray(True) if active is None else active
+            shape = np.broadcast_shapes(at.shape, taking.shape, held, tuple(extents))
+            chosen = _spread_to(taking, shape)
+            flat = np.atleast_1d(_spread_to(at, shape)[chosen])
+            if count == 1:
+                thread = np.zeros(flat.size, np.int64)
+            else:
+                numbers = np.arange(count).reshape(extents)
+                thread = np.atleast_1d(_spread_to(numbers, shape)[chosen])
         private = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
         size = buffer.size if not buffer.role.is_global else self.arrays[buffer].size
-        outside = (flat < 0) | (flat >= size)
+        outside = flat.view(np.uint64) >= size  # negative ones are large
         if outside.any():
             n = int(np.argmax(outside))
             raise OutOfBoundsError(
@@ -169,7 +194,7 @@ class Memory:
                 f"buffer has {size} elements"
             )
         if buffer not in self.arrays:
-            self._empty(buffer, size * (threads.size if private else 1))
+            self._empty(buffer, size * (count if private else 1))
         if private:
             flat = flat + thread * size
             if flat.size and flat.max() >= self.arrays[buffer].size:
@@ -188,9 +213,9 @@ class Memory:
         position: Position,
         how: str,
     ) -> None:
-        shape = tuple(extent for kind, extent in axes if kind is LoopKind.THREAD)
+        threads = _threads(axes)
         shared = buffer.role not in _INPUTS | {BufferRole.LOCAL, BufferRole.REGISTERS}
-        if not shared or not flat.size or not (self._in_grid or shape):
+        if not shared or not flat.size or not (self._in_grid or threads):
             return
         log = self._logs.get(buffer)
         if log is None:
@@ -198,9 +223,9 @@ class Memory:
             log = self._logs[buffer] = AccessLog(self.kernel.name, buffer.name, size)
         here = Place(self._block, self._phase, position())
         if how == "read":
-            log.read(flat, thread, here, shape)
+            log.read(flat, thread, here, threads)
         else:
-            log.write(flat, thread, here, shape, atomic=how == "update")
+            log.write(flat, thread, here, threads, atomic=how == "update")
 
     def _twice(
         self,
@@ -213,10 +238,14 @@ class Memory:
         order = np.argsort(flat, kind="stable")
         n = int(np.argmax(flat[order][1:] == flat[order][:-1]))
         first, second = order[n], order[n + 1]
-        shape = tuple(extent for kind, extent in axes if kind is LoopKind.THREAD)
+        threads = _threads(axes)
         here = Place(self._block, self._phase, position())
-        one, other = here.text(int(thread[first]), shape), here.text(int(thread[second]), shape)
-        who = "two lanes" if one == other else "two threads"
+        one, other = here.text(int(thread[first]), threads), here.text(int(thread[second]), threads)
+        if one == other:
+            who = "two lanes"
+        else:
+            rounds = all(axis.kind is LoopKind.SERIAL for axis in threads)
+            who = "two independent rounds" if rounds else "two threads"
         raise RaceError(
             f"{self._name(buffer, int(flat[first]))} is written at [{one}] and at [{other}] by "
             f"{who} of one statement: give each its own elements"
@@ -224,6 +253,25 @@ class Memory:
 
     def _name(self, buffer: Buffer, element: int) -> str:
         return f"kernel {self.kernel.name!r}: element {element} of buffer {buffer.name}"
+
+
+def _threads(axes: Axes) -> tuple[Axis, ...]:
+    """The axes of threads, and of rounds that run as if they were threads."""
+    return tuple(axis for axis in axes if axis.kind is not LoopKind.LANES)
+
+
+def _rising(flat: np.ndarray) -> bool:
+    """Whether elements are in order, and so all different: cheaper to find out than the latter."""
+    return flat.size < 2 or bool((flat[1:] > flat[:-1]).all())
+
+
+def _spread_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+def _chosen(values: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
+    spread = _spread_to(values, shape)
+    return spread.reshape(-1) if chosen is None else np.atleast_1d(spread[chosen])
 
 
 def _text(position: Position) -> str:

@@ -3,6 +3,9 @@
   stepper = Stepper(program, arguments, ROUTINES, host_function)
   for step in stepper.steps():          # each step before it runs
       print(step.name)
+      if isinstance(step, Launch):      # its kernel, statement by statement
+          for statement in stepper.interpreter(step).steps():
+              print(statement)
   stepper.results()
 
 Kernels run in the kernel interpreter, routines by the reference of their contract, host functions
@@ -109,6 +112,13 @@ class Stepper:
         """Each step as it is about to run; asking for the next one runs it. Steps of loops and
         branches come after the one they are part of."""
         yield from self._steps(self.program.steps)
+
+    def interpreter(self, launch: Launch) -> Interpreter:
+        """The kernel of a launch, to be run by itself, on copies of what memory holds now."""
+        kernel = self.program.kernels[launch.kernel]
+        slices = zip(launched_buffers(kernel), launch.buffers)
+        memory = {b: self.flat(place, b.element_type).copy() for b, place in slices}
+        return Interpreter(kernel, memory=memory)
 
     # -- memory ------------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """Scores the compiler on a folder of reference programs.
 
     python -m xla_backend.tools.score_corpus FOLDER [--family F] [--only NAME ...]
-        [--texts hlo,stablehlo,opt] [--markdown]
+        [--texts hlo,stablehlo,opt] [--platform PLATFORM] [--markdown]
 
 Every text of every program goes through the stages parse, round-trip (printed text parses to a
-module that prints the same), verify, evaluate and run (compiled), the last two against the
-recorded outputs. The exit status is 1 if a stage failed anywhere.
+module that prints the same), verify, evaluate and run (compiled for the platform), the last two
+against the recorded outputs. The exit status is 1 if a stage failed anywhere.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from xla_backend import library
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.evaluator import evaluate
@@ -32,7 +33,6 @@ from xla_backend.runtime.custom_calls import find_custom_call, registered_custom
 from xla_backend.stablehlo import parse_stablehlo
 from xla_backend.stablehlo import parser as stablehlo_parser
 from xla_backend.stablehlo import printer as stablehlo_printer
-from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.tools.corpus import TEXTS, CorpusProgram, find_programs, mismatch_reason
 
 STAGES = ("parse", "round-trip", "verify", "evaluate", "run")
@@ -83,8 +83,11 @@ DIALECTS = {
 }
 
 
-def score_program(program: CorpusProgram, text: str, stages: Sequence[str] = STAGES) -> Score:
-    """Take one text of a program through `stages`; `parse` is always among them."""
+def score_program(
+    program: CorpusProgram, text: str, stages: Sequence[str] = STAGES, platform: str = "cpu"
+) -> Score:
+    """Take one text of a program through `stages`; `parse` is always among them. `platform` is
+    where it runs."""
     score = Score(program, text)
     dialect = DIALECTS[text]
     modules: list[HloModule] = []
@@ -98,7 +101,7 @@ def score_program(program: CorpusProgram, text: str, stages: Sequence[str] = STA
         "round-trip": lambda: _round_trip(dialect, source),
         "verify": lambda: verify(module),
         "evaluate": lambda: _evaluate(program, module),
-        "run": lambda: _run(program, module),
+        "run": lambda: _run(program, module, platform),
     }
     for stage in stages:
         if stage == "parse":
@@ -143,9 +146,9 @@ def _evaluate(program: CorpusProgram, module: HloModule) -> str | None:
     return _difference(program, got)
 
 
-def _run(program: CorpusProgram, module: HloModule) -> str | None:
+def _run(program: CorpusProgram, module: HloModule, platform: str) -> str | None:
     inputs, _ = program.arrays
-    executable = compile_module(module.clone(), CompileOptions())
+    executable = library.compile(module, platform, CompileOptions())
     return _difference(program, executable.execute(inputs))
 
 
@@ -231,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may repeat")
     parser.add_argument("--texts", type=_choices(list(TEXTS)), default=list(TEXTS))
     parser.add_argument("--stages", type=_choices(STAGES), default=list(STAGES))
+    parser.add_argument("--platform", default="cpu", help="where programs run, such as emulator")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     options = parser.parse_args(arguments)
     stages = [s for s in STAGES if s == "parse" or s in options.stages]
@@ -242,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, program in enumerate(programs, 1):
         if sys.stderr.isatty():
             print(f"\r{number}/{len(programs)} {program.name:60}", end="", file=sys.stderr)
-        scores += [score_program(program, text, stages) for text in options.texts]
+        scores += [score_program(program, text, stages, options.platform) for text in options.texts]
     print(table(scores, stages, markdown=options.markdown))
     report = reasons(scores)
     if report:

@@ -1,5 +1,7 @@
 """Scheduled kernels run exactly as scheduled, and accesses that a schedule must not make raise."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from native_checks import arguments_of, assert_close, module_of
@@ -18,6 +20,7 @@ from xla_backend.kernels.ir import (
     BufferRole,
     Constant,
     If,
+    IndexValue,
     Kernel,
     Load,
     Loop,
@@ -274,6 +277,60 @@ def test_lanes_that_write_one_element_race() -> None:
     kernel = Kernel("k", [out], [Loop(lane, body, kind=LoopKind.LANES)])
     with pytest.raises(RaceError, match=r"element 0 of buffer out0 .* by two lanes"):
         Interpreter(kernel, []).run()
+
+
+def rounds(index: Callable[[Index], Index], buffer: BufferRole) -> Kernel:
+    """for i: memory[index(i)] = i; out[i] = memory[index(i)], rounds of which are said to be
+    independent."""
+    b = LoopBuilder("k")
+    out = b.buffer("out0", P.S32, 64, BufferRole.OUTPUT)
+    memory = b.buffer("m", P.S32, 64, buffer)
+    i, _ = b.open_loop(64, independent=True)
+    value = Value(P.S32, 1, 1000)
+    loaded = Value(P.S32, 1, 1001)
+    b.close_loop()
+    (loop,) = b.kernel.stages
+    assert isinstance(loop, Loop)
+    loop.body[:] = [
+        IndexValue(value, i),
+        Store(memory, index(i), (value,)),
+        Load(loaded, memory, index(i)),
+        Store(out, i, (loaded,)),
+    ]
+    return b.kernel
+
+
+@pytest.mark.parametrize("role", [BufferRole.LOCAL, BufferRole.SCRATCH])
+def test_independent_rounds_may_run_together(role: BufferRole) -> None:
+    """Together or one after another, each has its own local memory."""
+    for index in (lambda i: i, lambda i: constant(0) if role is BufferRole.LOCAL else i):
+        kernel = rounds(index, role)
+        np.testing.assert_array_equal(Interpreter(kernel).run()[0], np.arange(64))
+        stepped = Interpreter(kernel)
+        assert len(list(stepped.steps())) == 4 * 64
+        np.testing.assert_array_equal(stepped.outputs()[0], np.arange(64))
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (lambda i: i // 2, r"element 0 of buffer m is written at \[i=0\] and at \[i=1\] by two"),
+        (lambda i: constant(3), "element 3 of buffer m is written at"),
+    ],
+)
+def test_rounds_that_are_not_independent(index: Callable[[Index], Index], message: str) -> None:
+    with pytest.raises(RaceError, match=message):
+        Interpreter(rounds(index, BufferRole.SCRATCH)).run()
+
+
+def test_a_round_that_reads_what_another_writes() -> None:
+    kernel = rounds(lambda i: i, BufferRole.SCRATCH)
+    (load,) = [s for s in walk(kernel.stages) if isinstance(s, Load)]
+    load.index = constant(5)
+    with pytest.raises(
+        RaceError, match=r"element 5 of buffer m is read at \[i=0\] and written at "
+    ):
+        Interpreter(kernel).run()
 
 
 def test_atomic_updates_do_not_race() -> None:

@@ -1,6 +1,9 @@
 """The platform `emulator`: programs as they are scheduled for the CPU, in Python."""
 
+import io
 import os
+import pdb
+import re
 import subprocess
 import sys
 import textwrap
@@ -12,8 +15,8 @@ from sample_programs import BODIES, CALLED
 
 import xla_backend
 from xla_backend.compile_options import CompileOptions
-from xla_backend.kernels.index import constant
-from xla_backend.kernels.ir import LoopKind, Store, walk
+from xla_backend.kernels.index import Index
+from xla_backend.kernels.ir import Load, Loop, LoopKind, Store, walk
 from xla_backend.kernels.races import OutOfBoundsError, RaceError
 from xla_backend.program.ir import Launch
 
@@ -83,21 +86,78 @@ def test_an_access_out_of_bounds_is_an_error():
         executable.execute([np.ones((4, 6), np.float32)])
 
 
-def test_a_race_of_two_blocks_is_an_error():
-    def all_to_the_same_place(store):
-        store.index = constant(0)
+def _as_in_the_first(executable, kind, statements, buffer=None):
+    """The executable after accesses of some class in loops of a kind go where those of the first
+    block (or round) go; in another `buffer`, if one is named."""
+    (kernel,) = executable.loaded.plan.program.kernels.values()
+    variables = {s.var for s in walk(kernel.stages) if isinstance(s, Loop) and s.kind is kind}
+    for s in walk(kernel.stages):
+        if isinstance(s, statements):
+            for variable in variables & set(s.index.terms):
+                s.index = s.index - Index.of(variable) * s.index.terms[variable]
+            s.buffer = next((b for b in kernel.buffers if b.name == buffer), s.buffer)
+    return executable
 
-    executable = _with_stores(emulated(LARGE), all_to_the_same_place)
-    with pytest.raises(RaceError, match="element 0 of buffer out0"):
+
+@pytest.mark.parametrize(
+    ("kind", "statements", "buffer", "message"),
+    [
+        (LoopKind.GRID, Store, None, "written at [block=1, i=0] and written at [block=0, i=0]"),
+        (LoopKind.GRID, Load, "out0", "read at [block=1, i=0] and written at [block=0, i=0]"),
+        (LoopKind.SERIAL, Store, None, "written at [block=0, i=0] and at [block=0, i=1]"),
+    ],
+    ids=["two-blocks-write", "one-reads-what-another-writes", "two-rounds-write"],
+)
+def test_a_race_names_kernel_element_and_both_places(kind, statements, buffer, message):
+    executable = _as_in_the_first(emulated(LARGE), kind, statements, buffer)
+    whole = f"kernel 'exponential_fusion': element 0 of buffer out0 is {message}"
+    with pytest.raises(RaceError, match=re.escape(whole)):
         executable.execute([np.ones((600, 512), np.float32)])
+
+
+def test_accesses_that_are_never_made_may_be_anywhere():
+    """Vectors that hold nothing of the second operand read it under a mask only."""
+    body = """c = f32[] constant(49) x = f32[49] broadcast(c), dimensions={} p = f32[1] parameter(0)
+      d = f32[50] concatenate(x, p), dimensions={0} ROOT r = f32[50] negate(d)"""
+    (got,) = emulated(body).execute([np.ones(1, np.float32)])
+    np.testing.assert_array_equal(got, [-49.0] * 49 + [-1.0])
 
 
 def test_step_by_step():
     (x,) = arguments_of(module_of(BODIES["kernel"], CALLED))
     stepper = emulated(BODIES["kernel"]).loaded.stepper([x])
-    steps = list(stepper.steps())
-    assert [type(step) for step in steps] == [Launch]
+    statements = []
+    for step in stepper.steps():
+        assert isinstance(step, Launch)
+        statements += stepper.interpreter(step).steps()
     np.testing.assert_allclose(stepper.results()[0], np.exp(x), rtol=1e-6)
+    first = statements[0]
+    assert isinstance(first.statement, Load)
+    np.testing.assert_array_equal(np.ravel(first.result), x.reshape(-1)[: first.result.size])
+
+
+def test_pdb_stops_inside_a_kernel():
+    """Commands as one would type them: a break at each statement, one of which is looked at."""
+    commands = [
+        "import xla_backend.kernels.interpreter as m",
+        "break m.Interpreter._execute",
+        "continue",
+        "p type(s).__name__, self.kernel.name",
+        "clear 1",
+        "continue",
+    ]
+    said = io.StringIO()
+    typed = io.StringIO("\n".join(commands) + "\n")
+    debugger = pdb.Pdb(stdin=typed, stdout=said, nosigint=True, readrc=False)
+    executable = emulated(BODIES["kernel"])
+    (x,) = arguments_of(module_of(BODIES["kernel"], CALLED))
+    before = sys.gettrace()
+    try:
+        (got,) = debugger.runcall(executable.execute, [x])
+    finally:
+        sys.settrace(before)
+    assert "('Load', 'exponential_fusion')" in said.getvalue()
+    np.testing.assert_allclose(got, np.exp(x), rtol=1e-6)
 
 
 def test_pyjax_on_the_emulator():

@@ -70,6 +70,14 @@ def test_table_and_status(corpus, capsys):
     assert all(row[3::2] == ["1/1"] * 5 for row in rows if row[0] == "good")
 
 
+def test_programs_run_on_the_platform_asked_for(corpus, capsys):
+    """A platform that there is not: asked for, and named as the reason."""
+    arguments = [str(corpus), "--texts", "hlo", "--only", "double", "--stages", "run"]
+    assert main([*arguments, "--platform", "emulator"]) == 0
+    assert main([*arguments, "--platform", "abacus"]) == 1
+    assert "run: ValueError: no platform 'abacus'" in capsys.readouterr().out
+
+
 def test_failures_are_named(corpus, capsys):
     assert main([str(corpus), "--texts", "hlo", "--markdown"]) == 1
     out = capsys.readouterr().out
