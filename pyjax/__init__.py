@@ -37,6 +37,7 @@ from pyjax.api.naming import named_scope as named_scope
 from pyjax.api.vjp import linear_transpose as linear_transpose
 from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
+from pyjax.core.array import Array as Array
 from pyjax.lax.callbacks import pure_callback as pure_callback
 from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.parallel.global_arrays import (
@@ -49,7 +50,6 @@ from pyjax.parallel.global_arrays import make_mesh as make_mesh
 from pyjax.parallel.global_arrays import reshard as reshard
 from pyjax.parallel.spmd import pmap as pmap
 from pyjax.parallel.spmd import shard_map as shard_map
-from pyjax.runtime.array import Array as Array
 from pyjax.runtime.devices import default_backend as default_backend
 from pyjax.runtime.devices import device_count as device_count
 from pyjax.runtime.devices import devices as devices

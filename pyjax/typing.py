@@ -4,10 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.runtime.array import Array
-
-# What array functions accept: arrays, NumPy arrays and scalars, Python numbers.
-ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+from pyjax.core.array import ArrayLike
 
 # What a dtype argument accepts: dtypes, scalar types, names, and objects with a `dtype`.
 DTypeLike = str | type[Any] | np.dtype | Any

@@ -62,6 +62,7 @@ def test_imports_keep_the_contracts(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_contracts_have_no_exceptions() -> None:
     """Every module of both packages has a floor, every import counts."""
+    assert "exclude_type_checking_imports" not in CONTRACTS
     covered = set()
     for contract in CONTRACTS["contracts"]:
         assert not {"ignore_imports", "exhaustive_ignores", "skip_descendants"} & contract.keys()
@@ -94,6 +95,12 @@ def test_functions_import_nothing(path: Path) -> None:
     for line, target, inside in imports_of(path):
         if inside:
             assert target.split(".")[0] in LAZY_LIBRARIES, f"line {line} imports {target}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=shown)
+def test_types_need_no_imports_of_their_own(path: Path) -> None:
+    """A type that only a checker may import stands on the wrong floor."""
+    assert "TYPE_CHECKING" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=shown)

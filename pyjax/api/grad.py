@@ -27,7 +27,7 @@ from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import as_array
 
@@ -133,7 +133,7 @@ def value_and_grad(
             _dense(next(found)) if nz else ad.zero_tangent_array(abstractify(x))
             for nz, x in zip(linear.nonzero_in, leaves)
         ]
-        if type(one) is Array:  # remembered: what the caller gets, it may donate or delete
+        if type(one) is DeviceArray:  # remembered: what the caller gets, it may donate or delete
             gradients = [copy.copy(one) if g is one else g for g in gradients]
         g = tree_unflatten(in_tree, gradients)
         g = g[0] if single else g

@@ -29,7 +29,7 @@ from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
 from pyjax.interpreters import partial_eval
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import (
     NUMPY_DTYPES,
@@ -62,7 +62,7 @@ class Compiled(NamedTuple):
     """How to call a program (`Program.call`) and rebuild the function's result."""
 
     program: Program
-    call: Callable[[Sequence[Array]], list[Array]]
+    call: Callable[[Sequence[DeviceArray]], list[DeviceArray]]
     out_tree: PyTreeDef
     single: bool  # the result is one bare array
 
@@ -111,7 +111,7 @@ class Jit:
 
     def _known(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Compiled | None, Sequence[Array]]:
+    ) -> tuple[Compiled | None, Sequence[DeviceArray]]:
         """The program for a call and its arrays, if it is there already: the path of most calls."""
         context = trace_context()
         at_hand = self._at_hand
@@ -151,11 +151,12 @@ class Jit:
             args_now, names, static = args, kwargs, ()
         leaves, in_tree = tree_flatten((args_now, names))
         if state.traces[0] is not eval_trace or any(
-            isinstance(x, Tracer) for x in leaves if type(x) is not Array
+            isinstance(x, Tracer) for x in leaves if type(x) is not DeviceArray
         ):
             return self._stage(leaves, in_tree, static)
         arrays = [
-            x if type(x) is Array else self._as_array(x, i, in_tree) for i, x in enumerate(leaves)
+            x if type(x) is DeviceArray else self._as_array(x, i, in_tree)
+            for i, x in enumerate(leaves)
         ]
         if self._device is not None:
             arrays = [device_put(a, self._device) for a in arrays]
@@ -171,7 +172,7 @@ class Jit:
                 context, specs = trace_context(), tuple([a.spec for a in arrays])
                 trees = tuple([tree_structure(a).exact_key() for a in args])
                 self._compiled.alias(key, (trees, (), specs, context))
-                if all(type(a) is Array or _is_host_value(a) for a in args):
+                if all(type(a) is DeviceArray or _is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
                     self._direct = True
         return self._run(compiled, arrays, args, kwargs)
@@ -179,7 +180,7 @@ class Jit:
     def _run(
         self,
         compiled: Compiled,
-        arrays: Sequence[Array],
+        arrays: Sequence[DeviceArray],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
@@ -217,7 +218,7 @@ class Jit:
     def _name(self) -> str:
         return source_info.function_name(self._fun)
 
-    def _as_array(self, value: Any, position: int, in_tree: PyTreeDef) -> Array:
+    def _as_array(self, value: Any, position: int, in_tree: PyTreeDef) -> DeviceArray:
         try:
             return as_array(value)
         except TypeError:
@@ -289,7 +290,7 @@ class Jit:
         leaves = set(tree_flatten(chosen)[0])
         return tuple(i in leaves for i in range(in_tree.num_leaves))
 
-    def _compile(self, traced: TracedCall, arrays: Sequence[Array]) -> Compiled:
+    def _compile(self, traced: TracedCall, arrays: Sequence[DeviceArray]) -> Compiled:
         for const in traced.closed.consts:
             if isinstance(const, Tracer):
                 raise escaped_tracer_error(const)
@@ -393,7 +394,7 @@ def _committed_device(leaves: Sequence[Any]) -> Device | None:
     Raises:
       ValueError: there are several.
     """
-    found = {x.device for x in leaves if type(x) is Array and x.committed}
+    found = {x.device for x in leaves if type(x) is DeviceArray and x.committed}
     for struct in leaves:
         if isinstance(struct, ShapeDtypeStruct):
             device = resolve_device(struct.sharding)

@@ -17,7 +17,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
     as_array,
@@ -155,7 +155,7 @@ class Lowered(_Stage):
         self,
         traced: Traced,
         module: HloModule,
-        constants: Sequence[Array],
+        constants: Sequence[DeviceArray],
         device: Device,
         committed: bool,
     ) -> None:
@@ -263,7 +263,7 @@ class Compiled(_Stage):
                 )
         return tree_unflatten(self.out_tree, self._program(arrays))
 
-    def _placed(self, array: Array, position: int) -> Array:
+    def _placed(self, array: DeviceArray, position: int) -> DeviceArray:
         """An argument on the device of the program."""
         device = self._lowered._device
         if array.device is device:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core.array import Array
 from pyjax.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -94,7 +95,7 @@ class CustomCall:
         raise NotImplementedError
 
 
-class Tracer:
+class Tracer(Array):
     """A stand-in for an array inside a transformed function.
 
     Operators, methods and properties of arrays are installed by pyjax.numpy.array_methods.
@@ -104,28 +105,6 @@ class Tracer:
     __array_priority__ = 1000
     aval: Any
     _trace: Trace
-
-    # -- what an array has ----------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     # -- conversions to Python values -----------------------------------------------------------
 

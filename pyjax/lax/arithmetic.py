@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import structural
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -30,8 +31,6 @@ from pyjax.lax.common import (
     NUMBER,
     REAL_NUMBER,
     SIGNED,
-    Array,
-    ArrayLike,
     aval_of,
     broadcast_result_shape,
     canonical_dtype,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
-from pyjax.lax.common import Array, aval_of, canonical_axis, shape_of
+from pyjax.lax.common import aval_of, canonical_axis, shape_of
 from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.shape import expand_dims, reshape, rev
 from pyjax.lax.shape_join import concatenate

@@ -6,19 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import add, sub
-from pyjax.lax.common import (
-    FLOATING,
-    INTEGER,
-    LOGICAL,
-    Array,
-    ArrayLike,
-    dtype_of,
-    nary_operands,
-)
+from pyjax.lax.common import FLOATING, INTEGER, LOGICAL, dtype_of, nary_operands
 from pyjax.lax.compare import eq, full_value, gt, lt, ne, select
 from pyjax.lax.convert import bitcast_convert_type
 from pyjax.lax.nary import define_nary, define_unary, stretch

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import axis_env
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.errors import fail
@@ -23,14 +24,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import add, div, mul
-from pyjax.lax.common import (
-    Array,
-    canonical_axis,
-    dtype_of,
-    is_inexact,
-    scalar_like,
-    shape_of,
-)
+from pyjax.lax.common import canonical_axis, dtype_of, is_inexact, scalar_like, shape_of
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
 from pyjax.lax.indexing.gather import gather

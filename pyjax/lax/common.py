@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import ArrayLike
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
@@ -112,14 +113,11 @@ def check_dtype(
 
 # -- operands --------------------------------------------------------------------------------------
 
-ArrayLike = Any
-Array = Any
-
 
 def aval_of(x: ArrayLike) -> ShapedArray:
     """The abstract value of an Array, Tracer, NumPy value or Python scalar."""
     try:
-        return x.aval
+        return x.aval  # type: ignore[union-attr]  # asking for the type would cost more
     except AttributeError:
         return abstractify(x)
 
@@ -139,7 +137,7 @@ def ndim_of(x: ArrayLike) -> int:
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
 
 
-def scalar_like(value: complex | np.generic, x: ArrayLike) -> Any:
+def scalar_like(value: ArrayLike, x: ArrayLike) -> Any:
     """A scalar constant with x's dtype (a NumPy scalar array; weakly typed if x is)."""
     aval = aval_of(x)
     if aval.weak_type and type(value) in _PYTHON_SCALARS and abstractify(value).dtype == aval.dtype:
@@ -192,7 +190,7 @@ def strong_value(args: Sequence[ArrayLike]) -> ArrayLike:
     return next(x for x in args if type(x) not in _PYTHON_SCALARS)
 
 
-def _scalar_fits(x: complex, target: np.dtype) -> bool:
+def _scalar_fits(x: ArrayLike, target: np.dtype) -> bool:
     """A Python scalar takes the dtype of its own kind (float for a bfloat16 array), never another
     kind.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -21,8 +22,6 @@ from pyjax.lax.common import (
     ANY,
     BOOL_DTYPE,
     ORDERED,
-    Array,
-    ArrayLike,
     DtypeClass,
     aval_of,
     hlo_broadcast_to,
@@ -279,7 +278,7 @@ def _clamp_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[
     low, x, high = primals
     ans = clamp_p.bind1(low, x, high)
     shape = shape_of(ans)
-    total = ad.Zero(aval_of(ans).to_tangent_aval())
+    total: Any = ad.Zero(aval_of(ans).to_tangent_aval())
     lower, upper = gt(low, x), lt(high, x)
     masks = (
         # The lower bound is in force unless the upper bound undercuts it, as in min(max(x, low),

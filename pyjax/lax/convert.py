@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -23,8 +24,6 @@ from pyjax.interpreters.rules import (
 from pyjax.lax.common import (
     BOOL_DTYPE,
     FLOATING,
-    Array,
-    ArrayLike,
     aval_of,
     canonical_dtype,
     elementwise_aval,
@@ -98,7 +97,7 @@ def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) 
     """
     aval = aval_of(operand)
     dtype = aval.dtype if new_dtype is None else canonical_dtype(new_dtype)
-    if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
+    if aval.dtype == dtype and aval.weak_type == weak_type and isinstance(operand, Array):
         return operand
     return convert_element_type_p.bind1(
         operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None
@@ -180,7 +179,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
       ValueError: the last dimension does not make up one element.   TypeError: bool or complex.
     """
     dtype = canonical_dtype(new_dtype)
-    if aval_of(operand).dtype == dtype and hasattr(operand, "aval"):
+    if aval_of(operand).dtype == dtype and isinstance(operand, Array):
         return operand
     return bitcast_convert_type_p.bind1(operand, new_dtype=dtype)
 

@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
-from pyjax.lax.common import (
-    NUMBER,
-    Array,
-    ArrayLike,
-    aval_of,
-    canonical_dtype,
-    canonical_shape,
-)
+from pyjax.lax.common import NUMBER, aval_of, canonical_dtype, canonical_shape
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type
 from pyjax.lax.nary import expand_to

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -24,8 +25,6 @@ from pyjax.lax.common import (
     ANY,
     FLOATING,
     NUMBER,
-    Array,
-    ArrayLike,
     DtypeClass,
     aval_of,
     check_dtype,

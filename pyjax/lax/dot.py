@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.interpreters import ad
@@ -14,8 +15,6 @@ from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import define_primitive
 from pyjax.lax.common import (
     ANY,
-    Array,
-    ArrayLike,
     aval_of,
     canonical_dtype,
     check_dtype,

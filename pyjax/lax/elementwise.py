@@ -6,19 +6,11 @@ import enum
 import math
 from typing import Any
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import ZERO_TANGENT
 from pyjax.lax.arithmetic import add, div, integer_pow, mul, neg, square, sub
-from pyjax.lax.common import (
-    FLOATING,
-    INEXACT,
-    Array,
-    ArrayLike,
-    hlo_unary,
-    nary_operands,
-    scalar_like,
-    to_bool,
-)
+from pyjax.lax.common import FLOATING, INEXACT, hlo_unary, nary_operands, scalar_like, to_bool
 from pyjax.lax.nary import define_nary, define_unary
 from xla_backend.hlo.opcode import Opcode
 

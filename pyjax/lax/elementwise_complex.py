@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyjax.core.array import Array
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.lax.arithmetic import add, complex, conj, div, imag, log, mul, neg, real, square, sub
-from pyjax.lax.common import Array, is_complex, scalar_like
+from pyjax.lax.common import is_complex, scalar_like
 from pyjax.lax.elementwise import (
     acos_p,
     acosh_p,

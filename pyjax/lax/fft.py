@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -18,8 +19,6 @@ from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.arithmetic import complex as complex_
 from pyjax.lax.arithmetic import conj, mul, real
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     canonical_shape,
     complex_dtype,
@@ -30,7 +29,7 @@ from pyjax.lax.common import (
     shape_of,
 )
 from pyjax.lax.compare import full_value
-from pyjax.lax.convert import convert_element_type
+from pyjax.lax.convert import convert, convert_element_type
 from pyjax.lax.nary import define
 from pyjax.lax.shape_join import pad
 from xla_backend.hlo.attributes import FftAttributes
@@ -174,7 +173,7 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     kind = _canonical_type(fft_type)
     lengths = canonical_shape(tuple(fft_lengths), "fft_lengths")
     if not lengths:
-        return x
+        return convert(x, weak_type=aval_of(x).weak_type)
     if kind is FftType.RFFT:
         if is_complex(dtype_of(x)):
             fail(

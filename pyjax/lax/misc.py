@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core.array import Array
 from pyjax.core.avals import abstract_token
 from pyjax.core.effects import no_effects
 from pyjax.core.primitive import Primitive
@@ -14,7 +15,7 @@ from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, FullJvp, Unsupported
-from pyjax.lax.common import Array, dtype_of, identity_lowering, is_inexact
+from pyjax.lax.common import dtype_of, identity_lowering, is_inexact
 from pyjax.lax.nary import define, unary_transpose
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape

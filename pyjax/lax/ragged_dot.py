@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail
 from pyjax.lax.arithmetic import sub
 from pyjax.lax.bitwise import bitwise_and
-from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, shape_of
+from pyjax.lax.common import aval_of, dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
 from pyjax.lax.creation import broadcasted_iota
 from pyjax.lax.cumulative import cumsum
@@ -18,7 +19,7 @@ from pyjax.lax.nary import expand_to
 _ROWS_BY_GROUPS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
-def _row_groups(group_sizes: Array, rows: int) -> Array:
+def _row_groups(group_sizes: ArrayLike, rows: int) -> Array:
     """bool[groups, rows]: which rows belong to which group; rows after the last group
     belong to none.
     """
@@ -32,7 +33,7 @@ def _row_groups(group_sizes: Array, rows: int) -> Array:
     )
 
 
-def _spread(x: Array, mask: Array, dimension: int) -> Array:
+def _spread(x: ArrayLike, mask: Array, dimension: int) -> Array:
     """Copies of x for every group (a new leading dimension), zero outside the group's rows."""
     groups = shape_of(mask)[0]
     shape = (groups, *shape_of(x))

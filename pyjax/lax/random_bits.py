@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -24,8 +25,6 @@ from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import add
 from pyjax.lax.bitwise import bitwise_or, bitwise_xor, shift_left, shift_right_logical
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     broadcast_result_shape,
     canonical_dtype,
@@ -106,7 +105,7 @@ threefry2x32_p: Primitive = define(
 )
 
 
-def counters(shape: Sequence[int]) -> tuple[Array, Array]:
+def counters(shape: Sequence[int]) -> tuple[ArrayLike, Array]:
     """High and low words of the row-major index of every element of `shape`."""
     size = math.prod(shape)
     if size > 2**32:

@@ -16,6 +16,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import KeyDType
@@ -26,8 +27,6 @@ from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import mul
 from pyjax.lax.bitwise import bitwise_and, bitwise_xor, shift_right_logical
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     broadcast_result_shape,
     canonical_shape,

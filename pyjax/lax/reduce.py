@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -34,8 +35,6 @@ from pyjax.lax.common import (
     LOGICAL,
     NUMBER,
     ORDERED,
-    Array,
-    ArrayLike,
     DtypeClass,
     aval_of,
     canonical_dims,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
@@ -21,7 +22,7 @@ from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax import arithmetic, bitwise
 from pyjax.lax.arithmetic import max as max_
 from pyjax.lax.arithmetic import min as min_
-from pyjax.lax.common import Array, aval_of, canonical_dims, nary_operands, shape_of
+from pyjax.lax.common import aval_of, canonical_dims, nary_operands, shape_of
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import (
     axes_last,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -19,14 +20,7 @@ from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p, transpose_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.rules import LINEAR, define_rules
-from pyjax.lax.common import (
-    Array,
-    ArrayLike,
-    canonical_axis,
-    canonical_dims,
-    canonical_shape,
-    shape_of,
-)
+from pyjax.lax.common import canonical_axis, canonical_dims, canonical_shape, shape_of
 from pyjax.lax.nary import define, expand_to
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.opcode import Opcode
@@ -149,7 +143,7 @@ def broadcast_in_dim(
     dims = canonical_dims("broadcast_in_dim", broadcast_dimensions)
     target = canonical_shape(shape, "broadcast_in_dim shape")
     if shape_of(operand) == target and dims == tuple(range(len(target))):
-        if hasattr(operand, "aval"):
+        if isinstance(operand, Array):
             return operand
     return broadcast_in_dim_p.bind1(
         operand, shape=target, broadcast_dimensions=dims, sharding=out_sharding
@@ -247,7 +241,7 @@ def reshape(
         dimensions = canonical_dims("reshape", dimensions)
         if dimensions == tuple(range(len(shape_of(operand)))):
             dimensions = None
-    if dimensions is None and shape_of(operand) == sizes and hasattr(operand, "aval"):
+    if dimensions is None and shape_of(operand) == sizes and isinstance(operand, Array):
         return operand
     return reshape_p.bind1(operand, new_sizes=sizes, dimensions=dimensions, sharding=out_sharding)
 
@@ -300,7 +294,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
       TypeError: `permutation` is not a permutation of the operand's dimensions.
     """
     perm = canonical_dims("transpose", permutation)
-    if perm == tuple(range(len(shape_of(operand)))) and hasattr(operand, "aval"):
+    if perm == tuple(range(len(shape_of(operand)))) and isinstance(operand, Array):
         return operand
     return transpose_p.bind1(operand, permutation=perm)
 
@@ -387,7 +381,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     )
     if len(set(dims)) != len(dims):
         fail(ValueError, f"dimensions are not unique: {dims}")
-    if not dims and hasattr(array, "aval"):
+    if not dims and isinstance(array, Array):
         return array
     return squeeze_p.bind1(array, dimensions=dims)
 

@@ -9,20 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
 from pyjax.interpreters.rules import LINEAR
-from pyjax.lax.common import (
-    Array,
-    ArrayLike,
-    canonical_axis,
-    canonical_dims,
-    canonical_shape,
-    shape_of,
-)
+from pyjax.lax.common import canonical_axis, canonical_dims, canonical_shape, shape_of
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.shape import broadcast_in_dim, expand_dims, reshape
@@ -266,7 +260,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = N
     """Add leading dimensions of the given sizes."""
     sizes = canonical_shape(sizes, "broadcast sizes")
     shape = shape_of(operand)
-    if not sizes and hasattr(operand, "aval"):
+    if not sizes and isinstance(operand, Array):
         return operand
     return expand_to(operand, (*sizes, *shape), tuple(range(len(sizes), len(sizes) + len(shape))))
 

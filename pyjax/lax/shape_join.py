@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import reduce_sum_p
@@ -17,7 +18,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR, define_primitive
 from pyjax.lax.arithmetic import sub
-from pyjax.lax.common import Array, ArrayLike, nary_operands, scalar_like, shape_of
+from pyjax.lax.common import nary_operands, scalar_like, shape_of
 from pyjax.lax.compare import select_n_p
 from pyjax.lax.nary import expand_to
 from pyjax.lax.shape import reshape, squeeze
@@ -114,8 +115,9 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """
     if len(operands) == 0:
         fail(ValueError, "concatenate requires a non-empty sequences of arrays")
-    if len(operands) == 1 and hasattr(operands[0], "aval"):
-        return operands[0]
+    first = operands[0]
+    if len(operands) == 1 and isinstance(first, Array):
+        return first
     return concatenate_p.bind1(*operands, dimension=operator.index(dimension))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -17,8 +18,6 @@ from pyjax.lax.arithmetic import imag, real
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
 from pyjax.lax.common import (
     ORDERED,
-    Array,
-    ArrayLike,
     aval_of,
     canonical_axis,
     check_dtype,
@@ -191,8 +190,8 @@ def sort(
     Raises:
       TypeError: shapes differ.   ValueError: dimension or num_keys is out of range, or no operand.
     """
-    many = isinstance(operand, (tuple, list))
-    operands = tuple(operand) if many else (operand,)
+    many = isinstance(operand, Sequence)
+    operands = tuple(operand) if isinstance(operand, Sequence) else (operand,)
     if not operands:
         fail(TypeError, "Sort requires at least one operand")
     if not 1 <= num_keys <= len(operands):

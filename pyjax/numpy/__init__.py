@@ -6,6 +6,7 @@ Tracer their operators and methods (array_methods.py).
 
 import sys as _sys
 
+from pyjax.core.array import Array as _Array
 from pyjax.numpy import fft, linalg
 from pyjax.numpy.arithmetic import (
     around,
@@ -489,7 +490,6 @@ from pyjax.numpy.windows import (
     hanning,
     kaiser,
 )
-from pyjax.runtime.array import Array as _Array
 from pyjax.runtime.array import set_array_namespace as _set_array_namespace
 
 ndarray = _Array

@@ -13,12 +13,13 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import fail
 from pyjax.core.source_info import called_function
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
-from pyjax.runtime.array import Array, array_from_host, array_without_copy
+from pyjax.runtime.array import DeviceArray, array_from_host, array_without_copy
 from pyjax.runtime.placement import device_put
 
 __all__ = [
@@ -101,7 +102,13 @@ def asarray(
     >>> asarray(1.5).dtype
     dtype('float32')
     """
-    if type(a) is Array and dtype is None and not copy and device is None and out_sharding is None:
+    if (
+        type(a) is DeviceArray
+        and dtype is None
+        and not copy
+        and device is None
+        and out_sharding is None
+    ):
         return a
     if copy is not None:
         copy = bool(copy)
@@ -272,7 +279,7 @@ def _host_array(value: np.ndarray) -> Array:
 
 
 def _copied(x: Any) -> Any:
-    if type(x) is Array and isinstance(x.dtype, np.dtype):
+    if type(x) is DeviceArray and isinstance(x.dtype, np.dtype):
         return array_from_host(np.asarray(x), x.aval)
     return x  # a traced value is immutable: there is nothing a copy could protect
 

@@ -1,4 +1,4 @@
-"""Operators, properties and methods of Array and Tracer, installed once from the tables below.
+"""Operators, properties and methods of arrays, installed once from the tables below.
 
 Arrays live below this layer, so they are given their arithmetic here, when pyjax.numpy is
 imported.  A row is the attribute's name and the function behind it; a method takes the array as
@@ -15,6 +15,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer
 from pyjax.numpy import (
@@ -35,7 +36,7 @@ from pyjax.numpy.eager import compiled_binary
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.placement import device_put
 
 # ---------------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ from pyjax.runtime.placement import device_put
 def _accepts(other: Any) -> bool:
     """Whether an operand is one we handle; for others Python tries their reflected operator."""
     return (
-        type(other) is Array
+        type(other) is DeviceArray
         or isinstance(other, (int, float, complex, Tracer, np.ndarray, np.generic, bool))
         or hasattr(other, "__jax_array__")
     )
@@ -394,11 +395,11 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "view": _array_view,
     "__contains__": _array_contains,
     "__getitem__": getitem,
+    "__iter__": _array_iter,
+    "__len__": _array_len,
     "__round__": _array_round,
     "__setitem__": _array_setitem,
 }
-# Arrays have their own; tracers get these.
-_TRACER_METHODS: dict[str, Callable[..., Any]] = {"__iter__": _array_iter, "__len__": _array_len}
 
 
 def _flat(self: Any) -> Any:
@@ -414,8 +415,6 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "imag": (lambda self: ufuncs.imag(self), "Imaginary part."),
     "at": (_IndexUpdateHelper, "x.at[index].set(v), .add(v)...: functional updates."),
     "flat": (_flat, "Not provided; use flatten()."),
-    "nbytes": (lambda self: np.dtype(self.dtype).itemsize * self.size, "Size in bytes."),
-    "itemsize": (lambda self: np.dtype(self.dtype).itemsize, "Size of an element in bytes."),
 }
 
 
@@ -433,32 +432,26 @@ def _as_method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def install(cls: type, extra: dict[str, Callable[..., Any]]) -> None:
-    """Give `cls` all operators, methods and properties; attributes it defines itself stay."""
-    short = _COMPILED if cls is Array else frozenset()
+def install_all() -> None:
+    """Install the arithmetic on Array; pyjax.numpy does this when imported. Arrays on devices have
+    short cuts of their own to operators that are one compiled program.
+    """
     for name, op in {**_BINARY, **_COMPARISONS}.items():
-        method = _binary(f"__{name}__", op)
-        if name in short:
-            method = compiled_binary(op, method)
-        setattr(cls, f"__{name}__", method)
+        _install_operator(f"__{name}__", op, _binary(f"__{name}__", op), name in _COMPILED)
     for name, op in _BINARY.items():
         method = _reflected(f"__r{name}__", op)
-        if name in short:
-            method = compiled_binary(_swapped(op), method)
-        setattr(cls, f"__r{name}__", method)
+        _install_operator(f"__r{name}__", _swapped(op), method, name in _COMPILED)
     for name, fn in _UNARY.items():
-        setattr(cls, name, fn)
-    for name, fn in {**_METHODS, **extra}.items():
-        setattr(cls, name, _as_method(name, fn))
+        setattr(Array, name, fn)
+    for name, fn in _METHODS.items():
+        setattr(Array, name, _as_method(name, fn))
     for name, (getter, doc) in _PROPERTIES.items():
-        if name not in cls.__dict__:
-            setattr(cls, name, property(getter, doc=doc))
+        setattr(Array, name, property(getter, doc=doc))
 
 
-def install_all() -> None:
-    """Install the arithmetic on Array and Tracer; pyjax.numpy does this when imported."""
-    hash_of_tracer, hash_of_array = Tracer.__hash__, Array.__hash__
-    install(Array, {})
-    install(Tracer, _TRACER_METHODS)
-    # Defining __eq__ on a class after its creation leaves __hash__ alone; keep that explicit.
-    assert Tracer.__hash__ is hash_of_tracer and Array.__hash__ is hash_of_array
+def _install_operator(
+    name: str, op: Callable[..., Any], method: Callable[..., Any], compiled: bool
+) -> None:
+    setattr(Array, name, method)
+    if compiled:
+        setattr(DeviceArray, name, compiled_binary(op, method))

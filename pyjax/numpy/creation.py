@@ -11,11 +11,11 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.errors import ConcretizationTypeError
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
-from pyjax.runtime.array import Array
 from pyjax.runtime.placement import device_put
 
 __all__ = [

@@ -12,12 +12,12 @@ import numpy as np
 
 from pyjax.api.jit import jit
 from pyjax.core.trace import entered, eval_trace, state
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS
 
 # What goes straight to the compiled function. Everything else (tracers, lists, objects with
 # __jax_array__, what is no number) is the plain function's business, its errors too.
-_KINDS = frozenset({Array, *SCALAR_KINDS})
+_KINDS = frozenset({DeviceArray, *SCALAR_KINDS})
 
 
 def is_ready(x: Any) -> bool:

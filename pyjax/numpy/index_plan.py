@@ -463,8 +463,8 @@ def _columns(columns: list[tuple[int, Any]], batch: tuple[int, ...], dtype: Any)
     if all(isinstance(value, (np.ndarray, np.generic)) for _, value in columns):
         parts = [np.broadcast_to(value, batch) for _, value in columns]
         return np.stack(parts, -1) if parts else np.zeros((*batch, 0), dtype)
-    parts = []
+    pieces = []
     for _, value in columns:
         value = util.broadcast_array(util.convert(util.as_array(value), dtype), batch)
-        parts.append(lax.expand_dims(value, (len(batch),)))
-    return lax.concatenate(parts, len(batch)) if len(parts) > 1 else parts[0]
+        pieces.append(lax.expand_dims(value, (len(batch),)))
+    return lax.concatenate(pieces, len(batch)) if len(pieces) > 1 else pieces[0]

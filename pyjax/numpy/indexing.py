@@ -15,6 +15,7 @@ import numpy as np
 from pyjax import lax
 from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.numpy import util
@@ -30,14 +31,14 @@ from pyjax.numpy.index_plan import (
     static_key,
 )
 from pyjax.numpy.indexing_basic import parse_mode
-from pyjax.runtime.array import Array, array_from_host
+from pyjax.runtime.array import DeviceArray, array_from_host
 from pyjax.runtime.dispatch import as_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]` for an Array or Tracer."""
-    if type(x) is Array and (not entered or state.traces[0] is eval_trace):
+    if type(x) is DeviceArray and (not entered or state.traces[0] is eval_trace):
         if type(index) is int:
             shape = x.aval.shape
             if shape and shape[0]:
@@ -46,7 +47,9 @@ def getitem(x: Any, index: Any) -> Any:
         if key is not None:
             return _read_eager(x, key)
         parts = index if type(index) is tuple else (index,)
-        if all(type(i) is Array and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts):
+        if all(
+            type(i) is DeviceArray and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts
+        ):
             return _read_compiled(x, parts)
     return read(x, index)
 

@@ -19,11 +19,12 @@ import numpy as np
 from pyjax import lax
 from pyjax._config import options
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 
 PYTHON_SCALARS = (bool, int, float, complex)
 _NUMPY_VALUES = (np.ndarray, np.generic)
@@ -34,13 +35,13 @@ _NUMPY_VALUES = (np.ndarray, np.generic)
 
 def is_array(x: Any) -> bool:
     """Whether `x` is a pyjax array: a concrete Array or a Tracer."""
-    return type(x) is Array or isinstance(x, (Tracer, Array))
+    return type(x) is DeviceArray or isinstance(x, Array)
 
 
 def is_arraylike(x: Any) -> bool:
     """Whether numpy functions take `x`: arrays, NumPy values, Python scalars, `__jax_array__`."""
     return (
-        type(x) is Array
+        type(x) is DeviceArray
         or isinstance(x, PYTHON_SCALARS)
         or isinstance(x, _NUMPY_VALUES)
         or is_array(x)
@@ -52,7 +53,7 @@ def is_arraylike(x: Any) -> bool:
 def check_arraylike(name: str, *args: Any, none_ok: bool = False) -> None:
     """Raise TypeError, naming the function and the position, unless every argument is an array."""
     for position, arg in enumerate(args):
-        if type(arg) is Array or (none_ok and arg is None) or is_arraylike(arg):
+        if type(arg) is DeviceArray or (none_ok and arg is None) or is_arraylike(arg):
             continue
         _fail_not_arraylike(name, arg, position)
     for arg in args:
@@ -88,7 +89,7 @@ def _fail_not_arraylike(name: str, arg: Any, position: int) -> NoReturn:
 
 def to_jax(x: Any) -> Any:
     """Replace an object that has `__jax_array__` by its array; anything else is returned as is."""
-    if type(x) is Array or isinstance(x, PYTHON_SCALARS) or isinstance(x, _NUMPY_VALUES):
+    if type(x) is DeviceArray or isinstance(x, PYTHON_SCALARS) or isinstance(x, _NUMPY_VALUES):
         return x
     if is_array(x):
         return x
@@ -105,7 +106,7 @@ def ensure_arraylike(name: str, *args: Any) -> Any:
 
 def as_array(x: Any) -> Any:
     """`x` as an Array or Tracer; keeps dtype and weak type (canonicalized)."""
-    if type(x) is Array or is_array(x):
+    if type(x) is DeviceArray or is_array(x):
         return x
     x = to_jax(x)
     if is_array(x):
@@ -170,7 +171,7 @@ def _same_strong_dtype(args: tuple[Any, ...]) -> bool:
     """Whether all arguments are arrays of one dtype, none of them weak."""
     dtype = None
     for x in args:
-        if not (type(x) is Array or isinstance(x, Tracer)):
+        if not (type(x) is DeviceArray or isinstance(x, Tracer)):
             return False
         aval = x.aval
         if aval.weak_type or (dtype is not None and aval.dtype != dtype):
@@ -285,11 +286,11 @@ def broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
 def _same_aval(args: tuple[Any, ...]) -> bool:
     """Whether all arguments are arrays of one aval: then there is nothing to promote."""
     first = args[0]
-    if not (type(first) is Array or isinstance(first, Tracer)):
+    if not (type(first) is DeviceArray or isinstance(first, Tracer)):
         return False
     aval = first.aval
     for x in args[1:]:
-        if not (type(x) is Array or isinstance(x, Tracer)) or x.aval is not aval:
+        if not (type(x) is DeviceArray or isinstance(x, Tracer)) or x.aval is not aval:
             return False
     return True
 
@@ -312,7 +313,7 @@ def _with_literal(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         array, number = y, x
     else:
         return None
-    if not (type(array) is Array or isinstance(array, Tracer)):
+    if not (type(array) is DeviceArray or isinstance(array, Tracer)):
         return None
     aval = array.aval
     dtype = aval.dtype

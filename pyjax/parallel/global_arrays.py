@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.lax.sharding_constraint import with_sharding_constraint
-from pyjax.runtime.array import Array
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import AxisType, Mesh

@@ -1,6 +1,5 @@
-"""Array: dense data on a device with its abstract value. Placement and conversion; arithmetic is
-installed by
-pyjax.numpy.array_methods.
+"""DeviceArray: dense data on a device with its abstract value. Placement and conversion;
+arithmetic is installed by pyjax.numpy.array_methods.
 """
 
 from __future__ import annotations
@@ -8,15 +7,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.errors import four_parts, new_error
 from pyjax.core.source_info import user_frame
-from pyjax.core.trace import Tracer
 from pyjax.runtime.devices import default_device
 from pyjax.sharding.shardings import Shard, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
@@ -73,66 +72,12 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     return spec
 
 
-class _ArrayMeta(type):
-    """`isinstance(tracer, Array)` holds: traced functions see tracers as arrays."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return type(instance) is cls or isinstance(instance, Tracer)
-
-
-class Array(Buffer, metaclass=_ArrayMeta):
-    """A multi-dimensional array of one dtype, immutable, on one device.
-
-    Made by pyjax.numpy functions, not by calling this class. `isinstance(x, pyjax.Array)` is also
-    true for
-    the tracers that stand for arrays inside jit, grad and vmap.
-    """
+class DeviceArray(Buffer, Array):
+    """An array in the memory of one device."""
 
     __slots__ = ()
     spec: ArraySpec
     __array_priority__ = 100  # NumPy's operators leave mixed expressions to ours
-
-    if TYPE_CHECKING:
-        # Installed by pyjax.numpy.array_methods from its tables; declared here for type checkers.
-        _Operator = Callable[[Any, Any], Any]
-        __add__: _Operator
-        __radd__: _Operator
-        __sub__: _Operator
-        __rsub__: _Operator
-        __mul__: _Operator
-        __rmul__: _Operator
-        __truediv__: _Operator
-        __rtruediv__: _Operator
-        __floordiv__: _Operator
-        __rfloordiv__: _Operator
-        __mod__: _Operator
-        __rmod__: _Operator
-        __pow__: _Operator
-        __rpow__: _Operator
-        __matmul__: _Operator
-        __rmatmul__: _Operator
-        __and__: _Operator
-        __rand__: _Operator
-        __or__: _Operator
-        __ror__: _Operator
-        __xor__: _Operator
-        __rxor__: _Operator
-        __lshift__: _Operator
-        __rshift__: _Operator
-        __lt__: _Operator
-        __le__: _Operator
-        __gt__: _Operator
-        __ge__: _Operator
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Any: ...
-        def __neg__(self) -> Any: ...
-        def __pos__(self) -> Any: ...
-        def __abs__(self) -> Any: ...
-        def __invert__(self) -> Any: ...
-
-    def __init__(self) -> None:
-        raise TypeError("pyjax.Array is not called directly; write pyjax.numpy.array(...) instead")
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -214,7 +159,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
 
     # -- life ------------------------------------------------------------------------------------
 
-    def block_until_ready(self) -> Array:
+    def block_until_ready(self) -> DeviceArray:
         """Wait until the value is there; returns the array."""
         self._alive()
         return self
@@ -394,7 +339,7 @@ class Array(Buffer, metaclass=_ArrayMeta):
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
         if not isinstance(self.spec.aval.dtype, np.dtype):
-            return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+            return (self[i] for i in range(self.shape[0]))
         aval = self.spec.aval.update(shape=self.shape[1:])
         spec = array_spec(aval, self.spec.device, self.spec.committed)
         # Rows are copies of memory, not computations: no program is compiled for them.
@@ -436,10 +381,10 @@ class Array(Buffer, metaclass=_ArrayMeta):
     def __reduce__(self) -> Any:
         return _unpickle, (np.asarray(self), self.weak_type)
 
-    def __copy__(self) -> Array:
+    def __copy__(self) -> DeviceArray:
         return from_numpy(self._base_array, self.spec)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
         return self.__copy__()
 
 
@@ -453,35 +398,35 @@ def set_array_namespace(namespace: Any) -> None:
     _array_namespace[0] = namespace
 
 
-def _from_view(spec: ArraySpec, view: np.ndarray) -> Array:
-    array = Array.__new__(Array)
+def _from_view(spec: ArraySpec, view: np.ndarray) -> DeviceArray:
+    array = DeviceArray.__new__(DeviceArray)
     copy_from_host(array, spec, view)
     return array
 
 
-def from_numpy(value: np.ndarray, spec: ArraySpec) -> Array:
+def from_numpy(value: np.ndarray, spec: ArraySpec) -> DeviceArray:
     """An array with a copy of `value`, whose shape and dtype are the spec's physical ones."""
     return _from_view(spec, value)
 
 
 def array_from_host(
     value: Any, aval: ShapedArray, device: Device | None = None, committed: bool = False
-) -> Array:
+) -> DeviceArray:
     """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
     spec = array_spec(aval, device or default_device(), committed)
     return _from_view(spec, np.asarray(value, dtype=spec.numpy_dtype))
 
 
-def array_without_copy(value: np.ndarray, aval: ShapedArray) -> Array:
+def array_without_copy(value: np.ndarray, aval: ShapedArray) -> DeviceArray:
     """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to
     it.
     """
-    array = Array.__new__(Array)
+    array = DeviceArray.__new__(DeviceArray)
     wrap_host(array, array_spec(aval, default_device()), value)
     return array
 
 
-def deleted_error(array: Array, where: str | None = None) -> RuntimeError:
+def deleted_error(array: DeviceArray, where: str | None = None) -> RuntimeError:
     """What to raise when an array is used that has no memory any more; `where`: how it got there,
     if it was not passed as an argument."""
     return new_error(
@@ -494,6 +439,6 @@ def deleted_error(array: Array, where: str | None = None) -> RuntimeError:
     )
 
 
-def _unpickle(value: np.ndarray, weak_type: bool) -> Array:
+def _unpickle(value: np.ndarray, weak_type: bool) -> DeviceArray:
     aval = ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype), weak_type)
     return array_from_host(value, aval)

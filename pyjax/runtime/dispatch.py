@@ -29,8 +29,8 @@ from pyjax.interpreters import hlo, partial_eval
 from pyjax.interpreters.lift_constants import lift_constants
 from pyjax.runtime import shape_generic
 from pyjax.runtime.array import (
-    Array,
     ArraySpec,
+    DeviceArray,
     array_from_host,
     array_spec,
     from_numpy,
@@ -84,7 +84,7 @@ def _is_large(constant: Any) -> bool:
     return np.size(constant) > _INLINE_CONSTANT_ELEMENTS
 
 
-def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Array]]:
+def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]]:
     """Turn large constants, of nested programs too, into trailing arguments: (jaxpr, their
     values)."""
     closed = lift_constants(closed, _is_large)
@@ -126,7 +126,7 @@ def compile_lowered(
 
 def make_program(
     executable: LoadedExecutable,
-    constants: Sequence[Array],
+    constants: Sequence[DeviceArray],
     out_avals: Sequence[ShapedArray],
     device: Device,
     committed: bool,
@@ -191,14 +191,14 @@ def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
     (directory / f"{stem}.hlo.txt").write_text(device.client.module_text(module), encoding="utf-8")
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: Any) -> DeviceArray:
     """An Array of a valid input: itself, or a copy of a NumPy array, NumPy scalar or Python scalar.
 
     Raises:
       TypeError: not a valid array type.
     """
     kind = type(value)
-    if kind is Array:
+    if kind is DeviceArray:
         return value
     if kind in SCALAR_KINDS:
         return scalar_array(kind, value)
@@ -211,7 +211,7 @@ def as_array(value: Any) -> Array:
 _numpy_specs: BoundedCache[Any, ArraySpec] = BoundedCache(Budget("NumPy arguments", entries=4096))
 
 
-def _array_of_numpy(value: np.ndarray) -> Array:
+def _array_of_numpy(value: np.ndarray) -> DeviceArray:
     key = (value.dtype, value.shape, trace_context())
     spec = _numpy_specs.hot.get(key)
     if spec is None:
@@ -228,7 +228,7 @@ _scalar_writers: BoundedCache[Any, tuple[ArraySpec, Callable[[int], Any]]] = Bou
 _INT32_LIMIT = 1 << 31
 
 
-def scalar_array(kind: type, value: Any) -> Array:
+def scalar_array(kind: type, value: Any) -> DeviceArray:
     """A scalar as an Array; numbers are frequent operands, and going through NumPy takes ten times
     as long.
     """
@@ -239,7 +239,7 @@ def scalar_array(kind: type, value: Any) -> Array:
     spec, at_address = found
     if kind is int and not -_INT32_LIMIT <= value < _INT32_LIMIT:
         return array_from_host(value, abstractify(value))  # checks what the dtype can hold
-    array = Array.__new__(Array)
+    array = DeviceArray.__new__(DeviceArray)
     allocate(array, spec)
     at_address(array.ptr).value = value
     return array
@@ -259,13 +259,13 @@ _CTYPES: dict[np.dtype, Any] = {
 }
 
 
-def placement(arrays: Sequence[Array]) -> tuple[Device, bool]:
+def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:
     """Device a computation on these arrays runs on, and whether its results are committed to it.
 
     Raises:
       ValueError: arrays are committed to different devices.
     """
-    committed: Array | None = None
+    committed: DeviceArray | None = None
     for array in arrays:
         if array.spec.committed:
             if committed is not None and committed.device is not array.device:
@@ -288,11 +288,11 @@ _programs: BoundedCache[Any, Program] = BoundedCache(PROGRAMS, lambda p: p.execu
 
 def apply_primitive(
     primitive: Primitive, args: Sequence[Any], params: Mapping[str, Any]
-) -> list[Array]:
+) -> list[DeviceArray]:
     """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of
     arguments.
     """
-    arrays = [a if type(a) is Array else as_array(a) for a in args]
+    arrays = [a if type(a) is DeviceArray else as_array(a) for a in args]
     values: Any = tuple(params.items())
     if primitive.exact_params:
         values = exact_key(values)
@@ -304,7 +304,7 @@ def apply_primitive(
 
 
 def _compile_primitive(
-    primitive: Primitive, arrays: Sequence[Array], params: Mapping[str, Any]
+    primitive: Primitive, arrays: Sequence[DeviceArray], params: Mapping[str, Any]
 ) -> Program:
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]

@@ -7,7 +7,7 @@ from typing import Any
 from pyjax.core.avals import abstractify
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.runtime.array import Array, array_spec, from_numpy
+from pyjax.runtime.array import DeviceArray, array_spec, from_numpy
 from pyjax.runtime.dispatch import as_array
 from pyjax.sharding.shardings import Sharding, resolve_device
 from xla_backend.runtime.client import Device
@@ -48,7 +48,7 @@ def _put(value: Any, target: Any) -> Any:
     if isinstance(value, Tracer):
         return value  # placement inside a program is the compiler's business
     device = resolve_device(target)
-    array = value if type(value) is Array else as_array(value)
+    array = value if type(value) is DeviceArray else as_array(value)
     if device is None or (array.spec.committed and array.device is device):
         return array
     spec = array_spec(array.aval, device, True)
@@ -57,13 +57,13 @@ def _put(value: Any, target: Any) -> Any:
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
-    return tree_map(lambda leaf: leaf._view() if type(leaf) is Array else leaf, x)
+    return tree_map(lambda leaf: leaf._view() if type(leaf) is DeviceArray else leaf, x)
 
 
 def block_until_ready(x: Any) -> Any:
     """Wait for all arrays of a pytree; returns it."""
     for leaf in tree_leaves(x):
-        if type(leaf) is Array:
+        if type(leaf) is DeviceArray:
             leaf.block_until_ready()
     return x
 
@@ -71,7 +71,7 @@ def block_until_ready(x: Any) -> Any:
 def copy_to_host_async(x: Any) -> Any:
     """Start copying all arrays of a pytree to the host; returns it."""
     for leaf in tree_leaves(x):
-        if type(leaf) is Array:
+        if type(leaf) is DeviceArray:
             leaf.copy_to_host_async()
     return x
 

@@ -16,7 +16,7 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import fail
-from pyjax.runtime.array import Array, ArraySpec, deleted_error
+from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error
 from xla_backend.runtime.executable import LoadedExecutable
 from xla_backend.runtime.memory import Block
 
@@ -42,7 +42,7 @@ class Program:
     def __init__(
         self,
         executable: LoadedExecutable,
-        constants: Sequence[Array],
+        constants: Sequence[DeviceArray],
         out_specs: Sequence[ArraySpec],
         donated: Sequence[tuple[int, int]] = (),
         nan_check: str | None = None,
@@ -59,7 +59,7 @@ class Program:
         self._native = getattr(executable, "call", None) or executable.run
         self._pack_arguments = getattr(executable, "pack_arguments", None) or _as_tuple
         self._pack_outputs = getattr(executable, "pack_outputs", None) or _as_tuple
-        self.call: Callable[[Sequence[Array]], list[Array]]
+        self.call: Callable[[Sequence[DeviceArray]], list[DeviceArray]]
         if self.donated:
             self.call = self._call_donating
         elif len(self.out_specs) == 1 and not self.constants:
@@ -69,22 +69,22 @@ class Program:
         if nan_check is not None:
             self.call = _checking_nans(self.call, nan_check)
 
-    def __call__(self, arguments: Sequence[Array]) -> list[Array]:
+    def __call__(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self.call(arguments)
 
-    def _one_output_call(self) -> Callable[[Sequence[Array]], list[Array]]:
+    def _one_output_call(self) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
         """The common case with every lookup done ahead: each one costs at every call."""
         (spec,) = self.out_specs
-        take, grow, new = spec.take, spec.grow, Array.__new__
+        take, grow, new = spec.take, spec.grow, DeviceArray.__new__
         native, pack_arguments = self._native, self._pack_arguments
         pack_outputs = self._pack_outputs
 
-        def call(arguments: Sequence[Array]) -> list[Array]:
+        def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
             try:
                 blocks = [a.ptr for a in arguments]
             except AttributeError:
                 raise self._find_deleted(arguments) from None
-            out = new(Array)
+            out = new(DeviceArray)
             try:
                 out.ptr = result = take()
             except IndexError:
@@ -99,7 +99,7 @@ class Program:
 
         return call
 
-    def _call_general(self, arguments: Sequence[Array]) -> list[Array]:
+    def _call_general(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         blocks = self._blocks(arguments)
         results, memory = self._new_results()
         try:
@@ -109,12 +109,12 @@ class Program:
             raise
         return results
 
-    def _new_results(self) -> tuple[list[Array], list[Block]]:
-        new = Array.__new__
-        results: list[Array] = []
+    def _new_results(self) -> tuple[list[DeviceArray], list[Block]]:
+        new = DeviceArray.__new__
+        results: list[DeviceArray] = []
         memory: list[Block] = []
         for spec, take, grow in self._makers:
-            out = new(Array)
+            out = new(DeviceArray)
             try:
                 out.ptr = result = take()
             except IndexError:
@@ -124,7 +124,7 @@ class Program:
             memory.append(result)
         return results, memory
 
-    def _blocks(self, arguments: Sequence[Array]) -> list[Block]:
+    def _blocks(self, arguments: Sequence[DeviceArray]) -> list[Block]:
         """Memory of the arguments and constants."""
         try:
             blocks = [a.ptr for a in arguments]
@@ -134,7 +134,7 @@ class Program:
             raise self._find_deleted(arguments) from None
         return blocks
 
-    def _find_deleted(self, arguments: Sequence[Array]) -> Exception:
+    def _find_deleted(self, arguments: Sequence[DeviceArray]) -> Exception:
         for argument in arguments:
             if argument.is_deleted():
                 return deleted_error(argument)
@@ -149,7 +149,7 @@ class Program:
 
     # -- donation --------------------------------------------------------------------------------
 
-    def _call_donating(self, arguments: Sequence[Array]) -> list[Array]:
+    def _call_donating(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         # First whatever may fail with all arguments as they were.
         blocks = self._blocks(arguments)
         if len({id(block) for block in blocks}) != len(blocks):
@@ -225,8 +225,8 @@ def new_block(spec: ArraySpec) -> Block:
         return spec.grow()
 
 
-def _array_over(block: Block, spec: ArraySpec) -> Array:
-    array = Array.__new__(Array)
+def _array_over(block: Block, spec: ArraySpec) -> DeviceArray:
+    array = DeviceArray.__new__(DeviceArray)
     array.ptr = block
     array.spec = spec
     return array
@@ -261,9 +261,9 @@ def _always() -> bool:
 
 
 def _checking_nans(
-    call: Callable[[Sequence[Array]], list[Array]], what: str
-) -> Callable[[Sequence[Array]], list[Array]]:
-    def checked(arguments: Sequence[Array]) -> list[Array]:
+    call: Callable[[Sequence[DeviceArray]], list[DeviceArray]], what: str
+) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
+    def checked(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         results = call(arguments)
         check_nans(what, results)
         return results
@@ -275,7 +275,7 @@ def _as_tuple(*values: int) -> tuple[int, ...]:
     return values
 
 
-def check_nans(what: str, results: Sequence[Array]) -> None:
+def check_nans(what: str, results: Sequence[DeviceArray]) -> None:
     """Raise if a floating-point result has a NaN.
 
     Raises:

@@ -65,7 +65,7 @@ def map_coordinates(
     for position, size in zip(positions, data.shape):
         (position,) = promote_dtypes_inexact(position)
         choices.append(_neighbours(position, size, order, mode))
-    terms = []
+    terms: list[Any] = []
     for corner in itertools.product(*choices):
         indices, valid, weights = zip(*corner)
         value = data[tuple(indices)]

@@ -9,17 +9,15 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
 from pyjax.core.tree_util import tree_leaves
 from pyjax.sharding.mesh import AbstractMesh, Mesh, get_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.runtime.client import Device
-
-if TYPE_CHECKING:
-    from pyjax.runtime.array import Array
 
 Index = tuple[slice, ...]
 

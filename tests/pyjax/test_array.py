@@ -12,6 +12,8 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax.numpy import array_methods
+from pyjax.runtime.array import DeviceArray
 from xla_backend.runtime.memory import POOL
 
 DTYPES = [np.bool_, np.int8, np.uint16, np.int32, np.uint32, np.float16, np.float32, np.complex64]
@@ -203,6 +205,26 @@ def test_tracers_are_arrays_to_isinstance() -> None:
     pyjax.jit(lambda x: seen.append(isinstance(x, pyjax.Array)) or x)(1.0)
     assert seen == [True]
     assert not isinstance(np.ones(2), pyjax.Array)
+    with pytest.raises(TypeError, match="not called directly"):
+        pyjax.Array()
+
+
+def test_the_type_declares_what_arrays_have() -> None:
+    """What checkers see of `pyjax.Array` is what `array_methods` installs, no more and no less."""
+    declared = pyjax.Array.__annotations__.keys() - vars(DeviceArray).keys()
+    installed = {
+        *(f"__{name}__" for name in {**array_methods._BINARY, **array_methods._COMPARISONS}),
+        *(f"__r{name}__" for name in array_methods._BINARY),
+        *array_methods._UNARY,
+        *array_methods._METHODS,
+        *array_methods._PROPERTIES,
+    }
+    refusing = {"flat", "__setitem__"}
+    of_devices = {"delete", "is_deleted"}  # of the buffer below
+    own = {"__iter__", "__len__"}  # stand in the class
+    operators = {f"__{r}{name}__" for name in array_methods._COMPILED for r in ("", "r")}
+    assert declared - of_devices == installed - refusing - own - operators
+    assert operators & installed <= pyjax.Array.__annotations__.keys()
 
 
 def test_device_put_and_get() -> None:

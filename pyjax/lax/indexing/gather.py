@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
@@ -18,8 +19,6 @@ from pyjax.interpreters.rules import FullJvp, define_rules
 from pyjax.lax.arithmetic import add, rem
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     canonical_axis,
     canonical_dims,

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax._config.registry import trace_context
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
-from pyjax.lax.common import Array, aval_of, is_integer
+from pyjax.lax.common import aval_of, is_integer
 from pyjax.lax.compare import clamp
 from pyjax.lax.nary import expand_to
 

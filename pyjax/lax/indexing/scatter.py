@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
@@ -20,8 +21,6 @@ from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_rules
 from pyjax.lax.arithmetic import add, div, max, min, mul, neg, sub
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     canonical_dims,
     canonical_shape,
@@ -422,7 +421,7 @@ def _scatter_mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[A
     x, indices, updates = primals
     g_x, _, g_updates = tangents
     out = scatter_mul_p.bind1(x, indices, updates, **params)
-    total = _zero_out(out)
+    total: Any = _zero_out(out)
     if type(g_x) is not ad.Zero:
         total = scatter_mul_p.bind1(g_x, indices, updates, **params)
     if type(g_updates) is not ad.Zero:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
@@ -23,8 +24,6 @@ from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
-    Array,
-    ArrayLike,
     aval_of,
     canonical_axis,
     canonical_shape,
@@ -525,7 +524,7 @@ def _start_scalars(
     if biggest > bits.max:  # the dtype cannot even name the last position
         dtype = np.dtype(np.int32 if biggest <= np.iinfo(np.int32).max else np.int64)
     unsigned = np.issubdtype(dtype, np.unsignedinteger)
-    result = []
+    result: list[ArrayLike] = []
     for index, size, negative in zip(indices, shape, wrap):
         if isinstance(index, (int, np.integer)):
             position = int(index) + size if negative and index < 0 else int(index)

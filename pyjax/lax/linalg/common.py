@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.arithmetic import add, conj, mul
-from pyjax.lax.common import INEXACT, Array, check_dtype, dtype_of, is_complex, shape_of
+from pyjax.lax.common import INEXACT, check_dtype, dtype_of, is_complex, shape_of
 from pyjax.lax.compare import full_value, select
 from pyjax.lax.creation import eye, tri
 from pyjax.lax.dot import dot_general
@@ -29,13 +30,13 @@ from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 # -- on values -------------------------------------------------------------------------------------
 
 
-def mT(x: Array) -> Array:
+def mT(x: ArrayLike) -> Array:
     """Transpose of each matrix."""
     n = len(shape_of(x))
     return transpose(x, (*range(n - 2), n - 1, n - 2))
 
 
-def mH(x: Array) -> Array:
+def mH(x: ArrayLike) -> Array:
     """Conjugate transpose of each matrix."""
     return conj(mT(x)) if is_complex(dtype_of(x)) else mT(x)
 
@@ -80,7 +81,7 @@ def identity_like(x: Array) -> Array:
     return expand_to(eye(dtype_of(x), shape[-2:]), shape, (len(shape) - 2, len(shape) - 1))
 
 
-def symmetrized(x: Array) -> Array:
+def symmetrized(x: ArrayLike) -> Array:
     """(x + x^H) / 2."""
     return mul(add(x, mH(x)), np.asarray(0.5, dtype_of(x)))
 

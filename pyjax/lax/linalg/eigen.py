@@ -6,6 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -13,16 +14,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, div, mul, real, sub
 from pyjax.lax.arithmetic import complex as complex_
-from pyjax.lax.common import (
-    Array,
-    ArrayLike,
-    aval_of,
-    complex_dtype,
-    dtype_of,
-    is_complex,
-    real_dtype,
-    shape_of,
-)
+from pyjax.lax.common import aval_of, complex_dtype, dtype_of, is_complex, real_dtype, shape_of
 from pyjax.lax.compare import full_value
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.linalg.common import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -14,7 +15,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, sub
-from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, shape_of
+from pyjax.lax.common import aval_of, dtype_of, shape_of
 from pyjax.lax.compare import eq, select
 from pyjax.lax.control_flow.loops import fori_loop
 from pyjax.lax.convert import convert_element_type

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -15,7 +16,7 @@ from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, imag, mul, sub
 from pyjax.lax.arithmetic import complex as complex_
-from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of, is_complex, shape_of
+from pyjax.lax.common import aval_of, dtype_of, is_complex, shape_of
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.linalg.common import (
     INT32,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -14,8 +15,6 @@ from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import add, conj, div, neg
 from pyjax.lax.common import (
     INEXACT,
-    Array,
-    ArrayLike,
     aval_of,
     check_dtype,
     dtype_of,
@@ -79,7 +78,13 @@ def _triangular_solve_aval(
 
 
 def _solve(
-    a: Array, b: Array, left: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit: bool
+    a: ArrayLike,
+    b: ArrayLike,
+    left: bool,
+    lower: bool,
+    transpose_a: bool,
+    conjugate_a: bool,
+    unit: bool,
 ) -> Array:
     return triangular_solve_p.bind1(
         a,

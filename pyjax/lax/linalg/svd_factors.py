@@ -8,21 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, div, mul, real, sub
-from pyjax.lax.common import (
-    Array,
-    ArrayLike,
-    aval_of,
-    dtype_of,
-    is_complex,
-    real_dtype,
-    shape_of,
-)
+from pyjax.lax.common import aval_of, dtype_of, is_complex, real_dtype, shape_of
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.linalg.common import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -15,16 +16,7 @@ from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import abs, add, div, max, mul, neg, sub
-from pyjax.lax.common import (
-    FLOATING,
-    INEXACT,
-    Array,
-    ArrayLike,
-    aval_of,
-    check_dtype,
-    dtype_of,
-    shape_of,
-)
+from pyjax.lax.common import FLOATING, INEXACT, aval_of, check_dtype, dtype_of, shape_of
 from pyjax.lax.compare import eq, full_value, le, select
 from pyjax.lax.control_flow.loops import fori_loop
 from pyjax.lax.creation import iota

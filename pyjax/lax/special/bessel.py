@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, mul, neg, reciprocal, sign, sub
-from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
+from pyjax.lax.common import FLOATING, dtype_of
 from pyjax.lax.compare import full_value, gt, le, lt, select
 from pyjax.lax.elementwise import exp, rsqrt
 from pyjax.lax.nary import define_unary

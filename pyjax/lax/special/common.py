@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax.core.array import Array
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import add, mul
-from pyjax.lax.common import Array, dtype_of, scalar_like
+from pyjax.lax.common import dtype_of, scalar_like
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.nary import stretch
 

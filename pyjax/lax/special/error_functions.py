@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, mul, neg, square, sub
 from pyjax.lax.bitwise import bitwise_and
-from pyjax.lax.common import FLOATING, Array, ArrayLike, dtype_of
+from pyjax.lax.common import FLOATING, dtype_of
 from pyjax.lax.compare import eq, full_value, gt, lt, select
 from pyjax.lax.convert import bitcast_convert_type, convert_element_type
 from pyjax.lax.elementwise import exp, sqrt

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, reciprocal, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, Array, ArrayLike, nary_operands, shape_of
+from pyjax.lax.common import FLOATING, nary_operands, shape_of
 from pyjax.lax.compare import eq, full_value, ge, gt, le, lt, ne, select
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.elementwise import exp, log1p, sqrt

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail
-from pyjax.lax.common import Array, ArrayLike, dtype_of, shape_of
+from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.dot import dot_general
 from pyjax.lax.dot_types import PrecisionLike
 from pyjax.lax.shape import rev, transpose

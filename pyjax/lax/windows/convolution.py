@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.interpreters import ad
@@ -19,7 +20,6 @@ from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import define_primitive
 from pyjax.lax.common import (
     NUMBER,
-    Array,
     canonical_dtype,
     check_dtype,
     dtype_of,
@@ -438,8 +438,8 @@ def _check_preferred(dtype: Any, preferred: Any) -> None:
 
 
 def conv_general_dilated(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None = None,
@@ -536,8 +536,8 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Array,
-    rhs: Array,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None,

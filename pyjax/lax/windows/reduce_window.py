@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
@@ -20,16 +21,7 @@ from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add, max, min
-from pyjax.lax.common import (
-    ANY,
-    NUMBER,
-    Array,
-    DtypeClass,
-    aval_of,
-    check_dtype,
-    dtype_of,
-    shape_of,
-)
+from pyjax.lax.common import ANY, NUMBER, DtypeClass, aval_of, check_dtype, dtype_of, shape_of
 from pyjax.lax.compare import ge_p, le_p
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
@@ -21,7 +22,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_rules
 from pyjax.lax.arithmetic import add
-from pyjax.lax.common import Array, ArrayLike, aval_of, dtype_of
+from pyjax.lax.common import aval_of, dtype_of
 from pyjax.lax.compare import ge_p, select
 from pyjax.lax.indexing.gather_scatter_types import combiner_jaxpr
 from pyjax.lax.windows.windowed import (
