@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
@@ -23,7 +24,7 @@ from pyjax.numpy.eager import is_ready
 from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, static_key
 from pyjax.numpy.indexing import read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
-from pyjax.runtime.array import Array
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import as_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
@@ -242,7 +243,7 @@ def update(
 ) -> Any:
     """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
     if (
-        type(x) is Array
+        type(x) is DeviceArray
         and mode is None
         and wrap_negative_indices
         and is_ready(values)
@@ -253,7 +254,9 @@ def update(
             arrays, program = _recipe(x.aval.shape, key, kind)
             return program(x, values, *arrays)
         parts = index if type(index) is tuple else (index,)
-        if all(type(i) is Array and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts):
+        if all(
+            type(i) is DeviceArray and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts
+        ):
             return _at_arrays(kind, indices_are_sorted, unique_indices)(x, values, *parts)
     return _update_now(
         x,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import array as core_array
 from pyjax.core import dtypes
-from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.errors import four_parts, new_error
 from pyjax.core.source_info import user_frame
@@ -72,7 +72,7 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     return spec
 
 
-class DeviceArray(Buffer, Array):
+class DeviceArray(Buffer, core_array.Array):
     """An array in the memory of one device."""
 
     __slots__ = ()
@@ -154,7 +154,7 @@ class DeviceArray(Buffer, Array):
     def global_shards(self) -> list[Shard]:
         return self.addressable_shards
 
-    def addressable_data(self, index: int) -> Array:
+    def addressable_data(self, index: int) -> core_array.Array:
         return self.addressable_shards[index].data
 
     # -- life ------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class DeviceArray(Buffer, Array):
             raise TypeError("len() of an array without dimensions")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Array]:
+    def __iter__(self) -> Iterator[core_array.Array]:
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
         if not isinstance(self.spec.aval.dtype, np.dtype):
