@@ -9,6 +9,7 @@ from typing import Any
 from pyjax.core.errors import UnhashableStaticError, new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.signatures import parameters_of, positional_names
+from pyjax.interpreters.flat_function import Static
 
 
 def _as_ints(what: str, value: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -109,9 +110,10 @@ class CallSignature:
 
     def split(
         self, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
-        """(dynamic args, dynamic kwargs, static part); `static_key` makes a key of the latter."""
-        static: list[tuple[Any, Any]] = []
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Static]:
+        """(dynamic args, dynamic kwargs, static part): `static_key` makes a key of the last, and
+        `with_static` undoes the splitting."""
+        static: list[tuple[int | str, Any]] = []
         dynamic = []
         for i, value in enumerate(args):
             if i in self.static_argnums or (i - len(args)) in self.static_argnums:
@@ -126,7 +128,7 @@ class CallSignature:
                 rest[name] = value
         return tuple(dynamic), rest, tuple(static)
 
-    def static_key(self, static: tuple[Any, ...]) -> Hashable:
+    def static_key(self, static: Static) -> Hashable:
         """A key for the static part of a call: equal only for programs that are the same.
 
         Raises:
@@ -141,6 +143,13 @@ class CallSignature:
                 raise self._unhashable(where, value, error) from error
         return tuple(parts)
 
+    def static_key_if_any(self, static: Static) -> Hashable | None:
+        """`static_key`, or None if a static argument has no hash."""
+        try:
+            return self.static_key(static)
+        except UnhashableStaticError:
+            return None
+
     def _unhashable(self, where: int | str, value: Any, error: Exception) -> Exception:
         name = where if isinstance(where, str) else self.argument_name(where)
         return new_error(
@@ -151,21 +160,6 @@ class CallSignature:
             "pass a hashable value (a tuple instead of a list, a frozen dataclass), "
             "or do not mark the argument static",
         )
-
-    def merge(
-        self, args: Sequence[Any], kwargs: dict[str, Any], static: tuple[Any, ...]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Undo `split`."""
-        if not static:
-            return tuple(args), kwargs
-        merged = list(args)
-        names = dict(kwargs)
-        for where, value in static:  # ascending positions: inserting keeps later ones right
-            if isinstance(where, int):
-                merged.insert(where, value)
-            else:
-                names[where] = value
-        return tuple(merged), names
 
     def argument_name(self, position: int) -> str:
         """Name of a positional argument, as far as the Python signature tells."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.api.call_signature import CallSignature
 from pyjax.api.checkpoint_policies import Policy, name_p
-from pyjax.api.flat import FlatFunction, check_arrays, check_callable, normalize_argnums, wraps
+from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
 from pyjax.core.effects import Effects
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
-from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
@@ -23,13 +22,14 @@ from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
-    convert_constvars_jaxpr,
     partial_eval_jaxpr,
     trace_to_jaxpr,
 )
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
+from pyjax.interpreters.traced_function import trace_function
+from pyjax.runtime.dispatch import as_array
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
@@ -66,30 +66,20 @@ def checkpoint(
             "JAX. "
             "Use static_argnums, and jax.ensure_compile_time_eval for computations on them."
         )
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    signature = CallSignature(fun, static_argnums, None)
     doc = "Version of the function that recomputes its intermediate values in the backward pass."
 
     @wraps(fun, "", doc)
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
-        fixed = normalize_argnums(static, len(args), "checkpoint") if static else ()
-        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
-
-        def of_dynamic(*xs: Any, **kw: Any) -> Any:
-            values = iter(xs)
-            return fun(*[x if i in fixed else next(values) for i, x in enumerate(args)], **kw)
-
-        check_arrays("checkpoint", (dynamic, kwargs))
-        leaves, in_tree = tree_flatten((dynamic, kwargs))
-        flat = FlatFunction(of_dynamic, in_tree, kwargs=True)
-        debug = debug_info("checkpoint", fun, in_tree, fixed)
-        closed, _ = trace_to_jaxpr(flat, [abstractify(x) for x in leaves], debug=debug)
-        consts: list[Any] = []
-        if any(isinstance(c, Tracer) for c in closed.consts):
-            consts = closed.consts
-            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
-        outs = remat_p.bind(*consts, *leaves, **_params(closed, prevent_cse, False, policy))
-        assert flat.out_tree is not None
-        return tree_unflatten(flat.out_tree, outs)
+        args, kwargs, static = signature.split(args, kwargs)
+        leaves, in_tree = tree_flatten((args, kwargs))
+        check_leaves("checkpoint", leaves, (args, kwargs))
+        avals = [abstractify(x) for x in leaves]
+        key = signature.static_key_if_any(static)
+        traced = trace_function("checkpoint", fun, in_tree, avals, static, key)
+        params = _params(traced.closed, prevent_cse, False, policy)
+        outs = remat_p.bind(*traced.operands(as_array), *leaves, **params)
+        return tree_unflatten(traced.out_tree, outs)
 
     return fun_remat
 

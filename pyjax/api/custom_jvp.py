@@ -7,7 +7,7 @@ from typing import Any
 
 from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
+from pyjax.core.debug_info import DebugInfo
 from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
@@ -291,9 +291,7 @@ class _Call(CustomCall):
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
         """Record a call: the function as a jaxpr, the rule as the Python function it is."""
         avals = [abstractify(x) for x in args]
-        closed, out_avals = trace_to_jaxpr(
-            self.fun, avals, debug=debug_info("custom_jvp", self.fun)
-        )
+        closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_jvp", self.fun))
         # Tracers that the function closes over become operands that come first.
         outer = [c for c in closed.consts if isinstance(c, Tracer)]
         consts: list[Any] = []

@@ -12,7 +12,7 @@ from pyjax.api.custom_jvp import SymbolicZero, nondiff_positions, resolve_kwargs
 from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
+from pyjax.core.debug_info import DebugInfo
 from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
@@ -431,9 +431,7 @@ class _CallWithRules(CustomCall):
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
         """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
         avals = [abstractify(x) for x in args]
-        closed, out_avals = trace_to_jaxpr(
-            self.fun, avals, debug=debug_info("custom_vjp", self.fun)
-        )
+        closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_vjp", self.fun))
         consts: list[Any] = []
         if any(isinstance(c, Tracer) for c in closed.consts):
             consts = closed.consts

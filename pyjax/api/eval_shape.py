@@ -8,7 +8,7 @@ from typing import Any
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify, checked_shape
 from pyjax.core.pytree import tree_flatten, tree_unflatten
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.interpreters.traced_function import trace_function
 
 
 class ShapeDtypeStruct:
@@ -78,6 +78,11 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
 
 
+def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
+    """The description of an abstract value."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` without computing anything.
 
@@ -91,14 +96,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     (2, 4)
     """
     leaves, in_tree = tree_flatten((args, kwargs))
-    out_trees: list[Any] = []
-
-    def flat_fun(*flat: Any) -> list[Any]:
-        inner_args, inner_kwargs = tree_unflatten(in_tree, flat)
-        outs, out_tree = tree_flatten(fun(*inner_args, **inner_kwargs))
-        out_trees.append(out_tree)
-        return outs
-
-    _, out_avals = trace_to_jaxpr(flat_fun, [abstractify(x) for x in leaves])
-    structs = [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in out_avals]
-    return tree_unflatten(out_trees[-1], structs)
+    traced = trace_function("eval_shape", fun, in_tree, [abstractify(x) for x in leaves])
+    return tree_unflatten(traced.out_tree, [struct_of(a) for a in traced.out_avals])

@@ -19,64 +19,11 @@ from pyjax.core.source_info import function_name
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
-    PyTreeDef,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
-    tree_unflatten,
 )
 from pyjax.runtime.dispatch import as_array
-
-
-class FlatFunction:
-    """A function of pytrees as a function of flat values; remembers the output's structure.
-
-    Attributes:
-      out_tree, aux_tree: set by the last call (aux_tree with `has_aux` only).
-    """
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        in_tree: PyTreeDef,
-        has_aux: bool = False,
-        kwargs: bool = False,
-    ) -> None:
-        self.fun = fun
-        self.in_tree = in_tree
-        self.has_aux = has_aux
-        self.kwargs = kwargs
-        self.out_tree: PyTreeDef | None = None
-        self.aux_tree: PyTreeDef | None = None
-
-    def _call(self, leaves: Sequence[Any]) -> Any:
-        if self.kwargs:
-            args, kwargs = tree_unflatten(self.in_tree, leaves)
-            return self.fun(*args, **kwargs)
-        return self.fun(*tree_unflatten(self.in_tree, leaves))
-
-    def __call__(self, *leaves: Any) -> list[Any]:
-        outs, self.out_tree = tree_flatten(self._call(leaves))
-        return outs
-
-    def with_aux(self, *leaves: Any) -> tuple[list[Any], list[Any]]:
-        """(outputs, auxiliary leaves); the latter are empty without `has_aux`."""
-        result = self._call(leaves)
-        if not self.has_aux:
-            outs, self.out_tree = tree_flatten(result)
-            return outs, []
-        if not isinstance(result, (list, tuple)) or len(result) != 2:
-            shown = (
-                repr(result) if not isinstance(result, (list, tuple)) else f"{len(result)} values"
-            )
-            raise TypeError(
-                "expected function with aux output to return a two-element tuple, but got type "
-                f"{type(result)} with value {shown:.80}. With has_aux=True the function "
-                f"{function_name(self.fun)} must return (output, auxiliary data)."
-            )
-        outs, self.out_tree = tree_flatten(result[0])
-        aux, self.aux_tree = tree_flatten(result[1])
-        return outs, aux
 
 
 def check_callable(fun: Any) -> None:

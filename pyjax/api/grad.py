@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pyjax.api.flat import (
-    FlatFunction,
     check_callable,
     check_leaves,
     dtype_of,
@@ -19,12 +18,13 @@ from pyjax.api.flat import (
 )
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
-from pyjax.core.debug_info import debug_info
+from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail
 from pyjax.core.source_info import function_location
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
+from pyjax.interpreters.flat_function import FlatFunction
 from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
 from pyjax.runtime.array import DeviceArray
@@ -103,7 +103,7 @@ def value_and_grad(
     single = isinstance(argnums, (int, np.integer))
     positions: tuple[Any, ...] = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]
     highest = max((i if i >= 0 else -i - 1 for i in positions), default=-1)
-    debug = debug_info("grad", fun)
+    debug = DebugInfo("grad", fun)
     doc = f"Value and gradient of {_name(fun)} with respect to positional argument(s) {argnums}."
 
     @wraps(fun, "", doc)

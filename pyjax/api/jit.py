@@ -5,9 +5,7 @@ after that.
 from __future__ import annotations
 
 import functools
-import logging
-import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +16,15 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
-from pyjax.core import axis_env, source_info
+from pyjax.core import source_info
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.debug_info import debug_info
 from pyjax.core.errors import fail, new_error
-from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
-from pyjax.interpreters import partial_eval
-from pyjax.interpreters.trace_cache import TRACES, trace_bytes
+from pyjax.interpreters.flat_function import Static, with_static
+from pyjax.interpreters.traced_function import TracedFunction, forget_traces, trace_function
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import (
@@ -44,18 +40,6 @@ from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
-
-logger = logging.getLogger(__name__)
-
-
-class TracedCall(NamedTuple):
-    """A function traced for one kind of arguments."""
-
-    closed: ClosedJaxpr
-    in_tree: PyTreeDef
-    out_tree: PyTreeDef
-    donated: tuple[bool, ...]
-    static: tuple[Any, ...]
 
 
 class Compiled(NamedTuple):
@@ -93,9 +77,6 @@ class Jit:
         # Programs that are at hand. Calls with arrays as positional arguments only find them under
         # a shorter key.
         self._at_hand = self._compiled.hot
-        self._traced: BoundedCache[Any, TracedCall] = BoundedCache(
-            TRACES, lambda traced: trace_bytes(traced.closed)
-        )
         # The direct path knows neither static arguments nor a fixed device.
         self._has_direct_path = not signature.has_static and device is None
         self._direct = False  # whether shorter keys were ever made
@@ -166,7 +147,7 @@ class Jit:
         if compiled is None:
             # Only the compiler's work is waited for: the user's function may wait for a lock of the
             # user's, which a thread that would wait here may hold.
-            traced = self._trace_cached(tuple([a.aval for a in arrays]), in_tree, static)
+            traced = self._trace([a.aval for a in arrays], in_tree, static)
             compiled = self._compiled.make(key, lambda: self._compile(traced, arrays))
             if not kwargs and self._has_direct_path:
                 context, specs = trace_context(), tuple([a.spec for a in arrays])
@@ -193,22 +174,16 @@ class Jit:
             return results[0]
         return tree_unflatten(compiled.out_tree, results)
 
-    def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: tuple[Any, ...]) -> Any:
+    def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
         """Inside another trace: bind the traced function as one equation."""
-        avals = tuple([abstractify(x) for x in leaves])
-        traced = self._trace_cached(avals, in_tree, static)
-        closed = traced.closed
-        # Values the function closes over may belong to the surrounding trace: they become operands.
-        outer = [c for c in closed.consts if isinstance(c, Tracer)]
-        if outer:
-            closed = ClosedJaxpr(partial_eval.convert_constvars_jaxpr(closed), ())
-            leaves = [*traced.closed.consts, *leaves]
-        donated = (False,) * (len(leaves) - len(traced.donated)) + traced.donated
+        traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
+        constants = traced.operands(as_array)
         results = jit_p.bind(
+            *constants,
             *leaves,
-            jaxpr=closed,
+            jaxpr=traced.closed,
             name=self._name,
-            donated_invars=donated,
+            donated_invars=(False,) * len(constants) + self._donated(traced),
             keep_unused=self._keep_unused,
             inline=self._inline,
         )
@@ -238,100 +213,40 @@ class Jit:
             f"mark it static, jit({self._name}, static_argnames=...), or make it an array",
         )
 
-    # -- tracing and compiling
-    # -----------------------------------------------------------------------
-
-    def _trace_cached(
-        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
-    ) -> TracedCall:
-        static_key: Hashable = self._signature.static_key(static) if static else ()
-        key = (in_tree.exact_key(), static_key, avals, (trace_context(), axis_env.key()))
-        traced = self._traced.find(key)
-        if traced is None:
-            if options.explain_cache_misses.value:
-                self._explain_miss(avals, in_tree, static)
-            traced = self._trace(avals, in_tree, static)
-            # A jaxpr that closes over another trace's values is good for this trace only.
-            if not any(isinstance(c, Tracer) for c in traced.closed.consts):
-                traced = self._traced.put(key, traced)
-        return traced
+    # -- tracing and compiling ---------------------------------------------------------------------
 
     def _trace(
-        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
-    ) -> TracedCall:
-        out_trees: list[PyTreeDef] = []
+        self, avals: Sequence[ShapedArray], in_tree: PyTreeDef, static: Static
+    ) -> TracedFunction:
+        key = self._signature.static_key(static)
+        return trace_function("jit", self._fun, in_tree, avals, static, key)
 
-        def flat_fun(*leaves: Any) -> list[Any]:
-            dynamic, names = tree_unflatten(in_tree, leaves)
-            args, kwargs = self._signature.merge(dynamic, names, static)
-            out_leaves, out_tree = tree_flatten(self._fun(*args, **kwargs))
-            out_trees.append(out_tree)
-            return out_leaves
-
-        skipped = [where for where, _ in static if isinstance(where, int)]
-        debug = debug_info("jit", self._fun, in_tree, skipped)
-        start = time.perf_counter()
-        closed, _ = partial_eval.trace_to_jaxpr(flat_fun, avals, debug=debug)
-        if options.log_compiles.value:
-            logger.warning(
-                "Finished tracing %s for jit in %.4f s", self._name, time.perf_counter() - start
-            )
-        donated = self._donated(in_tree, static)
-        return TracedCall(closed, in_tree, out_trees[-1], donated, static)
-
-    def _donated(self, in_tree: PyTreeDef, static: tuple[Any, ...]) -> tuple[bool, ...]:
+    def _donated(self, traced: TracedFunction) -> tuple[bool, ...]:
         """For each flat argument, whether it is donated."""
+        in_tree = traced.in_tree
         if not self._signature.has_donated:
             return (False,) * in_tree.num_leaves
-        numbers = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
-        args, kwargs = self._signature.merge(numbers[0], numbers[1], static)
+        numbers, names = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
+        args, kwargs = with_static(numbers, names, traced.static)
         chosen = [args[i] for i in self._signature.donate_argnums if i < len(args)]
         chosen += [v for k, v in kwargs.items() if k in self._signature.donate_argnames]
         leaves = set(tree_flatten(chosen)[0])
         return tuple(i in leaves for i in range(in_tree.num_leaves))
 
-    def _compile(self, traced: TracedCall, arrays: Sequence[DeviceArray]) -> Compiled:
-        for const in traced.closed.consts:
+    def _compile(self, traced: TracedFunction, arrays: Sequence[DeviceArray]) -> Compiled:
+        for const in traced.consts:
             if isinstance(const, Tracer):
                 raise escaped_tracer_error(const)
         device, committed = placement(arrays) if self._device is None else (self._device, True)
         program = compile_jaxpr(
-            traced.closed,
+            traced.with_constants,
             self._name,
             device,
             committed,
-            traced.donated,
+            self._donated(traced),
             self._compiler_options,
         )
         return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
-
-    def _explain_miss(
-        self, avals: tuple[ShapedArray, ...], in_tree: PyTreeDef, static: tuple[Any, ...]
-    ) -> None:
-        """Log how this call differs from the closest earlier one."""
-        where = source_info.user_frame()
-        what = f"TRACING CACHE MISS at {where} for {source_info.function_location(self._fun)}"
-        if not self._traced:
-            logger.warning("%s: never called before with this jit object", what)
-            return
-        reasons: list[str] = []
-        static_key = self._signature.static_key(static)
-        for (old_tree, old_static, old_avals, _), old in self._traced.items():
-            if old_tree != in_tree.exact_key():
-                reason = f"the structure of the arguments changed from {old.in_tree} to {in_tree}"
-            elif old_static != static_key:
-                reason = f"static arguments changed from {old.static} to {static}"
-            elif old_avals != avals:
-                changed = [
-                    f"argument leaf {i}: {a.str_short()} before, now {b.str_short()}"
-                    for i, (a, b) in enumerate(zip(old_avals, avals))
-                    if a is not b
-                ]
-                reason = "; ".join(changed)
-            else:
-                reason = "an option that affects tracing changed"
-            reasons.append(reason)
-        logger.warning("%s: %s", what, min(reasons, key=len))
 
     def _locate_nan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run again op by op: the error then names the primitive and the user's line."""
@@ -339,20 +254,18 @@ class Jit:
             with options.disable_jit(True):
                 self._fun(*args, **kwargs)
 
-    # -- stages and the rest
-    # ---------------------------------------------------------------------------
+    # -- stages and the rest -----------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without compiling."""
         dynamic, names, static = self._signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((dynamic, names))
-        avals = tuple([abstractify(x) for x in leaves])
-        traced = self._trace_cached(avals, in_tree, static)
+        traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
         return Traced(
-            traced.closed,
+            traced.with_constants,
             in_tree,
             traced.out_tree,
-            traced.donated,
+            self._donated(traced),
             self._name,
             self._compiler_options,
             self._device if self._device is not None else _committed_device(leaves),
@@ -367,9 +280,9 @@ class Jit:
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget all traces and programs."""
+        """Forget all programs, and the traces of the function."""
         self._compiled.clear()
-        self._traced.clear()
+        forget_traces(self._fun)
 
     def _cache_size(self) -> int:
         return len(self._compiled)

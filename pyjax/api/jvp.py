@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import FlatFunction, check_arrays, check_callable
+from pyjax.api.flat import check_arrays, check_callable
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
+from pyjax.core.debug_info import DebugInfo
 from pyjax.core.jaxpr import Jaxpr, eval_jaxpr
 from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
+from pyjax.interpreters.flat_function import FlatFunction
 from pyjax.interpreters.tangents import Zero
 
 
@@ -51,7 +52,7 @@ def jvp(
     for p, t in zip(leaves, tangent_leaves):
         _check_tangent(p, t)
     flat = FlatFunction(fun, in_tree, has_aux)
-    debug = debug_info("jvp", fun)
+    debug = DebugInfo("jvp", fun)
     outs, out_tangents, aux = ad.jvp_aux(flat.with_aux, leaves, tangent_leaves, debug)
     assert flat.out_tree is not None
     dense = [
@@ -144,7 +145,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     check_arrays("linearize", primals)
     leaves, in_tree = tree_flatten(primals)
     flat = FlatFunction(fun, in_tree, has_aux)
-    debug = debug_info("linearize", fun)
+    debug = DebugInfo("linearize", fun)
     outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
     assert flat.out_tree is not None
     in_avals = [abstractify(x) for x in leaves]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import xla_backend
-from pyjax.api.eval_shape import ShapeDtypeStruct
+from pyjax.api.eval_shape import struct_of
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
@@ -54,10 +54,6 @@ class MemoryStats(NamedTuple):
     temp_size_in_bytes: int
 
 
-def _info(aval: ShapedArray) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-
 def _is_stablehlo(dialect: str | None) -> bool:
     if dialect not in (None, "stablehlo", "hlo"):
         raise ValueError(f"unknown dialect {dialect!r}; there are 'stablehlo' and 'hlo'")
@@ -95,7 +91,7 @@ class _Stage:
     @property
     def out_info(self) -> Any:
         """ShapeDtypeStructs of the result."""
-        return tree_unflatten(self.out_tree, [_info(a) for a in self._flat_out_avals])
+        return tree_unflatten(self.out_tree, [struct_of(a) for a in self._flat_out_avals])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:

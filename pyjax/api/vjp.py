@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.api.flat import FlatFunction, check_arrays, check_callable, check_leaves
+from pyjax.api.flat import check_arrays, check_callable, check_leaves
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import debug_info
-from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.core.debug_info import DebugInfo
+from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.interpreters.flat_function import FlatFunction
 from pyjax.interpreters.tangents import UndefinedPrimal, Zero
+from pyjax.interpreters.traced_function import trace_function
 
 
 class Pullback:
@@ -111,7 +112,7 @@ def vjp(
     leaves, in_tree = tree_flatten(primals)
     check_leaves("vjp", leaves, primals)
     flat = FlatFunction(fun, in_tree, has_aux)
-    debug = debug_info("vjp", fun)
+    debug = DebugInfo("vjp", fun)
     outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
     assert flat.out_tree is not None
     out_avals = [abstractify(x) for x in outs]
@@ -147,10 +148,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
     in_avals = [abstractify(x) for x in leaves]
-    flat = FlatFunction(fun, in_tree)
-    closed, out_avals = trace_to_jaxpr(flat, in_avals, debug=debug_info("linear_transpose", fun))
-    out_tree = flat.out_tree
-    assert out_tree is not None
+    call_tree = tree_structure((primals, {}))
+    traced = trace_function("linear_transpose", fun, call_tree, in_avals)
+    closed, out_tree, out_avals = traced.with_constants, traced.out_tree, traced.out_avals
     _check_linear_types(in_avals, out_avals)
 
     def transposed(ct: Any) -> Any:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import FlatFunction, check_callable, check_leaves, wraps
+from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import arg_names, debug_info
+from pyjax.core.debug_info import DebugInfo, arg_names
 from pyjax.core.tree_util import (
     PyTreeDef,
     broadcast_prefix,
@@ -19,6 +19,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.interpreters import batching
+from pyjax.interpreters.flat_function import FlatFunction
 
 
 def vmap(
@@ -95,7 +96,7 @@ def vmap(
             d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)
         ]
         flat = FlatFunction(fun, in_tree, kwargs=True)
-        debug = debug_info("vmap", fun, in_tree)
+        debug = DebugInfo("vmap", fun, in_tree)
         outs, out_dims = batching.batch_with_dims(flat, leaves, dims, size, axis_name, debug)
         assert flat.out_tree is not None
         wanted = _flatten_out_axes(flat.out_tree, out_axes)

@@ -6,6 +6,7 @@ Layer: core.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,52 +20,53 @@ class DebugInfo:
 
     Args:
       traced_for: the transformation.
-      fun: the user's function (or a name).
+      fun: the user's function, which is held weakly (or a name).
       in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only
-        the
-        structure is kept: holding on to arguments would keep their buffers alive.
-      names: computes the names of the flat arguments, in place of `in_tree`.
+        the structure is kept: holding on to arguments would keep their buffers alive.
       static_argnums: the positions that were left out.
     """
 
-    __slots__ = ("_fun", "_in_tree", "_names", "_static", "traced_for")
+    __slots__ = ("_fun", "_in_tree", "_static", "_text", "traced_for")
 
     def __init__(
         self,
         traced_for: str = "jit",
         fun: Any = "<unknown>",
         in_tree: PyTreeDef | None = None,
-        names: Callable[[], tuple[str, ...]] | None = None,
         static_argnums: Sequence[int] = (),
     ) -> None:
         self.traced_for = traced_for
-        self._fun = fun
+        self._fun: Callable[[], Any]
+        try:
+            self._fun = weakref.ref(fun)
+        except TypeError:
+            self._fun = lambda: fun
         self._in_tree = in_tree
-        self._names = names
         self._static = static_argnums
+        self._text: str | None = None
 
     @property
     def function(self) -> str:
         """`loss at train.py:12`."""
-        return self._fun if isinstance(self._fun, str) else source_info.function_location(self._fun)
+        fun = self._fun()
+        if self._text is not None or fun is None:
+            return self._text or "<a function that is gone>"
+        return fun if isinstance(fun, str) else source_info.function_location(fun)
+
+    def outliving(self) -> DebugInfo:
+        """The same, which knows the name of the function also when that is gone."""
+        self._text = self.function
+        return self
 
     def names(self) -> tuple[str, ...]:
         """Names of the flat arguments (`x`, `params['w']`); empty when unknown."""
-        if self._names is not None:
-            return self._names()
-        if self._in_tree is None:
+        fun = self._fun()
+        if fun is None or self._in_tree is None:
             return ()
-        return arg_names(self._fun, self._in_tree, self._static)
+        return arg_names(fun, self._in_tree, self._static)
 
     def describe(self) -> str:
         return f"the function {self.function} is being traced by {self.traced_for}"
-
-
-def debug_info(
-    traced_for: str, fun: Any, in_tree: PyTreeDef | None = None, static_argnums: Sequence[int] = ()
-) -> DebugInfo:
-    """DebugInfo of a call of `fun` with arguments of this structure."""
-    return DebugInfo(traced_for, fun, in_tree, None, static_argnums)
 
 
 def arg_names(fun: Any, in_tree: PyTreeDef, static_argnums: Sequence[int] = ()) -> tuple[str, ...]:

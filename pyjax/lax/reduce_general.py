@@ -14,11 +14,11 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import is_concrete
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported
+from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax import arithmetic, bitwise
 from pyjax.lax.arithmetic import max as max_
 from pyjax.lax.arithmetic import min as min_
@@ -212,18 +212,14 @@ def reduce(
             return tree_unflatten(tree, [function(flat[0], dims)])
     scalars = [ShapedArray((), aval_of(x).dtype) for x in flat]
 
-    def on_leaves(*args: Any) -> list[Any]:
-        left = tree_unflatten(tree, args[: len(flat)])
-        right = tree_unflatten(tree, args[len(flat) :])
-        out, out_tree = tree_flatten(computation(left, right))
-        if out_tree != tree:
-            fail(
-                TypeError,
-                f"the reduction's computation returned {out_tree}, but operands are {tree}.",
-            )
-        return out
-
-    jaxpr, out_avals = trace_to_jaxpr(on_leaves, [*scalars, *scalars])
+    in_tree = tree_structure(((operands, operands), {}))
+    traced = trace_function("reduce", computation, in_tree, [*scalars, *scalars])
+    if traced.out_tree != tree:
+        fail(
+            TypeError,
+            f"the reduction's computation returned {traced.out_tree}, but operands are {tree}.",
+        )
+    jaxpr, out_avals = traced.with_constants, traced.out_avals
     if [(a.shape, a.dtype) for a in out_avals] != [((), s.dtype) for s in scalars]:
         fail(
             TypeError,

@@ -10,7 +10,6 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core.avals import typecompat
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr, Var
 from pyjax.core.source_info import function_location
 from pyjax.core.trace import to_concrete_value
 from pyjax.core.tree_util import (
@@ -20,18 +19,18 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.interpreters.trace_cache import jaxpr_cache
+from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import BOOL_DTYPE, aval_of, is_floating, is_integer
 from pyjax.lax.compare import clamp, ne
 from pyjax.lax.control_flow.cond_rules import cond_p
 from pyjax.lax.control_flow.tracing import (
-    TracedFunction,
     avals_of,
     difference_of_types,
     require_callable,
-    trace_function,
+    with_common_leading,
 )
 from pyjax.lax.convert import convert_element_type
+from pyjax.runtime.dispatch import as_array
 
 
 class _NoOperand:
@@ -88,36 +87,6 @@ def _component(path: Any) -> str:
     return f" at path {keystr(path)}" if path else ""
 
 
-@jaxpr_cache
-def _spread_consts(
-    closed: ClosedJaxpr, own: tuple[int, ...], avals: tuple[Any, ...]
-) -> ClosedJaxpr:
-    """Leading inputs become one for each aval; the old ones keep the positions `own`."""
-    jaxpr = closed.jaxpr
-    invars = [Var(a) for a in avals]
-    for position, v in zip(own, jaxpr.invars):
-        invars[position] = v
-    new = jaxpr.replace(invars=[*invars, *jaxpr.invars[len(own) :]])
-    return ClosedJaxpr(new, closed.consts)
-
-
-def _with_common_consts(
-    traced: Sequence[TracedFunction],
-) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
-    """Give all branches the same closed-over values as leading inputs, each value once."""
-    consts: dict[int, Any] = {}
-    for t in traced:
-        consts.update((id(c), c) for c in t.consts)
-    positions = {key: i for i, key in enumerate(consts)}
-    avals = avals_of(list(consts.values()))
-    branches = []
-    for t in traced:
-        own = tuple(positions[id(c)] for c in t.consts)
-        same = own == tuple(range(len(consts)))
-        branches.append(t.closed if same else _spread_consts(t.closed, own, tuple(avals)))
-    return tuple(branches), list(consts.values())
-
-
 def choose_branch(
     index: Any,
     names: Sequence[str],
@@ -129,11 +98,13 @@ def choose_branch(
     """Trace and check the branches, and bind the primitive; `last_first`: index 0 is the last
     function.
     """
-    leaves, tree = tree_flatten(operands)
+    leaves, in_tree = tree_flatten((operands, {}))
     in_avals = avals_of(leaves)
-    traced = [trace_function("cond", f, tree, in_avals) for f in funs]
+    traced = [trace_function("cond", f, in_tree, in_avals) for f in funs]
     _check_branches(names, funs, traced)
-    branches, consts = _with_common_consts(traced[::-1] if last_first else traced)
+    branches, consts = with_common_leading(
+        [(t.closed, t.operands(as_array)) for t in (traced[::-1] if last_first else traced)]
+    )
     outs = cond_p.bind(index, *consts, *leaves, branches=branches)
     return tree_unflatten(traced[0].out_tree, outs)
 

@@ -16,7 +16,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.effects import join_effects
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
+from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -28,7 +28,7 @@ from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
-from pyjax.lax.control_flow.tracing import either, merge, pick
+from pyjax.lax.control_flow.tracing import either, merge, pick, with_leading
 from pyjax.lax.misc import stop_gradient
 from pyjax.lax.nary import expand_to
 from pyjax.lax.random_keys import random_wrap
@@ -108,19 +108,6 @@ def _filler(aval: Any) -> Any:
     return zeros_like_aval(aval)
 
 
-@jaxpr_cache
-def _from_residual_slots(
-    staged: ClosedJaxpr, slots: tuple[int, ...], slot_avals: tuple[Any, ...]
-) -> ClosedJaxpr:
-    """A staged branch that takes all slots and reads its own."""
-    jaxpr = staged.jaxpr
-    own = jaxpr.invars[: len(slots)]
-    taken = dict(zip(slots, own))
-    invars = [taken.get(i) or Var(aval) for i, aval in enumerate(slot_avals)]
-    new = jaxpr.replace(invars=[*invars, *jaxpr.invars[len(slots) :]])
-    return ClosedJaxpr(new, staged.consts)
-
-
 def _assign_slots(
     per_branch: Sequence[Sequence[Any]],
 ) -> tuple[list[tuple[int, ...]], tuple[Any, ...]]:
@@ -161,7 +148,7 @@ def _cond_partial_eval(
     known = tuple(
         _with_residual_slots(s[0], num_known, own, slot_avals) for s, own in zip(split, slots)
     )
-    staged = tuple(_from_residual_slots(s[1], own, slot_avals) for s, own in zip(split, slots))
+    staged = tuple(with_leading(s[1], own, slot_avals) for s, own in zip(split, slots))
     known_outs = cond_p.bind(index, *pick(operands, unknown_ops, False), branches=known, **params)
     outs, residuals = known_outs[:num_known], known_outs[num_known:]
     if not any(unknown_out):

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 from pyjax.core.avals import typecompat
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.lift_constants import lift_groups, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.arithmetic import sub
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.tracing import (
-    TracedFunction,
     avals_of,
     require_callable,
     split_list,
-    trace_function,
 )
+from pyjax.runtime.dispatch import as_array
 
 
 class LinearSolveTuple(NamedTuple):
@@ -205,7 +205,7 @@ def custom_linear_solve(
         transpose_solve = solve
     b_flat, tree = tree_flatten(b)
     avals = avals_of(b_flat)
-    in_tree = tree_flatten((b,))[1]
+    in_tree = tree_structure(((b,), {}))
     mat = trace_function("custom_linear_solve", matvec, in_tree, avals)
     check_like("matvec() in custom_linear_solve", tree, avals, mat.out_tree, mat.out_avals)
 
@@ -228,7 +228,7 @@ def custom_linear_solve(
         )
         check_solution("transpose_solve() in custom_linear_solve", tree, avals, transposed, has_aux)
     traced = LinearSolveTuple(mat, vec, solved, transposed)
-    consts = [[] if t is None else t.consts for t in traced]
+    consts = [[] if t is None else t.operands(as_array) for t in traced]
     outs = linear_solve_p.bind(
         *[c for group in consts for c in group],
         *b_flat,

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.lift_constants import lift_groups, lift_rules
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.arithmetic import neg
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.linear_solve import check_like, check_solution
@@ -20,8 +21,8 @@ from pyjax.lax.control_flow.tracing import (
     avals_of,
     require_callable,
     split_list,
-    trace_function,
 )
+from pyjax.runtime.dispatch import as_array
 
 # Operands: constants of f, of the solver and of the tangent solver, then the initial guess.
 Lengths = tuple[int, int, int]
@@ -110,7 +111,7 @@ def custom_root(
     require_callable("lax.custom_root: f, solve and tangent_solve", f, solve, tangent_solve)
     guess, tree = tree_flatten(initial_guess)
     avals = avals_of(guess)
-    in_tree = tree_flatten((initial_guess,))[1]
+    in_tree = tree_structure(((initial_guess,), {}))
     f_traced = trace_function("custom_root", f, in_tree, avals)
     check_like("f() in custom_root", tree, avals, f_traced.out_tree, f_traced.out_avals)
     solved = trace_function("custom_root", lambda x: solve(f, x), in_tree, avals)
@@ -128,14 +129,15 @@ def custom_root(
 
         return tangent_solve(g, y)
 
-    pair_tree = tree_flatten((initial_guess, initial_guess))[1]
+    pair_tree = tree_structure(((initial_guess, initial_guess), {}))
     tangent = trace_function("custom_root", linearize_and_solve, pair_tree, [*avals, *avals])
     check_like("tangent_solve() in custom_root", tree, avals, tangent.out_tree, tangent.out_avals)
     traced = (f_traced, solved, tangent)
+    consts = [t.operands(as_array) for t in traced]
     outs = custom_root_p.bind(
-        *[c for t in traced for c in t.consts],
+        *[c for group in consts for c in group],
         *guess,
-        const_lengths=tuple(len(t.consts) for t in traced),
+        const_lengths=tuple(map(len, consts)),
         jaxprs=tuple(t.closed for t in traced),
     )
     return tree_unflatten(solved.out_tree, outs)

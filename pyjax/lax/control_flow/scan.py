@@ -9,9 +9,10 @@ from typing import Any
 from pyjax._config import options
 from pyjax.core.errors import fail
 from pyjax.core.trace import is_concrete
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_rules
+from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
 from pyjax.lax.control_flow.scan_reverse import scan_partial_eval, scan_transpose
@@ -28,11 +29,11 @@ from pyjax.lax.control_flow.tracing import (
     check_carry,
     promote_weak_carry,
     require_callable,
-    trace_function,
 )
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import concatenate
+from pyjax.runtime.dispatch import as_array
 
 define_rules(
     scan_p,
@@ -172,7 +173,7 @@ def scan(
     ):
         return _in_python(f, init, xs, steps, reverse)
     x_avals = [a.update(shape=a.shape[1:]) for a in avals_of(xs_flat)]
-    in_tree = tree_flatten((init, xs))[1]
+    in_tree = tree_structure(((init, xs), {}))
     while True:
         carry_avals = avals_of(init_flat)
         traced = trace_function("scan", f, in_tree, [*carry_avals, *x_avals])
@@ -191,13 +192,14 @@ def scan(
         carry_tree,
         traced.out_avals[:num_carry],
     )
+    consts = traced.operands(as_array)
     outs = scan_p.bind(
-        *traced.consts,
+        *consts,
         *init_flat,
         *xs_flat,
         jaxpr=traced.closed,
         length=steps,
-        num_consts=len(traced.consts),
+        num_consts=len(consts),
         num_carry=num_carry,
         reverse=bool(reverse),
         unroll=unroll_steps,
@@ -205,7 +207,7 @@ def scan(
     return tree_unflatten(carry_tree, outs[:num_carry]), tree_unflatten(ys_tree, outs[num_carry:])
 
 
-def _check_pair(traced: Any, f: Callable[..., Any]) -> int:
+def _check_pair(traced: TracedFunction, f: Callable[..., Any]) -> int:
     """The body's result must be (carry, y); the number of leaves of the carry."""
     children = traced.out_tree.children()
     skeleton = tree_unflatten(traced.out_tree, traced.out_avals)

@@ -1,120 +1,24 @@
-"""What the control-flow functions share: tracing a body once, permuting jaxprs, and the checks of
-carries.
-
-A traced body is remembered with its function, so that an eager loop over `lax.scan(f, ...)` traces
-and compiles `f` once.
-"""
+"""What the control-flow functions share: permuting jaxprs, and the checks of bodies and carries."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from pyjax._config.registry import trace_context
-from pyjax.core import axis_env, dtypes
+from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify, typecompat
-from pyjax.core.debug_info import DebugInfo, arg_names
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Var
 from pyjax.core.signatures import parameters_of
 from pyjax.core.source_info import function_location
-from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import (
     first_difference,
     keystr,
-    tree_flatten,
     tree_flatten_with_path,
-    tree_structure,
     tree_unflatten,
 )
-from pyjax.core.weak_tables import WeakIdentityTable
-from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
-from pyjax.interpreters.trace_cache import TRACES, jaxpr_cache, trace_bytes
+from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.convert import convert_element_type
-from pyjax.runtime.dispatch import as_array
-from xla_backend.process.bounded_cache import BoundedCache
-
-# -- tracing ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TracedFunction:
-    """A function traced on abstract values.
-
-    Attributes:
-      closed: takes the closed-over values, then the flat arguments; holds no constants.
-      consts: the closed-over values; tracers of enclosing transformations among them.
-      out_tree: structure of the result.
-    """
-
-    closed: ClosedJaxpr
-    consts: list[Any]
-    out_tree: Any
-
-    @property
-    def out_avals(self) -> list[Any]:
-        return self.closed.out_avals
-
-
-_traced = WeakIdentityTable()
-
-
-def _remembered(fun: Callable[..., Any]) -> BoundedCache[Any, TracedFunction]:
-    """What is remembered of a function; nothing for objects that cannot be weakly held."""
-    table = _traced.get(fun)
-    if table is None:
-        table = BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
-        try:
-            _traced.set(fun, table)
-        except TypeError:
-            pass  # such as a builtin: traced anew each time
-    return table
-
-
-def _debug_info(name: str, fun: Callable[..., Any], in_tree: Any) -> DebugInfo:
-    try:
-        held = weakref.ref(fun)
-    except TypeError:
-        return DebugInfo(name, function_location(fun))
-
-    def names() -> tuple[str, ...]:
-        alive = held()
-        tree = tree_structure((tree_unflatten(in_tree, range(in_tree.num_leaves)), {}))
-        return () if alive is None else arg_names(alive, tree)
-
-    return DebugInfo(name, function_location(fun), None, names)
-
-
-def trace_function(
-    name: str, fun: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any]
-) -> TracedFunction:
-    """Trace `fun(*args)`, where the flat arguments have structure `in_tree` (that of the tuple of
-    arguments).
-    """
-    table = _remembered(fun)
-    key = (name, in_tree.exact_key(), tuple(in_avals), trace_context(), axis_env.key())
-    found = table.find(key)
-    if found is not None:
-        return found
-    out_tree: list[Any] = []
-
-    def flat(*args: Any) -> list[Any]:
-        leaves, tree = tree_flatten(fun(*tree_unflatten(in_tree, args)))
-        out_tree.append(tree)
-        return leaves
-
-    closed, _ = trace_to_jaxpr(flat, in_avals, debug=_debug_info(name, fun, in_tree))
-    # A NumPy array would be copied whenever the body runs outside of a compiled program.
-    consts = [as_array(c) if isinstance(c, np.ndarray) else c for c in closed.consts]
-    result = TracedFunction(ClosedJaxpr(convert_constvars_jaxpr(closed)), consts, out_tree[0])
-    if not any(isinstance(c, Tracer) for c in consts):
-        # A tracer belongs to one call of an enclosing transformation; other constants stay.
-        result = table.put(key, result)
-    return result
 
 
 def require_callable(what: str, *funs: Any) -> None:
@@ -146,6 +50,39 @@ def _reordered(closed: ClosedJaxpr, ins: tuple[int, ...], outs: tuple[int, ...])
         invars=[jaxpr.invars[i] for i in ins], outvars=[jaxpr.outvars[i] for i in outs]
     )
     return ClosedJaxpr(new, closed.consts)
+
+
+@jaxpr_cache
+def with_leading(
+    closed: ClosedJaxpr, positions: tuple[int, ...], avals: tuple[Any, ...]
+) -> ClosedJaxpr:
+    """Other leading inputs, one for each aval; the ones there are, as many as there are positions,
+    take these, and the others are ignored."""
+    jaxpr = closed.jaxpr
+    own = dict(zip(positions, jaxpr.invars))
+    leading = [own.get(i) or Var(aval) for i, aval in enumerate(avals)]
+    new = jaxpr.replace(invars=[*leading, *jaxpr.invars[len(positions) :]])
+    return ClosedJaxpr(new, closed.consts)
+
+
+def with_common_leading(
+    programs: Sequence[tuple[ClosedJaxpr, Sequence[Any]]],
+) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
+    """Give programs with values for their leading inputs the same leading inputs: each value once.
+
+    Values are told apart by identity.
+    """
+    values: dict[int, Any] = {}
+    for _, own in programs:
+        values.update((id(x), x) for x in own)
+    numbers = {key: i for i, key in enumerate(values)}
+    avals = tuple(avals_of(list(values.values())))
+    result = []
+    for closed, own in programs:
+        positions = tuple(numbers[id(x)] for x in own)
+        same = positions == tuple(range(len(values)))
+        result.append(closed if same else with_leading(closed, positions, avals))
+    return tuple(result), list(values.values())
 
 
 def split_list(xs: Sequence[Any], *counts: int) -> list[list[Any]]:

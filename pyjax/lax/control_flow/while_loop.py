@@ -17,7 +17,7 @@ from pyjax._config import options
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
 from pyjax.core.trace import is_concrete
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
@@ -26,6 +26,7 @@ from pyjax.interpreters.lift_constants import Lift, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
+from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.common import BOOL_DTYPE, aval_of
 from pyjax.lax.control_flow.tracing import (
     avals_of,
@@ -37,8 +38,8 @@ from pyjax.lax.control_flow.tracing import (
     reordered,
     require_callable,
     split_list,
-    trace_function,
 )
+from pyjax.runtime.dispatch import as_array
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Instruction
@@ -447,7 +448,7 @@ def while_loop(
         while bool(cond_fun(val)):
             val = body_fun(val)
         return val
-    in_tree = tree_flatten((init_val,))[1]
+    in_tree = tree_structure(((init_val,), {}))
     while True:
         avals = avals_of(init)
         body = trace_function("while_loop", body_fun, in_tree, avals)
@@ -458,13 +459,14 @@ def while_loop(
     cond = trace_function("while_loop", cond_fun, in_tree, avals)
     _check_predicate(cond.out_tree, cond.out_avals)
     check_carry("while_loop body function", body_fun, 0, tree, avals, body.out_tree, body.out_avals)
+    cond_consts, body_consts = cond.operands(as_array), body.operands(as_array)
     outs = while_p.bind(
-        *cond.consts,
-        *body.consts,
+        *cond_consts,
+        *body_consts,
         *init,
-        cond_nconsts=len(cond.consts),
+        cond_nconsts=len(cond_consts),
         cond_jaxpr=cond.closed,
-        body_nconsts=len(body.consts),
+        body_nconsts=len(body_consts),
         body_jaxpr=body.closed,
     )
     return tree_unflatten(tree, outs)

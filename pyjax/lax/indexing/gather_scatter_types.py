@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyjax._config.registry import trace_context
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
-from pyjax.core.weak_tables import WeakIdentityTable
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.core.tree_util import tree_structure
+from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.common import aval_of, is_integer
 from pyjax.lax.compare import clamp
 from pyjax.lax.nary import expand_to
@@ -113,22 +112,25 @@ _MODES: dict[Any, GatherScatterMode] = {
 }
 
 
-_combiners = WeakIdentityTable()  # function -> {(dtype, options): its jaxpr}
+_TWO_SCALARS = tree_structure(((0, 0), {}))
 
 
 def combiner_jaxpr(fn: Callable[..., Any], dtype: Any) -> Any:
-    """The jaxpr of a binary scalar function on `dtype` (Jaxpr without constants)."""
-    table = _combiners.get(fn)
-    if table is None:
-        table = {}
-        _combiners.set(fn, table)
-    key = (dtype, trace_context())
-    found = table.get(key)
-    if found is None:
-        scalar = ShapedArray((), dtype)
-        closed = trace_to_jaxpr(lambda x, y: [fn(x, y)], [scalar, scalar])[0]
-        found = table[key] = closed.jaxpr
-    return found
+    """The jaxpr of a binary scalar function on `dtype` (Jaxpr without constants).
+
+    Raises:
+      NotImplementedError: the function closes over an array.
+    """
+    scalar = ShapedArray((), dtype)
+    traced = trace_function("scatter", fn, _TWO_SCALARS, [scalar, scalar])
+    if traced.consts:
+        fail(
+            NotImplementedError,
+            "the function that is applied to elements uses arrays from outside.",
+            "it runs inside of one operation, whose operands are fixed.",
+            "pass scalars as Python numbers, or compute with x[indices] and set the results.",
+        )
+    return traced.closed.jaxpr
 
 
 def shifted(dims: Sequence[int]) -> Dims:

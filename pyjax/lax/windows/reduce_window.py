@@ -15,11 +15,12 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import to_concrete_value
-from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.arithmetic import add, max, min
 from pyjax.lax.common import ANY, NUMBER, DtypeClass, aval_of, check_dtype, dtype_of, shape_of
 from pyjax.lax.compare import ge_p, le_p
@@ -456,20 +457,15 @@ def reduce_window(
     if monoid is not None and _is_identity(inits[0], monoid[1], dtype_of(operands[0])):
         return tree_unflatten(tree, monoid[0].bind(operands[0], **params))
     scalars = [ShapedArray((), dtype_of(x)) for x in operands]
-    half = len(scalars)
-
-    def flat(*xs: Array) -> list[Array]:
-        out = computation(tree_unflatten(tree, xs[:half]), tree_unflatten(tree, xs[half:]))
-        leaves, out_tree = tree_flatten(out)
-        if out_tree != tree:
-            fail(
-                ValueError,
-                "reduce_window output must have the same tree structure as the operands "
-                f"{tree} vs. {out_tree}",
-            )
-        return leaves
-
-    closed = trace_to_jaxpr(flat, [*scalars, *scalars])[0]
+    in_tree = tree_structure(((operand, operand), {}))
+    traced = trace_function("reduce_window", computation, in_tree, [*scalars, *scalars])
+    if traced.out_tree != tree:
+        fail(
+            ValueError,
+            "reduce_window output must have the same tree structure as the operands "
+            f"{tree} vs. {traced.out_tree}",
+        )
+    closed = traced.with_constants
     for have, need in zip(closed.out_avals, scalars):
         if have.shape or have.dtype != need.dtype:
             fail(

@@ -1,0 +1,171 @@
+"""Tracing a function of pytrees: the one way to do it, and what is remembered of it.
+
+A trace is remembered with its function, weakly, for kinds of arguments: `jit(f)` that is made
+twice traces once, and so does a loop that calls `lax.scan(f, ...)`. Functions are compared by
+identity; a function that is made anew is traced anew. Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax._config.registry import trace_context
+from pyjax.core import axis_env, source_info
+from pyjax.core.debug_info import DebugInfo
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.trace import Tracer, state
+from pyjax.core.tree_util import PyTreeDef
+from pyjax.core.weak_tables import WeakIdentityTable
+from pyjax.interpreters.flat_function import FlatFunction, Static
+from pyjax.interpreters.partial_eval import convert_constvars_jaxpr
+from pyjax.interpreters.staging import is_staging, trace_to_jaxpr
+from pyjax.interpreters.trace_cache import TRACES, trace_bytes
+from xla_backend.process.bounded_cache import BoundedCache
+
+logger = logging.getLogger(__name__)
+
+
+class TracedFunction:
+    """A function traced for one kind of arguments.
+
+    Attributes:
+      closed: takes the constants, then the flat arguments; holds no constants.
+      with_constants: takes the flat arguments and holds the constants.
+      consts: the values that the function closes over; tracers of enclosing transformations may be
+        among them.
+      in_tree: structure of (args, kwargs), static arguments left out.   out_tree: of the result.
+      static: the static arguments.
+    """
+
+    __slots__ = ("_arrays", "closed", "consts", "in_tree", "out_tree", "static", "with_constants")
+
+    def __init__(
+        self, traced: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, static: Static
+    ) -> None:
+        self.closed = ClosedJaxpr(convert_constvars_jaxpr(traced)) if traced.consts else traced
+        self.with_constants = traced
+        self.consts = traced.consts
+        self._arrays: list[Any] | None = None
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.static = static
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return self.closed.out_avals
+
+    def operands(self, as_array: Callable[[Any], Any]) -> list[Any]:
+        """The constants as the first operands of `closed`.
+
+        A NumPy array would be copied whenever `closed` runs: it is made an array once, by
+        `as_array`. A program that is being recorded takes it as it is, so that it is one constant
+        however many functions close over it.
+        """
+        if not self.consts or is_staging(state.traces[0]):
+            return self.consts
+        if self._arrays is None:
+            self._arrays = [as_array(c) if isinstance(c, np.ndarray) else c for c in self.consts]
+        return self._arrays
+
+
+_Traces = BoundedCache[Any, TracedFunction]
+# Of each function: its code, and its traces. They must not refer to the function, or it would be
+# remembered until the budget is used up: DebugInfo holds it weakly.
+_traces = WeakIdentityTable()
+
+
+def _traces_of(fun: Callable[..., Any]) -> _Traces:
+    # Reloading a module replaces the code of a function that others hold.
+    code = fun.__code__ if type(fun) is FunctionType else None
+    found = _traces.get(fun)
+    if found is not None and found[0] is code:
+        return found[1]
+    table: _Traces = BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
+    try:
+        _traces.set(fun, (code, table))
+    except TypeError:
+        pass  # it cannot be held weakly: traced anew each time
+    return table
+
+
+def forget_traces(fun: Callable[..., Any]) -> None:
+    """Drop what is remembered of a function."""
+    _traces_of(fun).clear()
+
+
+def trace_function(
+    traced_for: str,
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    in_avals: Sequence[Any],
+    static: Static = (),
+    static_key: Hashable | None = (),
+) -> TracedFunction:
+    """Trace `fun(*args, **kwargs)`, or find the trace that there is.
+
+    Args:
+      traced_for: the transformation, for messages.
+      in_tree: the structure of (args, kwargs) without static arguments.
+      in_avals: of the flat arguments.
+      static: arguments that are part of the program.
+      static_key: tells them apart by type and value; None if they have no key: then nothing is
+        remembered.
+    Raises:
+      what the function raises, and what `trace_to_jaxpr` does.
+    """
+    key = (in_tree.exact_key(), static_key, tuple(in_avals), trace_context(), axis_env.key())
+    if static_key is not None:
+        found = _traces_of(fun).find(key)
+        if found is not None:
+            return found
+        if options.explain_cache_misses.value:
+            _explain_miss(fun, key, in_tree, static)
+    flat = FlatFunction(fun, in_tree, kwargs=True, static=static)
+    skipped = [where for where, _ in static if isinstance(where, int)]
+    debug = DebugInfo(traced_for, fun, in_tree, skipped).outliving()
+    start = time.perf_counter()
+    closed, _ = trace_to_jaxpr(flat, in_avals, debug=debug)
+    if options.log_compiles.value:
+        name, seconds = source_info.function_name(fun), time.perf_counter() - start
+        logger.warning("Finished tracing %s for %s in %.4f s", name, traced_for, seconds)
+    assert flat.out_tree is not None
+    traced = TracedFunction(closed, in_tree, flat.out_tree, static)
+    # A tracer belongs to one call of an enclosing transformation; other constants stay.
+    if static_key is None or any(isinstance(c, Tracer) for c in traced.consts):
+        return traced
+    # Two threads may have traced it; both go on with what was there first. (No thread waits for
+    # another one here: the user's function may wait for a lock that the other one holds.)
+    return _traces_of(fun).put(key, traced)
+
+
+def _explain_miss(
+    fun: Callable[..., Any], key: tuple[Any, ...], in_tree: PyTreeDef, static: Static
+) -> None:
+    """Log how a call differs from the closest earlier one."""
+    tree_key, static_key, avals, *_ = key
+    where = source_info.user_frame()
+    what = f"TRACING CACHE MISS at {where} for {source_info.function_location(fun)}"
+    reasons: list[str] = []
+    for (old_tree, old_static, old_avals, *_), old in _traces_of(fun).items():
+        if old_tree != tree_key:
+            reason = f"the structure of the arguments changed from {old.in_tree} to {in_tree}"
+        elif old_static != static_key:
+            reason = f"static arguments changed from {old.static} to {static}"
+        elif old_avals != avals:
+            changed = [
+                f"argument leaf {i}: {a.str_short()} before, now {b.str_short()}"
+                for i, (a, b) in enumerate(zip(old_avals, avals))
+                if a is not b
+            ]
+            reason = "; ".join(changed)
+        else:
+            reason = "an option that affects tracing changed"
+        reasons.append(reason)
+    logger.warning("%s: %s", what, min(reasons, key=len, default="never called before"))
