@@ -18,10 +18,12 @@ from tests.op_table import Op
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator.interpreter import evaluate
 from xla_backend.hlo.module import HloModule
-from xla_backend.runtime.custom_calls import find_custom_call
-from xla_backend.targets.cpu import lapack_calls
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.custom_calls import custom_calls_in
+from xla_backend.runtime.hlo_client import host_device
+from xla_backend.targets.cpu import lapack_calls as lapack_calls  # registers them
 
-_LAPACK = {f"lapack.{name}": find_custom_call(f"lapack.{name}") for name in lapack_calls._ROUTINES}
+_CUSTOM_CALLS = custom_calls_in(ExecutionContext(host_device()))
 
 
 def eager(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -44,7 +46,7 @@ def vmapped(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarr
 
 def evaluated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Through the NumPy evaluator of HLO."""
-    return evaluate(_module(fn, args), list(args), custom_calls=_LAPACK)
+    return evaluate(_module(fn, args), list(args), custom_calls=_CUSTOM_CALLS)
 
 
 def emulated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:

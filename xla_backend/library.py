@@ -18,9 +18,9 @@ from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.verifier import verify
-from xla_backend.runtime.custom_calls import registered_custom_calls
-from xla_backend.runtime.executable import LoadedExecutable
-from xla_backend.runtime.host_arrays import run_on_arrays
+from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.custom_calls import custom_calls_in
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.plugins import discover_plugins
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets import built_in as built_in  # registers the platforms
@@ -59,7 +59,8 @@ def evaluate(
     [array([-1, -2, -3], dtype=int32)]
     """
     verify(module)
-    return evaluator.evaluate(module, arrays, custom_calls=registered_custom_calls(), seed=seed)
+    calls = custom_calls_in(ExecutionContext(host_device()))
+    return evaluator.evaluate(module, arrays, custom_calls=calls, seed=seed)
 
 
 @overload
@@ -143,31 +144,31 @@ class Executable:
 
     Attributes:
       module: the optimised HLO.
-      loaded: the program behind it, which takes addresses.
+      loaded: the program behind it, which takes buffers.
     """
 
     def __init__(self, loaded: LoadedExecutable) -> None:
         self.loaded = loaded
         self.module = loaded.module
 
-    def execute(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on one array per parameter leaf; returns the leaves of the result.
+    @property
+    def device(self) -> Device:
+        """Where it runs; `device.host` is the host's end of its infeed and outfeed."""
+        return self.loaded.device
 
-        Donated arguments are copied first: the arrays passed never change.
+    def execute(
+        self, arrays: Sequence[np.ndarray], context: ExecutionContext | None = None
+    ) -> list[np.ndarray]:
+        """Run on one array per parameter leaf; returns the leaves of the result, read-only.
+
+        Donated arguments are copied first: the arrays passed never change. `context` says which
+        device and which participant runs; by default the only one, on `device`.
 
         Raises:
           ValueError: number, shapes or dtypes are not the program's.
           RuntimeFailure: the program reported an error.
         """
-        loaded = self.loaded
-        return run_on_arrays(
-            self.module.name,
-            loaded.run,
-            loaded.parameter_shapes,
-            loaded.output_shapes,
-            loaded.aliases,
-            arrays,
-        )
+        return self.loaded.run_arrays(arrays, context)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated "flops", "transcendentals" and "bytes accessed" of one run."""

@@ -30,8 +30,7 @@ from pyjax.runtime.placement import device_put
 from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
-from xla_backend.runtime.client import Device
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.client import Device, LoadedExecutable
 
 CompilerOptions = dict[str, Any]
 

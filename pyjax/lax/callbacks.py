@@ -34,6 +34,7 @@ from pyjax.runtime.array import array_from_host
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import register_custom_call
 
 _TARGET = "pyjax_python_callback"
@@ -58,7 +59,12 @@ class _CallbackConfig(str):
     callback: FlatCallback
 
 
-def _run(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+def _run(
+    operands: list[np.ndarray],
+    results: list[np.ndarray],
+    attributes: Any,
+    context: ExecutionContext,
+) -> None:
     callback: FlatCallback = attributes.backend_config.callback
     # The memory is the program's: what the function keeps must be copies.
     arrays = [array_from_host(np.array(x), ShapedArray(x.shape, x.dtype)) for x in operands]

@@ -4,7 +4,6 @@ arithmetic is installed by pyjax.numpy.array_methods.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,34 +13,29 @@ import numpy as np
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
-from pyjax.core.errors import four_parts, new_error
+from pyjax.core.errors import fail, four_parts, new_error
 from pyjax.core.source_info import user_frame
 from pyjax.runtime.devices import default_device
 from pyjax.sharding.shardings import Shard, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
-from xla_backend.runtime.buffer import (
-    Buffer,
-    BufferSpec,
-    copy_from_host,
-    read_only_view,
-    wrap_host,
-)
+from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.memory import Block
+from xla_backend.runtime.host_buffer import HostBufferKind
 
 
-class ArraySpec(BufferSpec):
-    """What arrays of one kind share: abstract value, device and whether they are committed to it.
+class ArraySpec:
+    """What arrays of one kind share: abstract value, device, whether they are committed to it, and
+    the kind of their buffers.
 
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = ("__weakref__", "aval", "committed", "device")
+    __slots__ = ("__weakref__", "aval", "committed", "device", "kind")
 
     def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
         physical = physical_aval(aval)
-        super().__init__(physical.shape, np.dtype(physical.dtype))
-        self.grow = functools.partial(_grow_for_user, self.grow)
+        dtype = np.dtype(physical.dtype)
+        self.kind = device.client.buffer_kind(device, physical.shape, dtype)
         self.aval = aval
         self.device = device
         self.committed = committed
@@ -50,12 +44,10 @@ class ArraySpec(BufferSpec):
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
 
 
-def _grow_for_user(grow: Callable[[], Block]) -> Block:
-    try:
-        return grow()
-    except MemoryError as error:
-        what, _, rest = str(error).partition("\n")
-        raise MemoryError(four_parts(what, user_frame()) + "\n" + rest) from None
+def out_of_memory(error: OutOfMemory) -> MemoryError:
+    """What the user gets to see for it, with the line that asked for memory."""
+    what, _, rest = str(error).partition("\n")
+    return MemoryError(four_parts(what, user_frame()) + "\n" + rest)
 
 
 # A spec lives as long as an array or a program of its kind.
@@ -72,7 +64,7 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     return spec
 
 
-class DeviceArray(Buffer, core_array.Array):
+class DeviceArray(BufferHolder, core_array.Array):
     """An array in the memory of one device."""
 
     __slots__ = ()
@@ -107,7 +99,7 @@ class DeviceArray(Buffer, core_array.Array):
 
     @property
     def nbytes(self) -> int:
-        return self.spec.nbytes
+        return self.spec.kind.nbytes
 
     @property
     def itemsize(self) -> int:
@@ -161,55 +153,67 @@ class DeviceArray(Buffer, core_array.Array):
 
     def block_until_ready(self) -> DeviceArray:
         """Wait until the value is there; returns the array."""
-        self._alive()
+        self.spec.kind.wait(self._buffer())
         return self
 
     def is_ready(self) -> bool:
-        self._alive()
-        return True
+        return self.spec.kind.is_ready(self._buffer())
 
     def copy_to_host_async(self) -> None:
         """Start a copy to the host; on CPU the data is there already."""
-        self._alive()
+        self._buffer()
 
     def unsafe_buffer_pointer(self) -> int:
-        """Address of the first element, valid while the array lives."""
-        return +self._block()
+        """Address of the first element, valid while the array lives.
+
+        Raises:
+          RuntimeError: the device's memory has no addresses on the host.
+        """
+        buffer = self._buffer()
+        if not self._is_host_addressable:
+            fail(
+                RuntimeError,
+                f"{self.aval.str_short()} on {self.device} has no address",
+                f"the memory of platform {self.platform!r} is not in this process's reach",
+                "copy it to the host first, np.asarray(x)",
+            )
+        return +buffer
 
     def on_device_size_in_bytes(self) -> int:
-        return self.spec.nbytes
+        return self.spec.kind.nbytes
 
     @property
     def traceback(self) -> None:
         return None
 
-    def _alive(self) -> None:
-        if self.is_deleted():
-            raise deleted_error(self)
-
-    def _block(self) -> Block:
-        """The memory; whoever reads it keeps the block meanwhile."""
+    def _buffer(self) -> Any:
+        """The memory; whoever reads it keeps the buffer meanwhile."""
         try:
-            return self.ptr
+            return self.buffer
         except AttributeError:
             raise deleted_error(self) from None
 
     # -- to NumPy and other libraries ------------------------------------------------------------
 
     def _view(self) -> np.ndarray:
-        """The memory as a NumPy array that cannot be made writable, and that keeps the memory."""
-        block = self._block()
+        """A NumPy array that cannot be made writable: the memory itself, which it keeps, where the
+        host can address that, else a copy."""
+        buffer = self._buffer()
         if not isinstance(self.spec.aval.dtype, np.dtype):
             raise TypeError(
                 f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
                 "use pyjax.random.key_data(key) for the bits of a key"
             )
-        return read_only_view(block, self.spec.dimensions, self.spec.numpy_dtype)
+        return self.spec.kind.to_host(buffer)
 
     @property
     def _base_array(self) -> np.ndarray:
         """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
-        return read_only_view(self._block(), self.spec.dimensions, self.spec.numpy_dtype)
+        return self.spec.kind.to_host(self._buffer())
+
+    @property
+    def _is_host_addressable(self) -> bool:
+        return isinstance(self.spec.kind, HostBufferKind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         view = self._view()
@@ -260,10 +264,15 @@ class DeviceArray(Buffer, core_array.Array):
         Versions of DLPack before 1.0 cannot say that: consumers that ask for one get a copy.
 
         Raises:
-          BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False` and
-            a version before 1.0.
+          BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False`, and
+            a version before 1.0 or memory that the host cannot address.
         """
         view = self._base_array
+        if copy is False and not self._is_host_addressable:
+            raise BufferError(
+                f"the memory of {self.device} is not host memory, and the consumer wants no copy; "
+                "allow one (copy=None), or pass np.asarray(x)"
+            )
         if max_version is None or max_version < (1, 0):
             if copy is False:
                 raise BufferError(
@@ -398,10 +407,19 @@ def set_array_namespace(namespace: Any) -> None:
     _array_namespace[0] = namespace
 
 
-def _from_view(spec: ArraySpec, view: np.ndarray) -> DeviceArray:
+def array_from(make: Callable[[Any], Buffer], value: Any, spec: ArraySpec) -> DeviceArray:
+    """The array of a buffer that one of `spec.kind`'s functions makes."""
     array = DeviceArray.__new__(DeviceArray)
-    copy_from_host(array, spec, view)
+    try:
+        array.buffer = make(value)
+    except OutOfMemory as error:
+        raise out_of_memory(error) from None
+    array.spec = spec
     return array
+
+
+def _from_view(spec: ArraySpec, view: np.ndarray) -> DeviceArray:
+    return array_from(spec.kind.from_host, view, spec)
 
 
 def from_numpy(value: np.ndarray, spec: ArraySpec) -> DeviceArray:
@@ -414,16 +432,15 @@ def array_from_host(
 ) -> DeviceArray:
     """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
     spec = array_spec(aval, device or default_device(), committed)
-    return _from_view(spec, np.asarray(value, dtype=spec.numpy_dtype))
+    return _from_view(spec, np.asarray(value, dtype=spec.kind.numpy_dtype))
 
 
 def array_without_copy(value: np.ndarray, aval: ShapedArray) -> DeviceArray:
-    """An array over the memory of a C-contiguous NumPy array; the caller promises not to write to
-    it.
+    """An array over the memory of a C-contiguous NumPy array, where the default device can read
+    that; the caller promises not to write to it.
     """
-    array = DeviceArray.__new__(DeviceArray)
-    wrap_host(array, array_spec(aval, default_device()), value)
-    return array
+    spec = array_spec(aval, default_device())
+    return array_from(spec.kind.wrap_host, value, spec)
 
 
 def deleted_error(array: DeviceArray, where: str | None = None) -> RuntimeError:

@@ -6,11 +6,10 @@ CompileOptions are filled from the configuration in this file and nowhere else.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from pyjax.runtime import shape_generic
 from pyjax.runtime.array import (
     ArraySpec,
     DeviceArray,
+    array_from,
     array_from_host,
     array_spec,
     from_numpy,
@@ -43,9 +43,7 @@ from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
-from xla_backend.runtime.buffer import allocate
-from xla_backend.runtime.client import Device
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.user_passes import on_user_passes_change, user_passes
 
 logger = logging.getLogger(__name__)
@@ -136,9 +134,9 @@ def make_program(
     """Wrap an executable; which donations came true is read off its aliases."""
     return Program(
         executable,
+        device,
         constants,
         [array_spec(aval, device, committed) for aval in out_avals],
-        [(parameter, output) for output, parameter in executable.aliases.items()],
         nan_check if options.debug_nans.value else None,
         debug,
     )
@@ -222,9 +220,7 @@ def _array_of_numpy(value: np.ndarray) -> DeviceArray:
 SCALAR_KINDS = frozenset({bool, int, float, np.bool_, np.int32, np.int64, np.float32, np.float64})
 # Of NumPy arrays that become arrays as they are, or with half as many bits.
 NUMPY_DTYPES = frozenset(dtypes.ALL_DTYPES)
-_scalar_writers: BoundedCache[Any, tuple[ArraySpec, Callable[[int], Any]]] = BoundedCache(
-    Budget("scalars", entries=1024)
-)
+_scalar_specs: BoundedCache[Any, ArraySpec] = BoundedCache(Budget("scalars", entries=1024))
 _INT32_LIMIT = 1 << 31
 
 
@@ -233,30 +229,16 @@ def scalar_array(kind: type, value: Any) -> DeviceArray:
     as long.
     """
     key = (kind, trace_context())
-    found = _scalar_writers.hot.get(key)
-    if found is None:
-        found = _scalar_writers.make(key, lambda: _scalar_writer(kind))
-    spec, at_address = found
+    spec = _scalar_specs.hot.get(key)
+    if spec is None:
+        spec = _scalar_specs.make(key, lambda: _scalar_spec(kind))
     if kind is int and not -_INT32_LIMIT <= value < _INT32_LIMIT:
         return array_from_host(value, abstractify(value))  # checks what the dtype can hold
-    array = DeviceArray.__new__(DeviceArray)
-    allocate(array, spec)
-    at_address(array.ptr).value = value
-    return array
+    return array_from(spec.kind.from_scalar, value, spec)
 
 
-def _scalar_writer(kind: type) -> tuple[ArraySpec, Callable[[int], Any]]:
-    spec = array_spec(abstractify(kind(0)), default_device(), False)
-    return spec, _CTYPES[spec.numpy_dtype].from_address
-
-
-_CTYPES: dict[np.dtype, Any] = {
-    np.dtype(np.bool_): ctypes.c_bool,
-    np.dtype(np.int32): ctypes.c_int32,
-    np.dtype(np.int64): ctypes.c_int64,
-    np.dtype(np.float32): ctypes.c_float,
-    np.dtype(np.float64): ctypes.c_double,
-}
+def _scalar_spec(kind: type) -> ArraySpec:
+    return array_spec(abstractify(kind(0)), default_device(), False)
 
 
 def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:

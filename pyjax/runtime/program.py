@@ -6,9 +6,8 @@ Compiling, and what is kept of it, is the business of pyjax.runtime.dispatch.
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,23 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import fail
-from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error
-from xla_backend.runtime.executable import LoadedExecutable
-from xla_backend.runtime.memory import Block
+from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, out_of_memory
+from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.host_buffer import HostBufferKind
 
 
 class Program:
     """A loaded executable together with the arrays it takes and makes.
 
-    Whoever runs native code keeps the blocks of memory it is given until it is back: another
-    thread may delete or donate the same arrays meanwhile.
+    Whoever runs it keeps the buffers it is given until it is back: another thread may delete or
+    donate the same arrays meanwhile.
 
     Attributes:
       executable: the compiled program.
       constants: arrays passed after the arguments at each call (values the function closed over).
       out_specs: kind of each output.
-      donated: for each donated argument, (argument number, output it becomes).
+      donated: numbers of the donated arguments: those whose memory an output takes over.
       call: runs on arrays whose specs are those the program was compiled for, returns a list of
         arrays. Raises RuntimeError if an argument or constant was deleted or donated before,
         ValueError if a donated argument is passed twice, MemoryError if there is no memory for a
@@ -42,28 +42,29 @@ class Program:
     def __init__(
         self,
         executable: LoadedExecutable,
+        device: Device,
         constants: Sequence[DeviceArray],
         out_specs: Sequence[ArraySpec],
-        donated: Sequence[tuple[int, int]] = (),
         nan_check: str | None = None,
         debug: DebugInfo = UNKNOWN,
     ) -> None:
         self.executable = executable
         self.constants = tuple(constants)
         self.out_specs = tuple(out_specs)
-        self.donated = tuple(donated)
-        # Looked up ahead: it is done for each result of each call.
-        self._makers = tuple([(s, s.take, s.grow) for s in self.out_specs])
-        self._taken_over = frozenset(output for _, output in self.donated)
+        self.donated = frozenset(executable.aliases.values())
         self._debug = debug
-        self._native = getattr(executable, "call", None) or executable.run
-        self._pack_arguments = getattr(executable, "pack_arguments", None) or _as_tuple
-        self._pack_outputs = getattr(executable, "pack_outputs", None) or _as_tuple
+        self._execute = executable.execute
+        self._context: Callable[[], ExecutionContext]
+        if executable.uses_context:
+            self._context = lambda: ExecutionContext(device)
+        else:
+            self._context = repeat(ExecutionContext(device)).__next__
         self.call: Callable[[Sequence[DeviceArray]], list[DeviceArray]]
+        direct = executable.direct
         if self.donated:
             self.call = self._call_donating
-        elif len(self.out_specs) == 1 and not self.constants:
-            self.call = self._one_output_call()
+        elif direct is not None and len(self.out_specs) == 1 and not self.constants:
+            self.call = self._one_output_call(direct)
         else:
             self.call = self._call_general
         if nan_check is not None:
@@ -72,67 +73,70 @@ class Program:
     def __call__(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self.call(arguments)
 
-    def _one_output_call(self) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
-        """The common case with every lookup done ahead: each one costs at every call."""
+    def _one_output_call(
+        self, direct: DirectCall
+    ) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
+        """The common case where buffers are host addressable, with every lookup done ahead: each
+        one costs at every call."""
         (spec,) = self.out_specs
-        take, grow, new = spec.take, spec.grow, DeviceArray.__new__
-        native, pack_arguments = self._native, self._pack_arguments
-        pack_outputs = self._pack_outputs
+        assert isinstance(spec.kind, HostBufferKind)
+        take, grow, new = spec.kind.take, spec.kind.grow, DeviceArray.__new__
+        native, pack_arguments, pack_outputs = direct
 
         def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
             try:
-                blocks = [a.ptr for a in arguments]
+                blocks = [a.buffer for a in arguments]
             except AttributeError:
                 raise self._find_deleted(arguments) from None
-            out = new(DeviceArray)
+            out = result = None
             try:
-                out.ptr = result = take()
-            except IndexError:
-                out.ptr = result = grow()
-            out.spec = spec
-            try:
+                out = new(DeviceArray)
+                try:
+                    out.buffer = result = take()
+                except IndexError:
+                    out.buffer = result = grow()
+                out.spec = spec
                 native(pack_arguments(*blocks), pack_outputs(result))
-            except BaseException:
+            except BaseException as error:
                 del blocks, out, result  # the traceback would keep their memory
+                if isinstance(error, OutOfMemory):
+                    raise out_of_memory(error) from None
                 raise
             return [out]
 
         return call
 
     def _call_general(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        blocks = self._blocks(arguments)
-        results, memory = self._new_results()
+        buffers = self._buffers(arguments)
         try:
-            self._native(self._pack_arguments(*blocks), self._pack_outputs(*memory))
+            results = self._execute(buffers, (), self._context())
+        except OutOfMemory as error:
+            del buffers
+            raise out_of_memory(error) from None
         except BaseException:
-            del blocks, results, memory
+            del buffers
             raise
-        return results
+        return self._arrays(results)
 
-    def _new_results(self) -> tuple[list[DeviceArray], list[Block]]:
+    def _arrays(self, buffers: Sequence[Any]) -> list[DeviceArray]:
         new = DeviceArray.__new__
-        results: list[DeviceArray] = []
-        memory: list[Block] = []
-        for spec, take, grow in self._makers:
-            out = new(DeviceArray)
-            try:
-                out.ptr = result = take()
-            except IndexError:
-                out.ptr = result = grow()
-            out.spec = spec
-            results.append(out)
-            memory.append(result)
-        return results, memory
+        arrays: list[DeviceArray] = []
+        for spec, buffer in zip(self.out_specs, buffers):
+            array = new(DeviceArray)
+            array.buffer = buffer
+            array.spec = spec
+            arrays.append(array)
+        return arrays
 
-    def _blocks(self, arguments: Sequence[DeviceArray]) -> list[Block]:
+    def _buffers(self, arguments: Sequence[DeviceArray]) -> list[Any]:
         """Memory of the arguments and constants."""
         try:
-            blocks = [a.ptr for a in arguments]
+            buffers = [a.buffer for a in arguments]
             if self.constants:
-                blocks += [c.ptr for c in self.constants]
+                buffers += [c.buffer for c in self.constants]
         except AttributeError:
             raise self._find_deleted(arguments) from None
-        return blocks
+        return buffers
 
     def _find_deleted(self, arguments: Sequence[DeviceArray]) -> Exception:
         for argument in arguments:
@@ -150,50 +154,43 @@ class Program:
     # -- donation --------------------------------------------------------------------------------
 
     def _call_donating(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        # First whatever may fail with all arguments as they were.
-        blocks = self._blocks(arguments)
-        if len({id(block) for block in blocks}) != len(blocks):
-            self._check_donated_once(blocks)
-        memory: list[Any] = [
-            None if i in self._taken_over else new_block(spec)
-            for i, spec in enumerate(self.out_specs)
-        ]
+        buffers = self._buffers(arguments)
+        if len({id(buffer) for buffer in buffers}) != len(buffers):
+            self._check_donated_once(buffers)
         claimed: list[int] = []
         try:
             # Of two threads that donate one array, one wins.
-            for number, _ in self.donated:
+            for number in self.donated:
                 donor = arguments[number]
                 try:
-                    del donor.ptr
+                    del donor.buffer
                 except AttributeError:
                     raise deleted_error(donor) from None
                 claimed += (number,)  # no call before it, after which a signal handler could raise
-            for number, output in self.donated:
-                memory[output] = _taken_over(blocks, number, self.out_specs[output])
-            results = list(map(_array_over, memory, self.out_specs))
-        except BaseException:  # also if there is no memory for a copy
-            for number in claimed:
-                arguments[number].ptr = blocks[number]
-            raise
-        try:
-            for number, output in self.donated:
-                blocks[number] = memory[output]
-            self._native(self._pack_arguments(*blocks), self._pack_outputs(*memory))
+            results = self._execute(buffers, self.donated, self._context())
         except BaseException as error:
-            names = ", ".join(self._name(number) for number, _ in self.donated)
-            error.add_note(
-                f"The donated arguments of {self._function} ({names}) are deleted: the program may "
-                "have written over them before it failed. Its other arguments are as they were."
-            )
-            del blocks, memory, results
+            # What the program did not take out of the list is as it was.
+            for number in claimed:
+                if buffers[number] is not None:
+                    arguments[number].buffer = buffers[number]
+            gone = [self._name(number) for number in claimed if buffers[number] is None]
+            if gone:
+                error.add_note(
+                    f"The donated arguments of {self._function} ({', '.join(gone)}) are deleted: "
+                    "the program may have written over them before it failed. Its other arguments "
+                    "are as they were."
+                )
+            del buffers
+            if isinstance(error, OutOfMemory):
+                raise out_of_memory(error) from None
             raise
-        return results
+        return self._arrays(results)
 
-    def _check_donated_once(self, blocks: Sequence[Block]) -> None:
+    def _check_donated_once(self, buffers: Sequence[Any]) -> None:
         """Raise if a donated argument is the same memory as another argument or a constant."""
-        for number, _ in self.donated:
-            for other, block in enumerate(blocks):
-                if other == number or block is not blocks[number]:
+        for number in self.donated:
+            for other, buffer in enumerate(buffers):
+                if other == number or buffer is not buffers[number]:
                     continue
                 fail(
                     ValueError,
@@ -213,53 +210,6 @@ class Program:
         return f"argument {names[number]!r}" if len(names) == taken else f"argument {number}"
 
 
-def new_block(spec: ArraySpec) -> Block:
-    """Memory for one array.
-
-    Raises:
-      MemoryError: there is none.
-    """
-    try:
-        return spec.take()
-    except IndexError:
-        return spec.grow()
-
-
-def _array_over(block: Block, spec: ArraySpec) -> DeviceArray:
-    array = DeviceArray.__new__(DeviceArray)
-    array.ptr = block
-    array.spec = spec
-    return array
-
-
-def _references(blocks: Sequence[Block], number: int) -> int:
-    return sys.getrefcount(blocks[number])
-
-
-# What _references says if nothing but the list refers to a block; it depends on the interpreter.
-_LIST_ONLY = _references([Block(0)], 0)
-
-
-def _taken_over(blocks: list[Block], number: int, spec: ArraySpec) -> Block:
-    """Memory for a result that starts as the donated argument `number`: its own, or a copy if
-    anybody else refers to it (a view, a call in another thread) or it is not the pool's."""
-    if _references(blocks, number) == _LIST_ONLY and _counts_are_exact():
-        if blocks[number].from_pool:
-            return blocks[number]
-    copy = new_block(spec)
-    ctypes.memmove(copy, blocks[number], spec.nbytes)
-    return copy
-
-
-def _counts_are_exact() -> bool:
-    """Without a global lock, another thread may be about to take a reference."""
-    return getattr(sys, "_is_gil_enabled", _always)()
-
-
-def _always() -> bool:
-    return True
-
-
 def _checking_nans(
     call: Callable[[Sequence[DeviceArray]], list[DeviceArray]], what: str
 ) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
@@ -269,10 +219,6 @@ def _checking_nans(
         return results
 
     return checked
-
-
-def _as_tuple(*values: int) -> tuple[int, ...]:
-    return values
 
 
 def check_nans(what: str, results: Sequence[DeviceArray]) -> None:

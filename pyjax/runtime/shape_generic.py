@@ -23,8 +23,7 @@ from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
 from xla_backend.compile_options import CompileOptions
 from xla_backend.process.bounded_cache import BoundedCache, Budget
-from xla_backend.runtime.client import AbstractClient
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.client import AbstractClient, LoadedExecutable
 
 # Stands for any length while tracing; large enough that nothing treats it as special.
 _ANY_LENGTH = 4096

@@ -18,6 +18,7 @@ from pyjax import grad, jit, lax, vmap
 from pyjax.interpreters.lift_constants import lift_constants, lift_rules
 from pyjax.interpreters.rules import all_primitives
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.runtime.host_buffer import HostBufferKind
 
 SMALL, LARGE = 1_000, 2_500_000  # 4 kB and 10 MB
 
@@ -191,17 +192,17 @@ def test_every_primitive_with_programs_lifts_their_constants():
 def test_data_is_not_copied_at_each_call(name, kind, monkeypatch):
     """Outside of jit, too, a second call takes no memory of the size of the data for a copy."""
     copied = []
-    from_host = pyjax.runtime.array.copy_from_host
+    from_host = HostBufferKind.from_host
 
-    def watch(array: Any, spec: Any, value: Any) -> Any:
+    def watch(kind: Any, value: Any) -> Any:
         copied.append(np.size(value))
-        return from_host(array, spec, value)
+        return from_host(kind, value)
 
     f = programs(SMALL, KINDS[kind])[name]
     calls = [jit(f)] if name == "jit" else [jit(f), f]
     for call in calls:
         call(jnp.float32(2.0))
-        monkeypatch.setattr(pyjax.runtime.array, "copy_from_host", watch)
+        monkeypatch.setattr(HostBufferKind, "from_host", watch)
         call(jnp.float32(2.0))
         monkeypatch.undo()
     assert max(copied, default=0) < SMALL

@@ -30,7 +30,6 @@ from xla_backend.hlo.proto import (
     snapshot_from_proto,
     unoptimized_snapshot_from_proto,
 )
-from xla_backend.targets.cpu.client import CpuLoadedExecutable
 
 TEXT = """HloModule jit_f
 
@@ -570,8 +569,10 @@ def test_snapshots_of_jit(tmp_path: Path) -> None:
     assert [leaf.array.tolist() for leaf in snapshot.result.leaves()] == [result.tolist()]
 
 
-def test_programs_that_nobody_records_are_not_wrapped() -> None:
-    assert isinstance(compile_with("").loaded, CpuLoadedExecutable)
+def test_only_programs_that_somebody_records_lose_their_fast_way_in(tmp_path: Path) -> None:
+    assert compile_with("").loaded.direct is not None
+    dumped = compile_with(f"--xla_dump_to={tmp_path} --xla_dump_hlo_snapshots")
+    assert dumped.loaded.direct is None
 
 
 def test_all_passes_and_changed_passes(tmp_path: Path) -> None:

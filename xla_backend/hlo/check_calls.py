@@ -132,9 +132,11 @@ def _compare(
     return _equal(got, expected)
 
 
-def _check(name: str) -> Callable[[list[np.ndarray], list[np.ndarray], Any], None]:
-    def call(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
-        del results
+def _check(name: str) -> Callable[[list[np.ndarray], list[np.ndarray], Any, Any], None]:
+    def call(
+        operands: list[np.ndarray], results: list[np.ndarray], attributes: Any, context: Any
+    ) -> None:
+        del results, context
         got, expected = operands
         fields = _fields(attributes.backend_config)
         line = int(fields.get("line", 0))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 
 # Offsets of slices that are put beside each other are multiples of this.
@@ -34,7 +36,8 @@ class Space(enum.Enum):
     CONSTANT = "constant"  # read-only, by number
     SCRATCH = "scratch"  # one arena that holds nothing between two steps
     STACK = "stack"  # small pieces that hold nothing between two steps, by number
-    STATE = "state"  # kept from one execution to the next, by number
+    STATE = "state"  # kept from one execution to the next on the same device, by number
+    CONTEXT = "context"  # read-only: which participant this execution is
 
 
 class Slice(Value):
@@ -64,6 +67,12 @@ class Slice(Value):
 
     def same_memory(self, other: Slice) -> bool:
         return self.memory == other.memory and self.offset == other.offset
+
+
+# What there is to read of the execution context.
+REPLICA = Slice(Space.CONTEXT, 0, 0, Shape.array(PrimitiveType.U32, ()))
+PARTITION = Slice(Space.CONTEXT, 0, 4, Shape.array(PrimitiveType.U32, ()))
+CONTEXT_SIZE = 8
 
 
 class Element(Value):
@@ -202,6 +211,24 @@ class Program:
     def arena_size(self) -> int:
         """Bytes of both arenas, scratch behind temp."""
         return aligned(self.temp_size) + self.scratch_size
+
+    @property
+    def state_offsets(self) -> tuple[int, ...]:
+        """Where each array of the state begins in one piece of memory, and where that ends."""
+        sizes = [aligned(array.nbytes) for array in self.state]
+        return tuple(accumulate(sizes, initial=0))
+
+    @property
+    def uses_context(self) -> bool:
+        """Whether the program can tell the contexts of two executions apart."""
+        steps = [*self.steps, *chain.from_iterable(self.procedures.values())]
+        return bool(self.state) or any(map(_looks_at_context, all_steps(tuple(steps))))
+
+
+def _looks_at_context(step: Step) -> bool:
+    if isinstance(step, Copy):
+        return step.source.space is Space.CONTEXT
+    return isinstance(step, Host)
 
 
 def aligned(size: int) -> int:

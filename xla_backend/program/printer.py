@@ -2,8 +2,8 @@
 
   launch add_fusion(p0=arg0 f32[4], out0=temp[0:16] f32[4])  # %add_fusion, 12 cycles
 
-Memory is written `arg0`, `out0`, `const0`, `state0`, `stack0`, `temp[0:16]` and `scratch[0:16]`
-(bytes from : to), with the array it holds behind it.
+Memory is written `arg0`, `out0`, `const0`, `state0`, `stack0`, `context[0:4]`,
+`temp[0:16]` and `scratch[0:16]` (bytes from : to), with the array it holds behind it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xla_backend.program.ir import (
 from xla_backend.program.routines import Routine
 
 _SPACES = {Space.ARGUMENT: "arg", Space.OUTPUT: "out", Space.CONSTANT: "const"}
-_ARENAS = (Space.TEMP, Space.SCRATCH)
+_WITHOUT_NUMBER = (Space.TEMP, Space.SCRATCH, Space.CONTEXT)
 
 
 def program_to_text(program: Program, routines: Mapping[str, Routine]) -> str:
@@ -47,7 +47,7 @@ def memory_to_text(place: Slice) -> str:
     """Where a slice lies, without the array it holds: `temp[0:16]`."""
     name = _SPACES.get(place.space, place.space.value)
     part = f"[{place.offset}:{place.offset + place.size}]"
-    if place.space in _ARENAS:
+    if place.space in _WITHOUT_NUMBER:
         return name + part
     return f"{name}{place.number}{part if place.offset else ''}"
 

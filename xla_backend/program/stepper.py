@@ -1,6 +1,6 @@
 """Runs a program step by step in Python, in NumPy memory.
 
-  stepper = Stepper(program, arguments, ROUTINES, host_function)
+  stepper = Stepper(program, arguments, ROUTINES, host_function, context)
   for step in stepper.steps():          # each step before it runs
       print(step.name)
       if isinstance(step, Launch):      # its kernel, statement by statement
@@ -15,7 +15,7 @@ by being called. Memory that nobody has written holds a pattern of bits, not zer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -47,7 +47,15 @@ from xla_backend.program.routines import Routine
 
 # What memory holds that nobody has written.
 _GARBAGE = 0xA5
-HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
+HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any, Any], None]
+
+
+class Context(Protocol):
+    """What a program itself sees of an execution context; functions of the host are handed all of
+    it."""
+
+    replica: int
+    partition: int
 
 
 class Stepper:
@@ -59,6 +67,7 @@ class Stepper:
         arguments: Sequence[np.ndarray],
         routines: Mapping[str, Routine],
         host_function: Callable[[str | Opcode], HostFunction],
+        context: Context,
         state: Sequence[np.ndarray] | None = None,
     ) -> None:
         """`arguments`: one for each parameter; they are copied. `state`: arrays that hold what the
@@ -70,6 +79,7 @@ class Stepper:
         self.program = program
         self.routines = routines
         self.host_function = host_function
+        self.context = context
         self.memory: dict[tuple[Space, int], np.ndarray] = {}
         given = [Shape.of(a) for a in arguments]
         wanted = [s for s in program.parameters if s.is_array]
@@ -89,6 +99,9 @@ class Stepper:
         kept = state if state is not None else [array.copy() for array in program.state]
         for i, array in enumerate(kept):
             self.memory[Space.STATE, i] = _bytes_of(array)
+        self.memory[Space.CONTEXT, 0] = _bytes_of(
+            np.array([context.replica, context.partition], np.uint32)
+        )
         self.memory[Space.TEMP, 0] = _garbage(program.temp_size)
         self.memory[Space.SCRATCH, 0] = _garbage(program.scratch_size)
 
@@ -168,7 +181,7 @@ class Stepper:
             operands, results = (
                 [self.array(place) for place in places] for places in (step.operands, step.results)
             )
-            self.host_function(step.target)(operands, results, step.attributes)
+            self.host_function(step.target)(operands, results, step.attributes, self.context)
 
     def _kernel(
         self, name: str, slices: Mapping[Buffer, Slice], handed: Mapping[Buffer, np.ndarray]

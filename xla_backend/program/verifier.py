@@ -13,6 +13,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.program.ir import (
+    CONTEXT_SIZE,
     Call,
     Copy,
     Element,
@@ -36,7 +37,8 @@ from xla_backend.program.printer import memory_to_text, slice_to_text
 from xla_backend.program.routines import Kind, Parameter, Routine
 
 # Memory that somebody else has filled.
-_FILLED = (Space.ARGUMENT, Space.CONSTANT, Space.STATE)
+_FILLED = (Space.ARGUMENT, Space.CONSTANT, Space.STATE, Space.CONTEXT)
+_READ_ONLY = {Space.CONSTANT: "a constant", Space.CONTEXT: "the context"}
 
 
 class ProgramError(HloError):
@@ -135,6 +137,8 @@ class _Verifier:
                 return program.stack[number] if number < len(program.stack) else None
             case Space.TEMP:
                 return program.temp_size
+            case Space.CONTEXT:
+                return CONTEXT_SIZE
         return program.scratch_size
 
     def _check_slice(self, place: Slice) -> None:
@@ -152,8 +156,9 @@ class _Verifier:
 
     def _write(self, place: Slice, written: Written) -> None:
         self._check_slice(place)
-        if place.space is Space.CONSTANT:
-            self._fail(f"{slice_to_text(place)} is a constant and cannot be written")
+        if place.space in _READ_ONLY:
+            what = _READ_ONLY[place.space]
+            self._fail(f"{slice_to_text(place)} is {what} and cannot be written")
         written.add(place)
 
     # -- steps -------------------------------------------------------------------------------------

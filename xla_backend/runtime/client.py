@@ -1,16 +1,33 @@
-"""Clients and devices, shaped like PJRT: a client owns the devices of one platform and compiles for
+"""What a platform provides, shaped like PJRT: clients, devices, executables, and the context of an
+execution. Everybody above the targets knows these classes only.
+
+A client owns the devices of one platform, compiles for them, and says by `buffer_kind` how the host
+writes and reads their memory. An executable takes buffers and gives buffers. What addresses there
+are, and whether the host can use them, is the client's business; two things that it may declare
+make calls cheaper where they are (`HostBufferKind`, `LoadedExecutable.direct`), and nobody needs
 them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.target_code import TargetCode
+
+_runs = itertools.count(1)
+_NO_BYTES = np.zeros(0, np.uint8)
 
 
 class Device:
@@ -18,6 +35,7 @@ class Device:
 
     Attributes:
       id: number within the platform; platform: "cpu", …; device_kind: vendor's or our name; client.
+      host: the host's end of the device's infeed, outfeed and host transfers.
     """
 
     def __init__(self, client: AbstractClient, id: int, device_kind: str) -> None:
@@ -26,6 +44,7 @@ class Device:
         self.device_kind = device_kind
         self.process_index = 0
         self.local_hardware_id = id
+        self.host = Host()
 
     @property
     def platform(self) -> str:
@@ -40,6 +59,150 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.platform}:{self.id}"
+
+
+class ExecutionContext:
+    """Who runs a program: handed down to every kernel and every call of the host that asks.
+
+    Attributes:
+      device: where the program runs: its queues and its random state are this device's.
+      replica, partition: which participant of the program it is.
+      run: a number of its own for each execution; participants that run together share theirs.
+    """
+
+    __slots__ = ("device", "partition", "replica", "run")
+
+    def __init__(
+        self, device: Device, replica: int = 0, partition: int = 0, run: int | None = None
+    ) -> None:
+        self.device = device
+        self.replica = replica
+        self.partition = partition
+        self.run = next(_runs) if run is None else run
+
+    def __repr__(self) -> str:
+        where = f"replica={self.replica}, partition={self.partition}"
+        return f"ExecutionContext({self.device}, {where}, run={self.run})"
+
+
+class DirectCall(NamedTuple):
+    """A fast way in for callers that look everything up ahead: a native function of addresses.
+
+    `call(pack_arguments(*blocks), pack_outputs(*blocks))` runs the program on one block for each
+    leaf; the caller allocates those of the outputs, by their kinds, and keeps all of them until the
+    call is back.
+    """
+
+    call: Callable[[bytes, bytes], object]
+    pack_arguments: Callable[..., bytes]
+    pack_outputs: Callable[..., bytes]
+
+
+class LoadedExecutable:
+    """A compiled program.
+
+    Attributes:
+      parameter_shapes, output_shapes: flat leaves, in order.
+      module: the optimised HLO.
+      device: the first of those that it was compiled for.
+      aliases: output leaf -> parameter leaf whose memory it takes over (donation).
+      held_bytes: code, constants, and what is kept to show the program's stages.
+      temp_size, code_bytes: of memory for values between two steps, and of generated code.
+      uses_context: whether executions can tell contexts apart. If not, one may serve for many.
+      direct: the fast way in, or None. There is one only where buffers are host addressable,
+        nothing is donated and contexts are not used.
+    """
+
+    parameter_shapes: Sequence[Shape]
+    output_shapes: Sequence[Shape]
+    module: HloModule
+    device: Device
+    aliases: Mapping[int, int] = MappingProxyType({})
+    held_bytes: int = 1 << 16
+    temp_size: int = 0
+    code_bytes: int = 0
+    uses_context: bool = True
+    direct: DirectCall | None = None
+
+    def execute(
+        self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
+    ) -> list[Buffer]:
+        """Run on one buffer for each parameter leaf; one new buffer for each output leaf. (Tokens
+        are leaves without bytes.)
+
+        Args:
+          arguments: a list that nobody else refers to. An output takes over the memory of the
+            argument in `aliases` if that is donated and nobody but this list refers to it; else it
+            starts as a copy.
+          donated: numbers of the arguments in `aliases` that the caller gives up. They are taken
+            out of the list, which holds None there then, before the program begins: so the caller
+            sees what became of them if there is an exception.
+        Raises:
+          OutOfMemory: there is none for an output.
+          RuntimeFailure: the program reported an error; or the exception a host callback raised.
+        """
+        raise NotImplementedError
+
+    def run_arrays(
+        self, arrays: Sequence[np.ndarray], context: ExecutionContext | None = None
+    ) -> list[np.ndarray]:
+        """Run on NumPy arrays, one per parameter leaf, and return its result leaves, which are
+        read-only. Tokens are left out of both; the arguments never change. Without a context it
+        runs on `device`.
+
+        Raises:
+          ValueError: number, shape or dtype of the arrays is not the program's.
+        """
+        taken = [s for s in self.parameter_shapes if s.is_array]
+        if len(arrays) != len(taken):
+            name = self.module.name
+            raise ValueError(f"program {name!r} takes {len(taken)} arrays, got {len(arrays)}")
+        context = context or ExecutionContext(self.device)
+        given = iter(arrays)
+        arguments: list[Buffer] = []
+        for number, shape in enumerate(self.parameter_shapes):
+            array = self._checked(number, shape, next(given)) if shape.is_array else _NO_BYTES
+            arguments.append(kind_of(shape, context.device).wrap_host(array))
+        results = self.execute(arguments, (), context)
+        return [
+            kind_of(shape, context.device).to_host(buffer)
+            for buffer, shape in zip(results, self.output_shapes)
+            if shape.is_array
+        ]
+
+    def _checked(self, number: int, shape: Shape, argument: np.ndarray) -> np.ndarray:
+        array = np.ascontiguousarray(argument).reshape(np.shape(argument))
+        if array.shape != shape.dimensions or array.dtype != shape.element_type.numpy_dtype:
+            raise ValueError(
+                f"argument {number} of program {self.module.name!r} must be {shape}, got "
+                f"{array.dtype}{list(array.shape)}"
+            )
+        return array
+
+    def texts(self) -> dict[str, str]:
+        """Printable stages of the program: "hlo", and where there are such "program", "loops",
+        "llvm", "assembly".
+        """
+        raise NotImplementedError
+
+    def kernels(self) -> list[EmittedKernel]:
+        """The generated kernels; platforms that generate none have an empty list."""
+        return []
+
+    def pass_report(self) -> str:
+        """Time per pass of the compilation, slowest first; empty on platforms without passes."""
+        return ""
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes: argument_size, output_size, temp_size, alias_size, generated_code_size."""
+        outputs = [s.byte_size for s in self.output_shapes]
+        return {
+            "argument_size": sum(s.byte_size for s in self.parameter_shapes),
+            "output_size": sum(outputs),
+            "temp_size": self.temp_size,
+            "alias_size": sum(outputs[leaf] for leaf in self.aliases),
+            "generated_code_size": self.code_bytes,
+        }
 
 
 class AbstractClient:
@@ -58,8 +221,15 @@ class AbstractClient:
     def device_count(self) -> int:
         return len(self.devices())
 
+    def buffer_kind(
+        self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
+    ) -> BufferKind:
+        """Buffers for arrays of one shape and type on a device."""
+        raise NotImplementedError
+
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
-        """Compile a module (which may be changed) for this client's devices."""
+        """Compile a module (which may be changed) for this client's devices: one executable runs
+        on any of them, on several at the same time, too."""
         raise NotImplementedError
 
     def compile_elementwise(
@@ -101,3 +271,11 @@ class AbstractClient:
 
     def memory_stats(self, device: Device) -> dict[str, int] | None:
         return None
+
+
+def kind_of(shape: Shape, device: Device) -> BufferKind:
+    """The kind of the buffers that hold a leaf; a token's have no bytes."""
+    if not shape.is_array:
+        return device.client.buffer_kind(device, (0,), _NO_BYTES.dtype)
+    dtype = shape.element_type.numpy_dtype
+    return device.client.buffer_kind(device, shape.dimensions, dtype)

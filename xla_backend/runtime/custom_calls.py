@@ -1,10 +1,11 @@
 """Custom calls that run in Python on the host: the registry, and the trampoline that native code
 calls.
 
-A target is a function `fn(operands, results, attributes)` on NumPy arrays over the program's own
-memory: it reads
-`operands` and writes into `results`. An exception it raises is kept and raised by whoever ran the
-program. (The native side is `targets.cpu.routines.python_calls`.)
+A target is a function `fn(operands, results, attributes, context)` on NumPy arrays over the
+program's own memory: it reads `operands` and writes into `results`. `context` is the
+ExecutionContext of the execution that calls: device, participant and run. An exception that it
+raises is kept and raised by whoever ran the program.
+(The native side is `targets.cpu.routines.python_calls`.)
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.client import ExecutionContext
 
-HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any], None]
+HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any, ExecutionContext], None]
 
 _targets: dict[str, HostFunction] = dict(CHECK_CALLS)
 _calls: dict[int, tuple[Any, HostFunction, list[Shape], list[Shape], Any]] = {}
@@ -52,15 +53,24 @@ def find_custom_call(target: str) -> HostFunction | None:
     return _targets.get(target)
 
 
-def registered_custom_calls() -> Mapping[str, HostFunction]:
-    """All targets with their functions (a live view)."""
-    return MappingProxyType(_targets)
+def custom_calls_in(context: ExecutionContext) -> Mapping[str, Callable[..., None]]:
+    """All targets with what the evaluator calls for them: their functions in this context."""
+    return {target: partial(_call_in, context, function) for target, function in _targets.items()}
+
+
+def _call_in(
+    context: ExecutionContext,
+    function: HostFunction,
+    operands: list[np.ndarray],
+    results: list[np.ndarray],
+    attributes: Any,
+) -> None:
+    function(operands, results, attributes, context)
 
 
 class HostCall:
     """A call that native code makes by passing `number`, which a symbol of it is bound to, to the
-    trampoline. Whoever owns the code
-    owns this object: with it the number is forgotten."""
+    trampoline. Whoever owns the code owns this object: with it the number is forgotten."""
 
     __slots__ = ("__weakref__", "number")
 
@@ -90,7 +100,7 @@ def _view(address: int, shape: Shape) -> np.ndarray:
     return np.ctypeslib.as_array(raw).view(dtype).reshape(shape.dimensions)
 
 
-def host_call(number: int, buffers: int) -> None:
+def host_call(number: int, buffers: int, context: ExecutionContext) -> None:
     """Run a host call whose operands and results lie at the addresses that `buffers` points to."""
     _, function, operand_shapes, result_shapes, attributes = _calls[number]
     count = len(operand_shapes) + len(result_shapes)
@@ -102,4 +112,4 @@ def host_call(number: int, buffers: int) -> None:
     operands = arrays[: len(operand_shapes)]
     for array in operands:
         array.flags.writeable = False
-    function(operands, arrays[len(operand_shapes) :], attributes)
+    function(operands, arrays[len(operand_shapes) :], attributes, context)

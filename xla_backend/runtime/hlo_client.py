@@ -1,20 +1,31 @@
-"""What all built-in clients share: text and cost of modules.
+"""What all built-in clients share: memory of the host, and text and cost of modules.
 
 A module of its own: the printer and the cost model load with the first client, not at import.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
+
 from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.runtime.buffer import Buffer
+from xla_backend.runtime.buffer import BufferHolder
 from xla_backend.runtime.buffer_protocol import give_buffer_protocol
-from xla_backend.runtime.client import AbstractClient
+from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.host_buffer import HostBufferKind
 
 
 class HloClient(AbstractClient):
-    """A client whose programs are HLO modules of this compiler."""
+    """A client whose programs are HLO modules of this compiler, and whose devices have the memory
+    of the host."""
+
+    def buffer_kind(
+        self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
+    ) -> HostBufferKind:
+        return HostBufferKind(dimensions, dtype)
 
     def module_text(
         self,
@@ -35,5 +46,23 @@ class HloClient(AbstractClient):
         }
 
 
+class _HostClient(HloClient):
+    platform = "host"
+    platform_version = "no platform"
+
+    def __init__(self) -> None:
+        self._devices = [Device(self, 0, "host")]
+
+    def devices(self) -> list[Device]:
+        return self._devices
+
+
+@cache
+def host_device() -> Device:
+    """Where programs run that were not compiled for a client's device: those of tests and tools,
+    and the evaluator's."""
+    return _HostClient().devices()[0]
+
+
 # Before there is a client there are no arrays.
-give_buffer_protocol(Buffer)
+give_buffer_protocol(BufferHolder)

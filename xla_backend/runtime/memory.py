@@ -45,6 +45,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from xla_backend.process.finalizers import handing_over, reading
+from xla_backend.runtime.buffer import Buffer, OutOfMemory
 from xla_backend.runtime.pages import (
     check_unmapped,
     expect_use,
@@ -79,7 +80,7 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-class Block(int):
+class Block(int, Buffer):
     """The address of a block of memory, and its owner: the memory is free when this object goes.
 
     `+block` is the bare address. Its subclasses say where the memory goes.
@@ -125,7 +126,7 @@ class SizeClass:
         others: they come here without byte code, so that no signal handler can end their way.
       block: the subclass of Block that gives back to this class.
       take: takes a free block; one call of functions in C.
-      grow: makes a block where there is no free one. Raises MemoryError.
+      grow: makes a block where there is no free one. Raises OutOfMemory.
     """
 
     __slots__ = ("block", "free", "grow", "size", "take")
@@ -307,7 +308,7 @@ class MemoryPool:
         """A free block of at least `nbytes` bytes, 64-byte aligned.
 
         Raises:
-          MemoryError: the system or the limit refuses; says what is in use.
+          OutOfMemory: the system or the limit refuses; says what is in use.
         """
         kind = self.size_class(nbytes)
         try:
@@ -372,7 +373,7 @@ class MemoryPool:
             self.trim()
             taken = take() if self._is_allowed(nbytes) else None
         if taken is None:
-            raise MemoryError(self._refusal(nbytes))
+            raise OutOfMemory(self._refusal(nbytes))
         return taken
 
     def _is_allowed(self, nbytes: int) -> bool:

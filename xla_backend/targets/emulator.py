@@ -25,34 +25,38 @@ from xla_backend.program.plan import Plan, Planner
 from xla_backend.program.printer import program_to_text
 from xla_backend.program.stepper import Stepper
 from xla_backend.runtime.array_executable import ArrayExecutable
-from xla_backend.runtime.client import Device
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 
 
 class EmulatorExecutable(ArrayExecutable):
-    def __init__(self, module: HloModule, plan: Plan) -> None:
+    def __init__(self, module: HloModule, plan: Plan, device: Device) -> None:
         self.module = module
+        self.device = device
         self.plan = plan
         program = plan.program
         self.parameter_shapes = list(program.parameters)
         self.output_shapes = list(program.outputs)
         self.aliases = program.aliases
         self.temp_size = program.arena_size
-        self._state = [array.copy() for array in program.state]
+        self._states: dict[Device, list[np.ndarray]] = {}
 
-    def stepper(self, arrays: Sequence[np.ndarray]) -> Stepper:
-        """One execution on one array per parameter, which has not begun yet.
+    def stepper(
+        self, arrays: Sequence[np.ndarray], context: ExecutionContext | None = None
+    ) -> Stepper:
+        """One execution on one array per parameter, which has not begun yet; without a context on
+        `device`.
 
         Raises:
           ValueError: number, shapes or types of the arrays are not the program's.
         """
-        return Stepper(
-            self.plan.program, arrays, self.plan.routines, self.plan.host_function, self._state
-        )
+        plan, context = self.plan, context or ExecutionContext(self.device)
+        initial = [array.copy() for array in plan.program.state]
+        state = self._states.setdefault(context.device, initial)
+        return Stepper(plan.program, arrays, plan.routines, plan.host_function, context, state)
 
-    def run_arrays(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return self.stepper(arrays).run()
+    def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
+        return self.stepper(arrays, context).run()
 
     def texts(self) -> dict[str, str]:
         program = self.plan.program
@@ -77,4 +81,4 @@ class EmulatorClient(HloClient):
         return self._devices
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
-        return EmulatorExecutable(module, self._planner(module, options))
+        return EmulatorExecutable(module, self._planner(module, options), self._devices[0])

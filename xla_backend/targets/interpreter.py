@@ -10,27 +10,36 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.evaluator.participants import Lockstep, Participant, Topology
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.runtime.array_executable import ArrayExecutable
-from xla_backend.runtime.client import Device
-from xla_backend.runtime.custom_calls import registered_custom_calls
-from xla_backend.runtime.executable import LoadedExecutable
+from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.custom_calls import custom_calls_in
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.targets.cpu import lapack_calls as lapack_calls  # registers LAPACK's custom calls
 
 
 class InterpreterExecutable(ArrayExecutable):
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, device: Device) -> None:
         assert module.entry is not None
         parameters, root = module.entry.program_shape
         self.module = module
+        self.device = device
         self.parameter_shapes = [leaf for shape in parameters for leaf in shape.flatten()]
         self.output_shapes = root.flatten()
 
-    def run_arrays(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return evaluate(self.module, arrays, custom_calls=registered_custom_calls())
+    def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
+        topology = Topology(self.module.replica_count, self.module.num_partitions)
+        number = topology.number(context.replica, context.partition)
+        return evaluate(
+            self.module,
+            arrays,
+            custom_calls=custom_calls_in(context),
+            host=context.device.host,
+            participant=Participant(number, topology, Lockstep(1)),
+        )
 
     def texts(self) -> dict[str, str]:
         return {"hlo": module_to_text(self.module)}
@@ -48,4 +57,4 @@ class InterpreterClient(HloClient):
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         verify(module)
-        return InterpreterExecutable(module)
+        return InterpreterExecutable(module, self._devices[0])

@@ -29,7 +29,9 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
-from xla_backend.runtime.custom_calls import find_custom_call, registered_custom_calls
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.custom_calls import custom_calls_in, find_custom_call
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.stablehlo import parse_stablehlo
 from xla_backend.stablehlo import parser as stablehlo_parser
 from xla_backend.stablehlo import printer as stablehlo_printer
@@ -142,7 +144,8 @@ def _round_trip(dialect: Dialect, source: str) -> str | None:
 
 def _evaluate(program: CorpusProgram, module: HloModule) -> str | None:
     inputs, _ = program.arrays
-    got = evaluate(module, inputs, custom_calls=registered_custom_calls(), seed=0)
+    calls = custom_calls_in(ExecutionContext(host_device()))
+    got = evaluate(module, inputs, custom_calls=calls, seed=0)
     return _difference(program, got)
 
 

@@ -55,7 +55,7 @@ def test_tuple_constants_run(level):
     )
     want = [3.5, 2, 0.5]
     assert evaluate(module, []) == want
-    assert compile_module(module, CompileOptions(level, verify=True)).execute([]) == want
+    assert compile_module(module, CompileOptions(level, verify=True)).run_arrays([]) == want
 
 
 # -- complex inverse functions ---------------------------------------------------------------------

@@ -22,10 +22,16 @@ from xla_backend.program.serialize import (
 )
 from xla_backend.program.stepper import Stepper
 from xla_backend.program.verifier import verify_program
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.emit_program import emit_program
 from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+
+
+def stepper_of(program, arguments):
+    return Stepper(program, arguments, ROUTINES, host_function, ExecutionContext(host_device()))
 
 
 def check_round_trip(program: Program) -> Program:
@@ -48,7 +54,7 @@ def test_samples_run_the_same(name):
     executable, arguments = sample(name)
     read = check_round_trip(executable.program)
     programs = (executable.program, read)
-    was, now = (Stepper(p, arguments, ROUTINES, host_function).run() for p in programs)
+    was, now = (stepper_of(p, arguments).run() for p in programs)
     for a, b in zip(was, now, strict=True):
         assert a.tobytes() == b.tobytes()
 
@@ -86,7 +92,7 @@ ENTRY e {
     a = a @ a.T + 4 * np.eye(4)
     executable = compile_module(module, CompileOptions())
     read = check_round_trip(executable.program)
-    factor, info = Stepper(read, [a], ROUTINES, host_function).run()
+    factor, info = stepper_of(read, [a]).run()
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(a), rtol=1e-12)
     assert info == 0
 

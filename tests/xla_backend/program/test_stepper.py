@@ -11,6 +11,8 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import Launch, Program, Space, While
 from xla_backend.program.stepper import Stepper
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.host_functions import host_function
@@ -18,12 +20,13 @@ from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 
 def stepper_of(program: Program, arguments, state=None) -> Stepper:  # type: ignore[no-untyped-def]
-    return Stepper(program, arguments, ROUTINES, host_function, state)
+    context = ExecutionContext(host_device())
+    return Stepper(program, arguments, ROUTINES, host_function, context, state)
 
 
 def check_stepper(executable: CpuExecutable, arguments, scale: float = 1.0) -> None:  # type: ignore[no-untyped-def]
     got = stepper_of(executable.program, arguments).run()
-    want = executable.execute(arguments)
+    want = executable.run_arrays(arguments)
     assert len(got) == len(want)
     shapes = [s for s in executable.output_shapes if s.is_array]
     for g, w, shape in zip(got, want, shapes):

@@ -18,15 +18,8 @@ from hypothesis import strategies as st
 
 from tests.interrupts import Interrupt, each_interrupt
 from xla_backend.runtime import memory
-from xla_backend.runtime.buffer import (
-    Buffer,
-    BufferSpec,
-    allocate,
-    copy_from_host,
-    memory_view,
-    read_only_view,
-    wrap_host,
-)
+from xla_backend.runtime.buffer import BufferHolder
+from xla_backend.runtime.host_buffer import HostBufferKind, memory_view, read_only_view
 from xla_backend.runtime.memory import ALIGNMENT, KEPT_BYTES, MemoryPool, size_class
 
 MB = 1 << 20
@@ -318,43 +311,56 @@ def test_an_interrupt_loses_no_memory(
     assert count > 50
 
 
+def holder_of(kind: HostBufferKind, array: np.ndarray) -> BufferHolder:
+    holder = BufferHolder()
+    holder.buffer = kind.from_host(array)
+    return holder
+
+
 def test_views_keep_memory_alive() -> None:
-    spec = BufferSpec((3,), np.dtype(np.int64))
-    buffer = Buffer()
-    copy_from_host(buffer, spec, np.array([1, 2, 3]))
-    address = +buffer.ptr
-    view = read_only_view(buffer.ptr, (3,), spec.numpy_dtype)
+    kind = HostBufferKind((3,), np.dtype(np.int64))
+    holder = holder_of(kind, np.array([1, 2, 3]))
+    address = +holder.buffer
+    view = kind.to_host(holder.buffer)
     other = view[1:].view(np.uint8)
-    buffer.delete()
-    del buffer, view
-    assert address not in memory.POOL.size_class(spec.nbytes).free and other[0] == 2
+    holder.delete()
+    del holder, view
+    assert address not in memory.POOL.size_class(kind.nbytes).free and other[0] == 2
     del other
-    assert address in memory.POOL.size_class(spec.nbytes).free
+    assert address in memory.POOL.size_class(kind.nbytes).free
 
 
 def test_delete_frees_once() -> None:
-    spec = BufferSpec((5,), np.dtype(np.float32))
-    buffer = Buffer()
-    allocate(buffer, spec)
-    address = +buffer.ptr
-    buffer.delete()
-    buffer.delete()
-    assert buffer.is_deleted() and memory.POOL.size_class(spec.nbytes).free.count(address) == 1
-    del buffer
-    assert memory.POOL.size_class(spec.nbytes).free.count(address) == 1
+    kind = HostBufferKind((5,), np.dtype(np.float32))
+    holder = holder_of(kind, np.zeros(5, np.float32))
+    address = +holder.buffer
+    holder.delete()
+    holder.delete()
+    assert holder.is_deleted() and memory.POOL.size_class(kind.nbytes).free.count(address) == 1
+    del holder
+    assert memory.POOL.size_class(kind.nbytes).free.count(address) == 1
 
 
 def test_foreign_memory_is_not_given_to_the_pool() -> None:
     array = np.arange(6.0)
-    spec = BufferSpec((6,), array.dtype)
-    buffer = Buffer()
-    wrap_host(buffer, spec, array)
+    kind = HostBufferKind((6,), array.dtype)
+    buffer = kind.wrap_host(array)
     address = array.ctypes.data
-    assert buffer.ptr == address and not buffer.ptr.from_pool
+    assert buffer == address and not buffer.from_pool
     references = sys.getrefcount(array)
     del buffer
-    assert address not in memory.POOL.size_class(spec.nbytes).free
+    assert address not in memory.POOL.size_class(kind.nbytes).free
     assert sys.getrefcount(array) == references - 1
+
+
+@pytest.mark.parametrize("value", [True, 7, -3, 2.5, 1e-3])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int32", "int64", "float32", "float64", "int8", "float16"]
+)
+def test_a_number_is_written_as_numpy_writes_it(dtype: str, value: float) -> None:
+    value = np.dtype(dtype).type(value).item()
+    kind = HostBufferKind((), np.dtype(dtype))
+    assert kind.to_host(kind.from_scalar(value)) == np.asarray(value, dtype)
 
 
 def test_empty_arrays() -> None:
@@ -379,7 +385,7 @@ def test_the_resident_size_falls_after_a_large_block() -> None:
     output = run_alone(
         """
         import numpy as np
-        from xla_backend.runtime.buffer import memory_view
+        from xla_backend.runtime.host_buffer import memory_view
         from xla_backend.runtime.memory import POOL
 
         def resident():

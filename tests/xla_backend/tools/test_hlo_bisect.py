@@ -141,7 +141,7 @@ def test_crashes_are_survived(file: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_code_generation_can_be_guilty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def native_differs(operands, results, attributes) -> None:  # type: ignore[no-untyped-def]
+    def native_differs(operands, results, *_) -> None:  # type: ignore[no-untyped-def]
         # The evaluator hands out fresh arrays, compiled code views of its own memory.
         results[0][...] = 1.0 if results[0].flags.owndata else 2.0
 

@@ -49,7 +49,7 @@ def tanh(tmp_path: Path) -> str:
 def wrong(tmp_path: Path) -> str:
     calls = iter(range(100))
 
-    def differs(operands, results, attributes) -> None:  # type: ignore[no-untyped-def]
+    def differs(operands, results, *_) -> None:  # type: ignore[no-untyped-def]
         results[0][...] = next(calls)
 
     register_custom_call("differs from run to run", differs, replace=True)

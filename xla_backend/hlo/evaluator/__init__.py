@@ -3,8 +3,8 @@ with."""
 
 from xla_backend.hlo.evaluator.interpreter import evaluate, evaluate_computation
 from xla_backend.hlo.evaluator.partitioned import evaluate_partitioned
-from xla_backend.hlo.evaluator.transfers import Host
 from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value
+from xla_backend.hlo.host_queues import Host
 
 __all__ = [
     "Host",

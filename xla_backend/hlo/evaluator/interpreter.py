@@ -35,13 +35,13 @@ from xla_backend.hlo.evaluator.arguments import bind_arguments, result_leaves
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.evaluator.participants import Participant, lone_participant
 from xla_backend.hlo.evaluator.scalar_computations import apply_scalar
-from xla_backend.hlo.evaluator.transfers import Host
 from xla_backend.hlo.evaluator.values import (
     Value,
     flatten_value,
     literal_value,
     unflatten_value,
 )
+from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -319,6 +319,7 @@ def evaluate_computation(
     custom_calls: Mapping[str, CustomCall] | None = None,
     seed: int | None = None,
     host: Host | None = None,
+    participant: Participant | None = None,
 ) -> Value:
     """Value of the root: an array, a tuple of values, or None for a token.
 
@@ -328,13 +329,14 @@ def evaluate_computation(
       place.
       seed: of the generator behind the `rng` opcode; None: different on each call.
       host: the other end of infeed, outfeed and host transfers; None: empty queues.
+      participant: which one this is; None: the only one.
     Raises:
       UnimplementedError: a custom call has no meaning here, or a collective needs more
       participants (see `evaluate_partitioned`).
       RuntimeFailure: a read from a queue that is empty.
     """
     with np.errstate(all="ignore"):  # inf, NaN and wrapping are values here, not errors
-        return Interpreter(custom_calls, seed, host=host).run(computation, arguments)
+        return Interpreter(custom_calls, seed, participant, host).run(computation, arguments)
 
 
 def evaluate(
@@ -344,12 +346,13 @@ def evaluate(
     custom_calls: Mapping[str, CustomCall] | None = None,
     seed: int | None = None,
     host: Host | None = None,
+    participant: Participant | None = None,
 ) -> list[np.ndarray]:
     """Run a module with NumPy; this is the meaning that passes and compiled code are compared with.
 
     Args:
       args: flat parameter leaves in order (a tuple parameter takes as many as it has leaves).
-      custom_calls, seed, host: as for `evaluate_computation`.
+      custom_calls, seed, host, participant: as for `evaluate_computation`.
     Returns:
       The leaves of the result in order, as row-major arrays. Tokens are left out.
     Raises:
@@ -360,6 +363,11 @@ def evaluate(
     assert module.entry is not None
     return result_leaves(
         evaluate_computation(
-            module.entry, arguments, custom_calls=custom_calls, seed=seed, host=host
+            module.entry,
+            arguments,
+            custom_calls=custom_calls,
+            seed=seed,
+            host=host,
+            participant=participant,
         )
     )

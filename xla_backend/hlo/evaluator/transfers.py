@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,13 +12,12 @@ from xla_backend.hlo.attributes import TransferAttributes
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.evaluator.participants import Participant, transfer_pairs
 from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value, zeros_of
+from xla_backend.hlo.host_queues import Host, Leaves
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 
 Value = Any
-Leaves = Sequence[np.ndarray]
-
 
 INFEED_QUEUE = "the infeed queue of the host"
 
@@ -27,20 +25,6 @@ INFEED_QUEUE = "the infeed queue of the host"
 def channel_queue(channel: int) -> str:
     """What messages call the queue of a channel."""
     return f"channel {channel} of the host"
-
-
-@dataclass
-class Host:
-    """The host's end of one device's queues. Entries are the array leaves of one transfer.
-
-    `infeed` and `to_device[channel]` are read by the program, oldest first; `outfeed` and
-    `from_device[channel]` are filled by it.
-    """
-
-    infeed: deque[Leaves] = field(default_factory=deque)
-    outfeed: list[Leaves] = field(default_factory=list)
-    to_device: dict[int, deque[Leaves]] = field(default_factory=dict)
-    from_device: dict[int, list[Leaves]] = field(default_factory=dict)
 
 
 def take(

@@ -145,11 +145,6 @@ def _opt_barrier(e: ElementalEmitter, node: Instruction, index: Indices) -> Elem
     return e.value(node.operands[0], index)
 
 
-@handles(Opcode.PARTITION_ID, Opcode.REPLICA_ID)
-def _single_device_id(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    return e.scalar(node.shape.element_type, 0)
-
-
 @handles(Opcode.GET_DIMENSION_SIZE)
 def _get_dimension_size(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     size = node.operands[0].shape.dimensions[attrs(node).dimensions[0]]

@@ -25,6 +25,8 @@ from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program, host_call_symbol
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.host_functions import host_function
@@ -55,8 +57,11 @@ class Profile:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-def compile_module(module: HloModule, options: CompileOptions | None = None) -> CpuExecutable:
-    """Optimise `module` (in place) and generate native code for it.
+def compile_module(
+    module: HloModule, options: CompileOptions | None = None, device: Device | None = None
+) -> CpuExecutable:
+    """Optimise `module` (in place) and generate native code for it. `device`: where it runs unless
+    told otherwise; None: on a device apart from any platform.
 
     Raises:
       UnimplementedError: the program uses something this backend cannot run.
@@ -77,7 +82,7 @@ def compile_module(module: HloModule, options: CompileOptions | None = None) -> 
             pipeline.run(module)
         with profile.phase("buffer assignment"):
             assignment = assign_buffers(module)
-        executable = compile_scheduled(module, assignment, options, profile, dumper)
+        executable = compile_scheduled(module, assignment, options, profile, dumper, device)
     finally:
         if collecting:
             gc.enable()
@@ -148,6 +153,7 @@ def compile_scheduled(
     options: CompileOptions,
     profile: Profile | None = None,
     dumper: CompilationListener | None = None,
+    device: Device | None = None,
 ) -> CpuExecutable:
     """Generate code for a module that the pipeline has already scheduled."""
     profile = profile or Profile()
@@ -173,6 +179,7 @@ def compile_scheduled(
         library = jit.Library(codes, symbols, keep=emitted.host_calls)
     return CpuExecutable(
         module,
+        device or host_device(),
         assignment,
         program,
         library,

@@ -9,9 +9,6 @@ element goes through the same operations.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-
-import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import HloError
@@ -32,7 +29,9 @@ from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.native import NativeExecutable
 from xla_backend.targets.cpu.pass_levels import pass_filter
 from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.targets.cpu.schedule import schedule
@@ -47,7 +46,10 @@ class NotElementwise(HloError, ValueError):
     """The module is not an elementwise program over one length; compile it for its shapes."""
 
 
-class DynamicExecutable:
+_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
+
+
+class ElementwiseCode:
     """Native code for an elementwise program of any length n >= 0.
 
     `library` has `i32 entry_n(ptr args, ptr outs, i64 n)` with arrays of addresses; it never
@@ -73,43 +75,30 @@ class DynamicExecutable:
         self.output_shapes = outputs
         # Rough estimate, for choosing between this and a program that uses several threads.
         self.cycles_per_element = cycles_per_element
-        self._entry = library.function(
-            "entry_n", ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+
+    def at(self, n: int, device: Device) -> ElementwiseExecutable:
+        """The program for arrays of n elements (and scalars)."""
+        return ElementwiseExecutable(self, n, device)
+
+
+class ElementwiseExecutable(NativeExecutable):
+    """An elementwise program at one length; all lengths share its native code."""
+
+    held_bytes = 1 << 13
+
+    def __init__(self, code: ElementwiseCode, n: int, device: Device) -> None:
+        parameters, outputs = (
+            [s.with_dimensions((n,)) if s.dimensions else s for s in shapes]
+            for shapes in (code.parameter_shapes, code.output_shapes)
         )
-
-    def execute(self, arguments: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
-        """Run on NumPy arrays of `n` elements (and scalars) and return new ones.
-
-        Raises:
-          ValueError: number, lengths or dtypes of the arguments do not fit.
-        """
-        if len(arguments) != len(self.parameter_shapes):
-            raise ValueError(
-                f"program {self.module.name!r} takes {len(self.parameter_shapes)} arrays, "
-                f"got {len(arguments)}"
-            )
-        held = []
-        for i, (argument, shape) in enumerate(zip(arguments, self.parameter_shapes)):
-            array = np.asarray(argument, order="C")
-            dims = (n,) if shape.dimensions else ()
-            dtype = shape.element_type.numpy_dtype
-            if array.shape != dims or array.dtype != dtype:
-                raise ValueError(
-                    f"argument {i} of program {self.module.name!r} must be {dtype}{list(dims)}, "
-                    f"got {array.dtype}{list(array.shape)}"
-                )
-            held.append(array)
-        outputs = [
-            np.empty((n,) if s.dimensions else (), s.element_type.numpy_dtype)
-            for s in self.output_shapes
-        ]
-        self._entry(_addresses(held), _addresses(outputs), n)
-        return outputs
+        super().__init__(code.module, device, parameters, outputs)
+        entry = code.library.function("entry_n", *_SIGNATURE, keeps_gil=True)
+        self._call = lambda arguments, outputs: entry(arguments, outputs, n)
 
 
 def compile_elementwise(
     module: HloModule, options: CompileOptions | None = None
-) -> DynamicExecutable:
+) -> ElementwiseCode:
     """Simplify `module` (in place) and generate code for it that takes any number of elements.
 
     The entry takes scalars and 1-D arrays of one length, at least 2 (large ones keep the
@@ -140,7 +129,7 @@ def compile_elementwise(
     _write_entry(writer, kernel)
     llvm_ir = writer.to_text()
     object_code = objects.compile_object(llvm_ir, target, cache=True)
-    return DynamicExecutable(
+    return ElementwiseCode(
         module,
         kernel,
         outputs,
@@ -231,10 +220,3 @@ def _write_entry(writer: ModuleWriter, kernel: Kernel) -> None:
         emitter.vars[parameter] = f"%{parameter.name}"
     emitter.emit(kernel.stages)
     w.ret("i32", "0")
-
-
-def _addresses(arrays: Sequence[np.ndarray]) -> ctypes.Array:
-    table = (ctypes.c_void_p * max(1, len(arrays)))()
-    for i, array in enumerate(arrays):
-        table[i] = array.ctypes.data
-    return table

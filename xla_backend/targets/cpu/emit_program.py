@@ -4,6 +4,10 @@ Loops and branches are native control flow. `i32 entry(ptr args, ptr outs, ptr a
 or the code of the first error. What runs, and where, is the program's to say; here is how it is
 written: addresses, checks of status, looks at signals, and how long programs are cut into
 functions.
+
+A program that looks at its context finds the address of it behind those of its arguments. There lie
+the participant's replica and partition (the program's CONTEXT slices), then a pointer that calls of
+the host are handed, and one to what the program keeps on this device (its STATE slices).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import (
     ALIGNMENT,
+    CONTEXT_SIZE,
     Call,
     Copy,
     Element,
@@ -149,11 +154,12 @@ class _Emitter:
     def load_pointers(self) -> None:
         """Read all parameter and output addresses at the start: later code runs inside loops."""
         w = self.w
-        counts = (("%args", self.program.parameters), ("%outs", self.program.outputs))
+        arguments = len(self.program.parameters) + self.program.uses_context
+        counts = (("%args", arguments), ("%outs", len(self.program.outputs)))
         self._loaded = {
             (name, i): w.load("ptr", w.gep("ptr", name, i))
-            for name, shapes in counts
-            for i in range(len(shapes))
+            for name, count in counts
+            for i in range(count)
         }
 
     def pointer(self, place: Slice) -> str:
@@ -170,6 +176,8 @@ class _Emitter:
             return self._argument("%outs", number)
         if space in (Space.TEMP, Space.SCRATCH):
             return "%arena"
+        if space is Space.CONTEXT:
+            return self._context()
         if space is Space.CONSTANT:
             return self._constant(number)
         return self._piece(number) if space is Space.STACK else self._state(number)
@@ -178,6 +186,9 @@ class _Emitter:
         """An address from the entry's arguments; parts of the entry load it where they need it."""
         loaded = self._loaded.get((table, number))
         return loaded or self.w.load("ptr", self.w.gep("ptr", table, number))
+
+    def _context(self) -> str:
+        return self._argument("%args", len(self.program.parameters))
 
     def _constant(self, number: int) -> str:
         data = self.program.constants[number]
@@ -197,14 +208,10 @@ class _Emitter:
         return self._stack[number]
 
     def _state(self, number: int) -> str:
-        symbol = f"pyjax.state.{number}"
-        data = self.program.state[number].tobytes()
-        text = "".join(f"\\{b:02X}" for b in data)
-        self.writer.add_definitions(
-            f'@{symbol} = internal global [{len(data)} x i8] c"{text}", align {ALIGNMENT}',
-            [symbol],
-        )
-        return f"@{symbol}"
+        w = self.w
+        pointers = w.gep("i8", self._context(), CONTEXT_SIZE)
+        state = w.load("ptr", w.gep("ptr", pointers, 1))
+        return w.gep("i8", state, self.program.state_offsets[number])
 
     def _table(self, addresses: list[str]) -> str:
         """An array of addresses on the stack."""
@@ -402,7 +409,8 @@ class _Emitter:
         self.host_calls.append(call)
         table = self._table([self.pointer(s) for s in (*step.operands, *step.results)])
         self._can_be_stopped = True  # host calls look whether the program was interrupted
-        arguments = [("ptr", f"@{symbol}"), ("ptr", table)]
+        context = self.w.load("ptr", self.w.gep("i8", self._context(), CONTEXT_SIZE))
+        arguments = [("ptr", f"@{symbol}"), ("ptr", table), ("ptr", context)]
         self.check_status(self.w.call("pyjax_host_call", "i32", arguments))
         self.spend(step.cycles)
 

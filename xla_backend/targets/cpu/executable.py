@@ -1,4 +1,4 @@
-"""CpuExecutable: a compiled program with what is known about it, and a plain way to run it."""
+"""CpuExecutable: native code for one module, with what is known about it."""
 
 from __future__ import annotations
 
@@ -6,40 +6,44 @@ import ctypes
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
-from xla_backend.dump.interface import RunListener
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm.jit import Library
-from xla_backend.passes.base import PassRun
+from xla_backend.passes.base import PassRun, pass_report
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.program.ir import Program
+from xla_backend.program.printer import program_to_text
+from xla_backend.runtime.client import Device, ExecutionContext
 from xla_backend.runtime.custom_calls import take_pending_exception
-from xla_backend.runtime.host_arrays import ALIGNMENT, run_on_arrays
+from xla_backend.runtime.host_buffer import memory_view
+from xla_backend.runtime.memory import POOL, Block
 from xla_backend.targets.cpu.kernel_listing import KernelListing
+from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 _TINY_CYCLES = 25_000
+# `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
+# they are.
+_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
-class CpuExecutable:
+class CpuExecutable(NativeExecutable):
     """Native code for one module.
 
-    `library` has `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses and
-    `temp_size` bytes aligned to 64; safe to call from several threads at once with different arenas
-    and outputs.
+    `library` has `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses (behind those
+    of the arguments, that of a `native_context` if the program looks at it), and `temp_size` bytes
+    aligned to 64; safe to call from several threads at once with different arenas and outputs.
     """
 
     # Every run of a pass that made the module, in order.
     pass_log: Sequence[PassRun] = ()
-    # What wants to know of each run; told by whoever loads the program.
-    recorder: RunListener | None = None
 
     def __init__(
         self,
         module: HloModule,
+        device: Device,
         assignment: BufferAssignment,
         program: Program,
         library: Library,
@@ -49,9 +53,14 @@ class CpuExecutable:
         cycles: float,
         profile: dict[str, float],
     ) -> None:
-        entry = module.entry
-        assert entry is not None and entry.root is not None
-        self.module = module
+        super().__init__(
+            module,
+            device,
+            program.parameters,
+            program.outputs,
+            program.aliases,
+            program.uses_context,
+        )
         self.assignment = assignment
         self.program = program
         self.library = library
@@ -60,17 +69,64 @@ class CpuExecutable:
         # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
         self.held_bytes = (1 << 16) + 6 * llvm_ir_bytes + 2 * code_bytes + constants
         self.temp_size = program.arena_size
-        # Runs for a few microseconds at most: not worth releasing the interpreter lock.
-        self.is_tiny = cycles < _TINY_CYCLES
         self.profile = profile
-        self.aliases = program.aliases
-        self.parameter_shapes: list[Shape] = [
-            leaf for p in entry.parameters for leaf in p.shape.flatten()
-        ]
-        self.output_shapes: list[Shape] = entry.root.shape.flatten()
         self._kernels = kernels
-        # It drops the GIL while native code runs; host callbacks take it back.
-        self._entry = library.function("entry", ctypes.c_int, *[ctypes.c_void_p] * 3)
+        # What the program keeps, for each device that it has run on.
+        self._states: dict[Device, Block] = {}
+        # A program that runs for a few microseconds is not worth releasing the interpreter lock;
+        # else it is dropped while native code runs, and host calls take it back.
+        self._entry = library.function("entry", *_SIGNATURE, keeps_gil=cycles < _TINY_CYCLES)
+        self._call = self._with_arena() if self.temp_size else self._without_arena()
+
+    def _without_arena(self) -> NativeCall:
+        entry, fail = self._entry, self.raise_error
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            status = entry(arguments, outputs, None)
+            if status:
+                fail(status)
+
+        return call
+
+    def _with_arena(self) -> NativeCall:
+        entry, fail = self._entry, self.raise_error
+        memory = POOL.size_class(self.temp_size)
+        take, grow = memory.take, memory.grow
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            try:
+                arena = take()
+            except IndexError:
+                arena = grow()
+            try:
+                status = entry(arguments, outputs, arena)
+            finally:
+                del arena  # an exception's traceback would keep it
+            if status:
+                fail(status)
+
+        return call
+
+    def native_context(self, context: ExecutionContext) -> NativeContext:
+        state = self._states.get(context.device)
+        if state is None:
+            state = self._states.setdefault(context.device, self._initial_state())
+        return NativeContext(context.replica, context.partition, context, state)
+
+    def _initial_state(self) -> Block:
+        *offsets, size = self.program.state_offsets
+        block = POOL.allocate(size)
+        for offset, array in zip(offsets, self.program.state):
+            memory_view(block + offset, array.shape, array.dtype, None)[...] = array
+        return block
+
+    def texts(self) -> dict[str, str]:
+        return {
+            "hlo": module_to_text(self.module),
+            "program": program_to_text(self.program, ROUTINES),
+            "loops": "\n\n".join(self.loop_ir.values()),
+            "llvm": self.llvm_ir,
+        }
 
     @property
     def llvm_ir(self) -> str:
@@ -87,6 +143,12 @@ class CpuExecutable:
         """Every generated kernel with its code; made on first use."""
         return self._kernels.emitted()
 
+    def kernels(self) -> list[EmittedKernel]:
+        return self.emitted_kernels
+
+    def pass_report(self) -> str:
+        return pass_report(self.pass_log)
+
     def error_message(self, code: int) -> str:
         """What a nonzero result of the entry function means."""
         return _ERRORS.get(code, f"the program failed with status {code}")
@@ -99,37 +161,8 @@ class CpuExecutable:
             raise pending
         raise RuntimeFailure(self.error_message(code))
 
-    def execute(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on NumPy arrays (flat leaves) and return new arrays.
-
-        Raises:
-          ValueError: number, shapes or dtypes of the arguments are not the program's.
-          RuntimeFailure: the program reported an error.
-        """
-        return run_on_arrays(
-            self.module.name,
-            self._run,
-            self.parameter_shapes,
-            self.output_shapes,
-            self.aliases,
-            arguments,
-        )
-
-    def _run(self, arguments: Sequence[int], outputs: Sequence[int]) -> None:
-        arena = np.empty(self.temp_size + ALIGNMENT, np.uint8)
-        start = -arena.ctypes.data % ALIGNMENT
-        status = self._entry(
-            _addresses(arguments), _addresses(outputs), ctypes.c_void_p(arena.ctypes.data + start)
-        )
-        if status:
-            self.raise_error(status)
-
 
 _ERRORS = {
     1: "a host callback raised an exception",
     2: "a library routine reported an invalid argument",
 }
-
-
-def _addresses(addresses: Sequence[int]) -> ctypes.Array:
-    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

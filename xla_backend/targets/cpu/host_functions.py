@@ -1,6 +1,6 @@
 """What the host runs for a program, besides custom calls: FFT, the dense solvers of HLO through
-LAPACK, and transfers. Each is `fn(operands, results, attributes)` on NumPy arrays, as custom calls
-are.
+LAPACK, and transfers. Each is `fn(operands, results, attributes, context)` on NumPy arrays, as
+custom calls are.
 
 API
   host_function(target) -> the function of a program's Host step
@@ -19,8 +19,8 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator.transfers import INFEED_QUEUE, channel_queue, take
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.client import ExecutionContext as Context
 from xla_backend.runtime.custom_calls import HostFunction, find_custom_call
-from xla_backend.runtime.host_queues import host_of
 from xla_backend.targets.cpu import lapack_calls
 from xla_backend.targets.cpu.library_threads import on_library_threads
 
@@ -40,7 +40,7 @@ class Transfer(Value):
     reader: str
 
 
-def _run_fft(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+def _run_fft(operands: Arrays, results: Arrays, attributes: Any, context: Context) -> None:
     (x,), (result,) = operands, results
     if result.size == 0 or x.size == 0:
         result[...] = 0
@@ -50,7 +50,7 @@ def _run_fft(operands: list[np.ndarray], results: list[np.ndarray], attributes: 
     result[...] = _FFT[attributes.fft_type](x, s=length, axes=axes)
 
 
-def _run_cholesky(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+def _run_cholesky(operands: Arrays, results: Arrays, attributes: Any, context: Context) -> None:
     """One triangle is read, the other is zero in the result; a matrix that is not positive definite
     gives NaN."""
     (a,), (result,) = operands, results
@@ -68,7 +68,7 @@ def _factor(a: np.ndarray, lower: bool, result: np.ndarray) -> None:
 
 
 def _run_triangular_solve(
-    operands: list[np.ndarray], results: list[np.ndarray], attributes: Any
+    operands: Arrays, results: Arrays, attributes: Any, context: Context
 ) -> None:
     (a, b), (result,) = operands, results
     if b.size == 0:
@@ -92,22 +92,24 @@ def _run_triangular_solve(
 # -- transfers -------------------------------------------------------------------------------------
 
 
-def _run_infeed(operands: Arrays, results: Arrays, transfer: Transfer) -> None:
-    _fill(results, take(host_of().infeed, _shapes(results), transfer.reader, INFEED_QUEUE))
+def _run_infeed(operands: Arrays, results: Arrays, transfer: Transfer, context: Context) -> None:
+    queue = context.device.host.infeed
+    _fill(results, take(queue, _shapes(results), transfer.reader, INFEED_QUEUE))
 
 
-def _run_outfeed(operands: Arrays, results: Arrays, transfer: Transfer) -> None:
-    host_of().outfeed.append([np.array(x) for x in operands])
+def _run_outfeed(operands: Arrays, results: Arrays, transfer: Transfer, context: Context) -> None:
+    context.device.host.outfeed.append([np.array(x) for x in operands])
 
 
-def _run_send(operands: Arrays, results: Arrays, transfer: Transfer) -> None:
+def _run_send(operands: Arrays, results: Arrays, transfer: Transfer, context: Context) -> None:
     """The result is the operands and a number that means nothing."""
-    host_of().from_device.setdefault(transfer.channel, []).append([np.array(x) for x in operands])
+    sent = context.device.host.from_device.setdefault(transfer.channel, [])
+    sent.append([np.array(x) for x in operands])
     _fill(results, [*operands, np.zeros((), np.uint32)])
 
 
-def _run_recv(operands: Arrays, results: Arrays, transfer: Transfer) -> None:
-    queue = host_of().to_device.get(transfer.channel)
+def _run_recv(operands: Arrays, results: Arrays, transfer: Transfer, context: Context) -> None:
+    queue = context.device.host.to_device.get(transfer.channel)
     _fill(results, take(queue, _shapes(results), transfer.reader, channel_queue(transfer.channel)))
 
 

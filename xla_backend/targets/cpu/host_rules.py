@@ -9,7 +9,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Host, Step, Undefined
+from xla_backend.program.ir import PARTITION, REPLICA, Copy, Host, Step, Undefined
 from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.targets.cpu.rules import RULES
 
@@ -49,6 +49,12 @@ def _on_host(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     return [host_step(builder, node, node.opcode, node.attributes)]
 
 
+@RULES.runs(Opcode.PARTITION_ID, Opcode.REPLICA_ID)
+def _own_number(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    source = PARTITION if node.opcode is Opcode.PARTITION_ID else REPLICA
+    return [Copy(node.name, 0.0, builder.slice(node), source)]
+
+
 @RULES.runs(
     Opcode.ALL_REDUCE,
     Opcode.ALL_GATHER,
@@ -57,8 +63,6 @@ def _on_host(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     Opcode.COLLECTIVE_BROADCAST,
     Opcode.COLLECTIVE_PERMUTE,
     Opcode.RAGGED_ALL_TO_ALL,
-    Opcode.PARTITION_ID,
-    Opcode.REPLICA_ID,
 )
 def _of_several_participants(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     """Among one participant these are gone by now."""

@@ -34,7 +34,11 @@ import numpy as np
 import scipy.linalg.blas
 import scipy.linalg.lapack
 
-from xla_backend.runtime.custom_calls import find_custom_call, register_custom_call
+from xla_backend.runtime.custom_calls import (
+    HostFunction,
+    find_custom_call,
+    register_custom_call,
+)
 from xla_backend.targets.cpu.lapack_arguments import check_arguments, check_options
 from xla_backend.targets.cpu.library_threads import on_library_threads
 
@@ -252,13 +256,13 @@ _ROUTINES: dict[str, Callable[[dict[str, int], Arrays, Arrays], None]] = {
 }
 
 
-def _batched(
-    name: str, routine: Callable
-) -> Callable[[list[np.ndarray], list[np.ndarray], Any], None]:
+def _batched(name: str, routine: Callable) -> HostFunction:
     """Run a routine on every matrix of a batch. The first operand tells the batch: all but its last
     dimensions."""
 
-    def run(operands: list[np.ndarray], results: list[np.ndarray], attributes: Any) -> None:
+    def run(
+        operands: list[np.ndarray], results: list[np.ndarray], attributes: Any, context: Any
+    ) -> None:
         options = attributes_of(attributes)
         check_options(name, options)
         batch = check_arguments(name, options, operands, results)

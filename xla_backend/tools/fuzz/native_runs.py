@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.cpu.executable import CpuExecutable
 
 _ALIGNMENT = 64
@@ -68,7 +69,12 @@ class NativeRuns:
             inputs[executable.aliases[i]] if i in executable.aliases else _Block(_size(s), fill)
             for i, s in enumerate(executable.output_shapes)
         ]
-        status = self._entry(_addresses(inputs), _addresses(outputs), self.arena.address)
+        addresses = [block.address for block in inputs]
+        if executable.uses_context:
+            native = executable.native_context(ExecutionContext(executable.device))
+            addresses.append(ctypes.addressof(native))
+        results = [block.address for block in outputs]
+        status = self._entry(_table(addresses), _table(results), self.arena.address)
         if status:
             executable.raise_error(status)
         donated = set(executable.aliases.values())
@@ -121,5 +127,5 @@ def _size(shape: Shape) -> int:
     return shape.byte_size if shape.is_array else 0
 
 
-def _addresses(blocks: Sequence[_Block]) -> ctypes.Array:
-    return (ctypes.c_void_p * max(1, len(blocks)))(*[block.address for block in blocks])
+def _table(addresses: Sequence[int]) -> ctypes.Array:
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

@@ -90,7 +90,7 @@ def check_native(
         arguments = arguments_of(module, seed)
     want = evaluate(module, arguments)
     executable = compile_module(module, CompileOptions())
-    got = executable.execute(arguments)
+    got = executable.run_arrays(arguments)
     assert len(got) == len(want)
     shapes = [s for s in executable.output_shapes if s.is_array]
     for g, w, s in zip(got, want, shapes):

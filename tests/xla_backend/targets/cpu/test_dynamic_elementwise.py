@@ -8,6 +8,7 @@ from native_checks import module_of, random_argument
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.llvm.target import host_target
+from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.dynamic import NotElementwise, compile_elementwise
 
@@ -67,8 +68,8 @@ def test_same_bits_as_static_program(type):
         static = compile_module(_program(type, n))
         low = 0.1 if type in FLOATS else -3.0
         arguments = [random_argument(s, rng, low, 3.0) for s in static.parameter_shapes]
-        got = dynamic.execute(arguments, n)
-        want = static.execute(arguments)
+        got = dynamic.at(n, host_device()).run_arrays(arguments)
+        want = static.run_arrays(arguments)
         assert len(got) == len(want) == len(static.output_shapes)
         for i, (g, w) in enumerate(zip(got, want)):
             assert g.shape == w.shape and g.tobytes() == w.tobytes(), (type, n, i)
@@ -84,7 +85,9 @@ def test_same_bits_without_masks(type):
         static = compile_module(_program(type, n), options)
         low = 0.1 if type in FLOATS else -3.0
         arguments = [random_argument(s, rng, low, 3.0) for s in static.parameter_shapes]
-        for g, w in zip(dynamic.execute(arguments, n), static.execute(arguments)):
+        for g, w in zip(
+            dynamic.at(n, host_device()).run_arrays(arguments), static.run_arrays(arguments)
+        ):
             assert g.tobytes() == w.tobytes()
 
 
@@ -119,7 +122,7 @@ def test_chain_needs_no_memory_between():
     assert text.startswith("def entry_n(p0: f32[n], out0: f32[n], n: 0..")
     assert text.count(" = p0[") == text.count("out0[") == 2  # whole vectors, and the last one
     x = np.linspace(-2, 2, 777, dtype=np.float32)
-    (got,) = dynamic.execute([x], 777)
+    (got,) = dynamic.at(777, host_device()).run_arrays([x])
     np.testing.assert_allclose(got, np.exp(np.tanh(x / 2)) - x, rtol=1e-5, atol=1e-6)
 
 
@@ -142,7 +145,7 @@ def test_other_programs_are_refused(program):
 
 def test_wrong_arguments_are_named():
     dynamic = compile_elementwise(module_of("x = f32[64] parameter(0)\nROOT r = f32[64] negate(x)"))
-    with pytest.raises(ValueError, match=r"argument 0 .* float32"):
-        dynamic.execute([np.zeros(3)], 3)
+    with pytest.raises(ValueError, match=r"argument 0 .* f32\[3\], got float64"):
+        dynamic.at(3, host_device()).run_arrays([np.zeros(3)])
     with pytest.raises(ValueError, match="takes 1 arrays"):
-        dynamic.execute([], 3)
+        dynamic.at(3, host_device()).run_arrays([])

@@ -117,7 +117,7 @@ def test_special_values(type):
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5, -7.25]).astype(dtype)
     a, b = (np.ascontiguousarray(x.reshape(-1)) for x in np.meshgrid(special, special))
     executable = check_native(module, [a, b])
-    got = executable.execute([a, b])
+    got = executable.run_arrays([a, b])
     signs = np.signbit(got[0].astype(np.float64))[~np.isnan(got[0].astype(np.float64))]
     want = np.maximum(a.astype(np.float64), b.astype(np.float64))
     both_zero = (a == 0) & (b == 0)

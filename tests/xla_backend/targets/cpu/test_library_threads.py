@@ -55,7 +55,7 @@ def test_a_program_calls_lapack_with_one_thread(monkeypatch):
     monkeypatch.setattr(lapack_calls, "trsm", trsm)
     a = np.tile(np.eye(40, dtype=np.float32), (3, 1, 1))
     b = np.ones((3, 40, 8), np.float32)
-    (x,) = compile_module(parse_module(TRSM), CompileOptions()).execute([a, b])
+    (x,) = compile_module(parse_module(TRSM), CompileOptions()).run_arrays([a, b])
     np.testing.assert_array_equal(x, b)
     assert seen == [1, 1, 1]
     assert BLAS.get() == 3

@@ -133,7 +133,7 @@ def test_long_bf16_sum_is_rounded_once(level: int):
     x, w = (rng.uniform(0.5, 1.5, shape).astype(bf16) for shape in ((3, 2000), (2000, 5)))
     exact = x.astype(np.float64) @ w.astype(np.float64)
     executable = compile_module(module, CompileOptions(optimization_level=level))
-    (got,) = executable.execute([x, w])
+    (got,) = executable.run_arrays([x, w])
     np.testing.assert_allclose(got.astype(np.float64), exact, rtol=2.0**-8)
 
 
@@ -201,7 +201,7 @@ def test_result_does_not_depend_on_threads():
     try:
         for threads in (1, 2, 3):
             thread_pool.set_num_threads(threads)
-            results.append(executable.execute(arguments)[0])
+            results.append(executable.run_arrays(arguments)[0])
     finally:
         thread_pool.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])

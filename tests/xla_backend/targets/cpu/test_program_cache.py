@@ -40,7 +40,7 @@ def test_second_compilation_needs_no_llvm(tmp_path, monkeypatch):
     again = compile_module(module_of(PROGRAM))
     assert made[0] == made[1]
     x = np.linspace(-3, 3, 100, dtype=np.float32)
-    assert again.execute([x])[0].tobytes() == first.execute([x])[0].tobytes()
+    assert again.run_arrays([x])[0].tobytes() == first.run_arrays([x])[0].tobytes()
 
 
 def test_host_calls_do_not_make_another_program(tmp_path, monkeypatch):
@@ -54,7 +54,7 @@ ROOT z = c64[5,30] fft(y), fft_type=IFFT, fft_length={30}"""
     again = compile_module(module_of(program))
     x = (np.arange(150) * (1 + 0.5j)).reshape(5, 30).astype(np.complex64)
     for executable in (first, again, first):
-        np.testing.assert_allclose(executable.execute([x])[0], x, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(executable.run_arrays([x])[0], x, rtol=1e-5, atol=1e-4)
     numbers = [x for x in again.library._keep if isinstance(x, int) and not hasattr(x, "owner")]
     assert len(set(numbers)) == 2
 
@@ -82,7 +82,7 @@ def test_parts_give_the_same_bits(tmp_path, monkeypatch):
     parts = compile_module(module_of(program))
     assert len(made[0]) == 3
     arguments = [np.linspace(-2, 2, 50 + i, dtype=np.float32) for i in range(6)]
-    for a, b in zip(whole.execute(arguments), parts.execute(arguments)):
+    for a, b in zip(whole.run_arrays(arguments), parts.run_arrays(arguments)):
         assert a.tobytes() == b.tobytes()
 
 

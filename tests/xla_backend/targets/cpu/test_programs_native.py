@@ -174,7 +174,7 @@ def test_fft(type, source, target):
 
 
 def test_custom_call_and_its_exception():
-    def scale(operands, results, attributes):
+    def scale(operands, results, attributes, context):
         if operands[0][0] < 0:
             raise ValueError("negative input")
         results[0][...] = 2 * operands[0]
@@ -187,10 +187,10 @@ def test_custom_call_and_its_exception():
     )
     executable = compile_module(module)
     x = np.arange(4, dtype=np.float32)
-    np.testing.assert_array_equal(executable.execute([x])[0], 4 * x)
+    np.testing.assert_array_equal(executable.run_arrays([x])[0], 4 * x)
     with pytest.raises(ValueError, match="negative input"):
-        executable.execute([x - 1])
-    np.testing.assert_array_equal(executable.execute([x])[0], 4 * x)
+        executable.run_arrays([x - 1])
+    np.testing.assert_array_equal(executable.run_arrays([x])[0], 4 * x)
 
 
 def test_unknown_custom_call_says_what_to_do():
@@ -204,9 +204,9 @@ def test_unknown_custom_call_says_what_to_do():
 def test_wrong_argument_is_an_error():
     executable = compile_module(module_of("x = f32[4] parameter(0)\nROOT r = f32[4] negate(x)"))
     with pytest.raises(ValueError, match="argument 0"):
-        executable.execute([np.zeros(5, np.float32)])
+        executable.run_arrays([np.zeros(5, np.float32)])
     with pytest.raises(ValueError, match="takes 1"):
-        executable.execute([])
+        executable.run_arrays([])
 
 
 def test_vector_instructions_and_shared_kernels():
@@ -247,7 +247,7 @@ def test_same_bits_for_any_number_of_threads():
         results = []
         for n in (1, 2, 3):
             set_num_threads(n)
-            results.append([o.tobytes() for o in executable.execute(arguments)])
+            results.append([o.tobytes() for o in executable.run_arrays(arguments)])
     finally:
         set_num_threads(before)
     assert results[0] == results[1] == results[2]
@@ -264,7 +264,7 @@ def test_long_reduction():
   ROOT s = f32[] reduce(y12, z), dimensions={{0}}, to_apply=add"""
     executable = compile_module(module_of(body, ADD))
     assert "pyjax_parallel_for_polled" in executable.llvm_ir
-    (total,) = executable.execute([np.ones(n, np.float32), np.ones(n, np.float32)])
+    (total,) = executable.run_arrays([np.ones(n, np.float32), np.ones(n, np.float32)])
     assert total == n
 
 
@@ -273,9 +273,9 @@ def test_concurrent_callers():
     module = module_of(PARALLEL, ADD)
     executable = compile_module(module)
     inputs = [arguments_of(module, seed) for seed in range(4)]
-    alone = [executable.execute(a) for a in inputs]
+    alone = [executable.run_arrays(a) for a in inputs]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(executable.execute, inputs * 3))
+        together = list(pool.map(executable.run_arrays, inputs * 3))
     for i, got in enumerate(together):
         for a, b in zip(alone[i % 4], got):
             np.testing.assert_array_equal(a, b)

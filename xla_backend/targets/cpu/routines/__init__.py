@@ -15,7 +15,7 @@ thread_pool
   Python: thread_pool.set_num_threads(n), thread_pool.num_threads()
 
 python_calls
-  i32  pyjax_host_call(ptr call, ptr buffers)  runs a host call; nonzero: it raised
+  i32  pyjax_host_call(ptr call, ptr buffers, ptr context)  runs a host call; nonzero: it raised
   i32  pyjax_poll(void)                     runs pending signal handlers; nonzero: the program ends
 
 gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any, so transposes are

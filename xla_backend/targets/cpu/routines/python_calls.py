@@ -79,9 +79,10 @@ keep:
   ret void
 }}
 
-; The host call whose number %handle is, as an address. Nonzero: an exception is kept and the caller
-; ends its program. What programs inside the call left in pyjax.interrupted is dropped.
-define i32 @pyjax_host_call(ptr %handle, ptr %buffers) {{
+; The host call whose number %handle is, as an address, for the ExecutionContext that %context is.
+; Nonzero: an exception is kept and the caller ends its program. What programs inside the call left
+; in pyjax.interrupted is dropped.
+define i32 @pyjax_host_call(ptr %handle, ptr %buffers, ptr %context) {{
 entry:
   %self = call i64 @pthread_self()
   %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
@@ -100,7 +101,7 @@ call:
   %n = call ptr @PyLong_FromLongLong(i64 %number)
   %a = call ptr @PyLong_FromUnsignedLongLong(i64 %address)
   %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
-    ptr @pyjax_python_call, ptr %n, ptr %a, ptr null)
+    ptr @pyjax_python_call, ptr %n, ptr %a, ptr %context, ptr null)
   call void @Py_DecRef(ptr %n)
   call void @Py_DecRef(ptr %a)
   call void @Py_DecRef(ptr %result)

@@ -1,0 +1,181 @@
+"""Native programs as executables: blocks of host memory in, packed addresses to the code."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from xla_backend.dump.interface import RunListener
+from xla_backend.hlo.literal import Literal
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.shape import Shape
+from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.host_buffer import memory_view
+from xla_backend.runtime.memory import POOL, Block
+
+# Takes packed addresses of the arguments and of the outputs.
+NativeCall = Callable[[bytes, bytes], object]
+
+
+class NativeContext(ctypes.Structure):
+    """An execution context as native code sees it: the participant, the context itself for calls
+    of the host, and the memory of what the program keeps on this device."""
+
+    _fields_ = (
+        ("replica", ctypes.c_uint32),
+        ("partition", ctypes.c_uint32),
+        ("context", ctypes.py_object),
+        ("state", ctypes.c_void_p),
+    )
+
+
+class NativeExecutable(LoadedExecutable):
+    """A native function over blocks of the memory pool.
+
+    Whoever runs native code keeps the blocks it is given until it is back: another thread may
+    delete or donate the same arrays meanwhile.
+    """
+
+    # What wants to know of each run, if anything.
+    recorder: RunListener | None = None
+
+    def __init__(
+        self,
+        module: HloModule,
+        device: Device,
+        parameter_shapes: Sequence[Shape],
+        output_shapes: Sequence[Shape],
+        aliases: Mapping[int, int] = MappingProxyType({}),
+        uses_context: bool = False,
+    ) -> None:
+        self.module = module
+        self.device = device
+        self.parameter_shapes = parameter_shapes
+        self.output_shapes = output_shapes
+        self.aliases = aliases
+        self.uses_context = uses_context
+        # Looked up ahead, as far as it can be: it is done for each result of each call.
+        self._memory = [POOL.size_class(s.byte_size) for s in output_shapes]
+        self._takes = [memory.take for memory in self._memory]
+        self._donors = tuple(aliases.items())
+        self._unshared = [(i, m) for i, m in enumerate(self._memory) if i not in aliases]
+        entries = len(parameter_shapes) + uses_context
+        self._pack_arguments = struct.Struct(f"{entries}P").pack
+        self._pack_outputs = struct.Struct(f"{len(output_shapes)}P").pack
+        self._call: NativeCall
+
+    def native_context(self, context: ExecutionContext) -> NativeContext:
+        """The context as native code sees it; only of programs that look."""
+        raise NotImplementedError
+
+    @property
+    def direct(self) -> DirectCall | None:  # type: ignore[override]
+        if self.uses_context or self.aliases or self.recorder is not None:
+            return None
+        return DirectCall(self._call, self._pack_arguments, self._pack_outputs)
+
+    def execute(
+        self, arguments: list[Any], donated: Container[int], context: ExecutionContext
+    ) -> list[Any]:
+        recorded = None if self.recorder is None else self._started(self.recorder, arguments)
+        if self._donors:
+            blocks = arguments.copy()
+            outputs = self._sharing_outputs(arguments, donated, blocks)
+        else:
+            blocks = arguments
+            try:
+                outputs = [take() for take in self._takes]
+            except IndexError:
+                outputs = [_block(memory) for memory in self._memory]
+        try:
+            if self.uses_context:
+                native = self.native_context(context)  # kept until the program is through
+                packed = self._pack_arguments(*blocks, ctypes.addressof(native))
+            else:
+                packed = self._pack_arguments(*blocks)
+            self._call(packed, self._pack_outputs(*outputs))
+        except BaseException:
+            del arguments, blocks, outputs  # the traceback would keep their memory
+            raise
+        if self.recorder is not None and recorded is not None:
+            self._finished(self.recorder, recorded, outputs)
+        return outputs
+
+    def _sharing_outputs(
+        self, arguments: list[Any], donated: Container[int], blocks: list[Any]
+    ) -> list[Any]:
+        """Memory for the outputs. Those with an alias start as the argument: in its own memory
+        where that is given up, is the pool's, and nobody else refers to it (a view, a call in
+        another thread). `blocks`, a copy of the arguments, gets it for the argument, too."""
+        exact = _counts_are_exact()
+        outputs: list[Any] = [None] * len(self._memory)
+        for output, memory in self._unshared:
+            outputs[output] = _block(memory)
+        for output, number in self._donors:
+            outputs[output] = blocks[number] = None  # a reference fewer
+            count = sys.getrefcount(arguments[number])
+            block = arguments[number]
+            if not (count == _LIST_ONLY and exact and number in donated and block.from_pool):
+                block = self._copy(block, output)
+            outputs[output] = blocks[number] = block
+        for _, number in self._donors:
+            if number in donated:
+                arguments[number] = None
+        return outputs
+
+    def _copy(self, block: Block, output: int) -> Block:
+        copy = _block(self._memory[output])
+        ctypes.memmove(copy, block, self.output_shapes[output].byte_size)
+        return copy
+
+    def _started(self, recorder: RunListener, arguments: list[Any]) -> list[Literal]:
+        assert self.module.entry is not None
+        parameters, _ = self.module.entry.program_shape
+        addresses = iter(arguments)
+        # Copies, made before the run: it may write its results over donated arguments.
+        literals = [_literal(shape, addresses) for shape in parameters]
+        recorder.started(literals)
+        return literals
+
+    def _finished(
+        self, recorder: RunListener, arguments: Sequence[Literal], outputs: list[Any]
+    ) -> None:
+        assert self.module.entry is not None
+        _, result = self.module.entry.program_shape
+        recorder.finished(arguments, _literal(result, iter(outputs)))
+
+
+def _block(memory: Any) -> Block:
+    try:
+        return memory.take()
+    except IndexError:
+        return memory.grow()
+
+
+def _references(blocks: Sequence[Any], number: int) -> int:
+    return sys.getrefcount(blocks[number])
+
+
+# The count if nothing but a list refers to a block; it depends on the interpreter.
+_LIST_ONLY = _references([Block(0)], 0)
+_is_gil_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
+
+
+def _counts_are_exact() -> bool:
+    """Without a global lock, another thread may be about to take a reference."""
+    return _is_gil_enabled is None or _is_gil_enabled()
+
+
+def _literal(shape: Shape, addresses: Iterator[int]) -> Literal:
+    """The value of `shape` whose leaves lie at the next addresses."""
+    if shape.is_tuple:
+        return Literal.tuple([_literal(member, addresses) for member in shape.tuple_shapes])
+    address = next(addresses)
+    if not shape.is_array:  # a token, which has no value
+        return Literal.tuple([])
+    array = memory_view(address, shape.dimensions, shape.element_type.numpy_dtype, None)
+    return Literal(array, shape)
