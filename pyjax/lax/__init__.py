@@ -1,4 +1,6 @@
-"""Primitives and the functions on them. Public names only; each lives where it is imported from."""
+"""Primitives and the functions on them. Public names only; each lives where it is imported from
+(the table of elementwise functions names its own in `__all__`).
+"""
 
 from pyjax.core.structural import broadcast_in_dim_p as broadcast_in_dim_p
 from pyjax.core.structural import convert_element_type_p as convert_element_type_p
@@ -152,59 +154,7 @@ from pyjax.lax.dot_types import DotDimensionNumbers as DotDimensionNumbers
 from pyjax.lax.dot_types import Precision as Precision
 from pyjax.lax.dot_types import PrecisionLike as PrecisionLike
 from pyjax.lax.dot_types import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
-from pyjax.lax.elementwise import AccuracyMode as AccuracyMode
-from pyjax.lax.elementwise import RoundingMethod as RoundingMethod
-from pyjax.lax.elementwise import Tolerance as Tolerance
-from pyjax.lax.elementwise import acos as acos
-from pyjax.lax.elementwise import acos_p as acos_p
-from pyjax.lax.elementwise import acosh as acosh
-from pyjax.lax.elementwise import acosh_p as acosh_p
-from pyjax.lax.elementwise import asin as asin
-from pyjax.lax.elementwise import asin_p as asin_p
-from pyjax.lax.elementwise import asinh as asinh
-from pyjax.lax.elementwise import asinh_p as asinh_p
-from pyjax.lax.elementwise import atan as atan
-from pyjax.lax.elementwise import atan2 as atan2
-from pyjax.lax.elementwise import atan2_p as atan2_p
-from pyjax.lax.elementwise import atan_p as atan_p
-from pyjax.lax.elementwise import atanh as atanh
-from pyjax.lax.elementwise import atanh_p as atanh_p
-from pyjax.lax.elementwise import cbrt as cbrt
-from pyjax.lax.elementwise import cbrt_p as cbrt_p
-from pyjax.lax.elementwise import ceil as ceil
-from pyjax.lax.elementwise import ceil_p as ceil_p
-from pyjax.lax.elementwise import cos as cos
-from pyjax.lax.elementwise import cos_p as cos_p
-from pyjax.lax.elementwise import cosh as cosh
-from pyjax.lax.elementwise import cosh_p as cosh_p
-from pyjax.lax.elementwise import erf as erf
-from pyjax.lax.elementwise import erf_p as erf_p
-from pyjax.lax.elementwise import exp as exp
-from pyjax.lax.elementwise import exp2 as exp2
-from pyjax.lax.elementwise import exp2_p as exp2_p
-from pyjax.lax.elementwise import exp_p as exp_p
-from pyjax.lax.elementwise import expm1 as expm1
-from pyjax.lax.elementwise import expm1_p as expm1_p
-from pyjax.lax.elementwise import is_finite as is_finite
-from pyjax.lax.elementwise import is_finite_p as is_finite_p
-from pyjax.lax.elementwise import log1p as log1p
-from pyjax.lax.elementwise import log1p_p as log1p_p
-from pyjax.lax.elementwise import logistic as logistic
-from pyjax.lax.elementwise import logistic_p as logistic_p
-from pyjax.lax.elementwise import round as round
-from pyjax.lax.elementwise import round_p as round_p
-from pyjax.lax.elementwise import rsqrt as rsqrt
-from pyjax.lax.elementwise import rsqrt_p as rsqrt_p
-from pyjax.lax.elementwise import sin as sin
-from pyjax.lax.elementwise import sin_p as sin_p
-from pyjax.lax.elementwise import sinh as sinh
-from pyjax.lax.elementwise import sinh_p as sinh_p
-from pyjax.lax.elementwise import sqrt as sqrt
-from pyjax.lax.elementwise import sqrt_p as sqrt_p
-from pyjax.lax.elementwise import tan as tan
-from pyjax.lax.elementwise import tan_p as tan_p
-from pyjax.lax.elementwise import tanh as tanh
-from pyjax.lax.elementwise import tanh_p as tanh_p
+from pyjax.lax.elementwise import *
 from pyjax.lax.fft import FftType as FftType
 from pyjax.lax.fft import fft as fft
 from pyjax.lax.fft import fft_p as fft_p

@@ -14,6 +14,15 @@ from pyjax.lax.common import FLOATING, INEXACT, hlo_unary, nary_operands, scalar
 from pyjax.lax.nary import define_nary, define_unary
 from xla_backend.hlo.opcode import Opcode
 
+__all__ = [
+    "AccuracyMode", "RoundingMethod", "Tolerance", "acos", "acos_p", "acosh", "acosh_p", "asin",
+    "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh", "atanh_p",
+    "cbrt", "cbrt_p", "ceil", "ceil_p", "cos", "cos_p", "cosh", "cosh_p", "erf", "erf_p", "exp",
+    "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "is_finite", "is_finite_p", "log1p",
+    "log1p_p", "logistic", "logistic_p", "round", "round_p", "rsqrt", "rsqrt_p", "sin", "sin_p",
+    "sinh", "sinh_p", "sqrt", "sqrt_p", "tan", "tan_p", "tanh", "tanh_p",
+]  # fmt: skip
+
 
 class RoundingMethod(enum.IntEnum):
     """How `round` treats values half way between two integers."""
