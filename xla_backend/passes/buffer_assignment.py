@@ -21,7 +21,8 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
-from xla_backend.passes.output_fusion import accumulated_parameter, is_output_fusion
+from xla_backend.passes.fusion_records import epilogue_record
+from xla_backend.passes.output_fusion import is_output_fusion
 
 ALIGNMENT = 64
 
@@ -159,7 +160,7 @@ def _reusable_operands(analysis: BufferValues, fusion: Instruction) -> frozenset
         return analysis.rules.linear_parameters(fusion)
     if fusion.attributes.kind is FusionKind.OUTPUT:
         # Elsewhere a product is formed where its result goes, which must not be an operand.
-        number = accumulated_parameter(fusion.called[0])
+        number = epilogue_record(fusion).adds_to
         return frozenset() if number is None else frozenset({number})
     return frozenset()
 

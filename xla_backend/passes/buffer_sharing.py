@@ -14,9 +14,9 @@ from xla_backend.hlo.attributes import CustomCallAttributes, FusionAttributes, F
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
+from xla_backend.passes.fusion_records import rows_of
 from xla_backend.passes.fusion_rules import ELEMENTWISE, same_window_read
 from xla_backend.passes.patterns import depend_on_any
-from xla_backend.passes.row_space import FULL, plan_rows
 
 # Roots that have loop nests of their own, or several, such as one for each operand of a
 # concatenation.
@@ -93,7 +93,7 @@ class SharingRules:
         key = (node.called[0], operand, leaf)
         known = self._in_nest.get(key)
         if known is None:
-            known = plan_rows(key[0]) is not None or _read_in_nest_of(*key)
+            known = rows_of(node) is not None or _read_in_nest_of(*key)
             self._in_nest[key] = known
         return known
 
@@ -115,13 +115,9 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     roots = fusion_roots(fused)
     if any(r.opcode is Opcode.DYNAMIC_UPDATE_SLICE for r in roots):
         return frozenset()
-    rows = plan_rows(fused)
+    rows = rows_of(fusion)
     if rows is not None:
-        # The last loop over a row writes where it has just read; earlier ones would write over
-        # what later ones read.
-        early = any(rows.stores[:-1])
-        parameters = [] if early else [p for p in fused.parameters if rows.demands.get(p) == FULL]
-        return frozenset(p.parameter_number for p in parameters)
+        return rows.read_where_written
     # Walk from the roots: a node is linear while every use of it is elementwise in a linear node.
     root_set = set(roots)
     linear: set[Instruction] = set()

@@ -19,15 +19,24 @@ from xla_backend.hlo.instruction import Computation, Instruction, clone_instruct
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion import ControlFlowFusion
+from xla_backend.passes.fusion_records import EpilogueRecord, record_epilogue
 from xla_backend.passes.fusion_rules import ELEMENTWISE
-from xla_backend.passes.output_fusion import PRODUCTS, first_column_dimension, result_shape
+from xla_backend.passes.output_fusion import (
+    PRODUCTS,
+    first_column_dimension,
+    result_shape,
+)
 
 # Element rules that cost nothing or a little index arithmetic on neighbouring columns.
 _PLAIN = ELEMENTWISE | {Opcode.PARAMETER, Opcode.CONSTANT, Opcode.IOTA, Opcode.RESHAPE}
+
+# Types whose GEMM adds to memory exactly as a sum of the program would.
+_ADDING_TYPES = frozenset({PrimitiveType.F32, PrimitiveType.F64})
 
 
 def _is_product(node: Instruction) -> bool:
@@ -179,10 +188,28 @@ def _fuse(computation: Computation, dot: Instruction, fusion: Instruction) -> In
             f"{dot.opcode.value}_{fusion.name}",
         )
     )
+    walked = result_shape(dot)
+    assert walked is not None
+    record_epilogue(result, EpilogueRecord(walked, _accumulated_parameter(fused, product)))
     _replace(computation, fusion, result, bool(shared))
     if shared:
         computation.replace(dot, _element(computation, result, len(roots) - 1, dot))
     return result
+
+
+def _accumulated_parameter(fused: Computation, dot: Instruction) -> int | None:
+    """The parameter x of a computation that is dot + x and nothing else, if a GEMM can add its
+    product to the memory of x."""
+    root = fused.root
+    assert root is not None
+    if root.opcode is not Opcode.ADD or root.shape.element_type not in _ADDING_TYPES:
+        return None
+    if dot.opcode is not Opcode.DOT or dot not in root.operands:
+        return None
+    other = root.operands[1] if root.operands[0] is dot else root.operands[0]
+    if other.opcode is not Opcode.PARAMETER or other in dot.operands:
+        return None
+    return other.parameter_number
 
 
 def _clone_body(

@@ -14,12 +14,9 @@ from typing import NamedTuple
 from xla_backend.hlo.attributes import ConvolutionAttributes, FusionAttributes, FusionKind
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.dots import dot_sizes
 
 PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
-# Types whose GEMM adds to memory exactly as a sum of the program would.
-_ADDING_TYPES = frozenset({PrimitiveType.F32, PrimitiveType.F64})
 
 
 class ResultShape(NamedTuple):
@@ -58,22 +55,6 @@ def result_shape(product: Instruction) -> ResultShape | None:
     if order == tuple(range(rank)):
         return ResultShape(1, dims[0] * dims[1], math.prod(dims[2:]))
     return None
-
-
-def accumulated_parameter(fused: Computation) -> int | None:
-    """The parameter x of a computation that is dot + x and nothing else, if a GEMM can add its
-    product to the memory of x."""
-    root = fused.root
-    assert root is not None
-    if root.opcode is not Opcode.ADD or root.shape.element_type not in _ADDING_TYPES:
-        return None
-    dot = product_of(fused)
-    if dot.opcode is not Opcode.DOT or dot not in root.operands:
-        return None
-    other = root.operands[1] if root.operands[0] is dot else root.operands[0]
-    if other.opcode is not Opcode.PARAMETER or other in dot.operands:
-        return None
-    return other.parameter_number
 
 
 def first_column_dimension(dimensions: Sequence[int], columns: int) -> int | None:

@@ -18,7 +18,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_groups import RECOMPUTE_BUDGET
 from xla_backend.passes.row_clusters import Clusters, leaf_of, origin
-from xla_backend.passes.row_space import FULL, RowPlan, RowSpace, plan_rows
+from xla_backend.passes.row_space import FULL, RowPlanning, RowSpace, plan_rows
 
 # One pass over fewer elements is quicker on one thread than several passes on many.
 _SERIAL_ELEMENTS = 1 << 15
@@ -105,7 +105,7 @@ def _fits_cache(space: RowSpace, bytes_per_element: int, widest: int) -> bool:
     return space.row_length <= min(_MAX_STRIDED_ROW, lines)
 
 
-def pays_off(plan: RowPlan) -> bool:
+def pays_off(plan: RowPlanning) -> bool:
     """Whether one nest is quicker than a pass over memory for each loop."""
     space = plan.space
     demands = plan.demands.items()

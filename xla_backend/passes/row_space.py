@@ -2,9 +2,9 @@
 
 In a softmax each row is reduced twice, and every element of the row needs both results. Such a
 computation is one nest: for each row, loops over its elements, one after another, while the row
-stays in the nearest cache. Here is what both the pass that forms these fusions and the lowering
-that makes loops of them have to know: which instructions stand for whole arrays and which for one
-value per row, in which of the loops each is computed, and which elements are kept in between.
+stays in the nearest cache. Here is decided which instructions stand for whole arrays and which for
+one value per row, in which of the loops each is computed, and which elements are kept in between.
+What became of it is recorded on the fusion (`fusion_records`).
 """
 
 from __future__ import annotations
@@ -181,14 +181,13 @@ def _gathers_from_row(node: Instruction, space: RowSpace) -> bool:
     return [d for d, _ in large] == kept and large == sorted(large, key=lambda pair: pair[1])
 
 
-class RowPlan:
-    """How a fused computation runs over the rows of `space`: loop after loop over each row.
+class RowPlanning:
+    """Decides how a fused computation runs over the rows of `space`: loop after loop over each row.
 
     Fields:
       space: the rows.
       reduces: reductions of each loop (the last loop may have none).
       stores: outputs of whole arrays that are written in each loop.
-      row_roots: outputs of one value per row.
       keeps: elements that each loop stores for later ones, instead of computing them again.
       recomputed: cost per element of what is computed again all the same.
     """
@@ -204,7 +203,6 @@ class RowPlan:
         self.demands = needed
         self._order = [node for node in order if node in needed]
         ready = self._ready()
-        self.row_roots = [r for r in dict.fromkeys(roots) if not needed[r] & FULL]
         full_roots = [r for r in dict.fromkeys(roots) if needed[r] & FULL]
         reduces = [n for n in self._order if n.opcode is Opcode.REDUCE]
         loop_of = {n: ready[n] - 1 for n in reduces} | {n: ready[n] for n in full_roots}
@@ -212,6 +210,15 @@ class RowPlan:
         self.reduces = [[n for n in reduces if loop_of[n] == i] for i in range(self.loops)]
         self.stores = [[n for n in full_roots if loop_of[n] == i] for i in range(self.loops)]
         self._choose_kept(loop_of)
+
+    @property
+    def read_where_written(self) -> list[int]:
+        """Parameters a result may have the memory of. The last loop over a row writes where it has
+        just read; earlier ones would write over what later ones read."""
+        if any(self.stores[:-1]):
+            return []
+        parameters = (n for n, place in self.demands.items() if place == FULL)
+        return sorted(p.parameter_number for p in parameters if p.opcode is Opcode.PARAMETER)
 
     def _ready(self) -> dict[Instruction, int]:
         """After how many loops an instruction can be computed."""
@@ -282,7 +289,7 @@ def roots_of(fused: Computation) -> list[Instruction]:
     return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
 
 
-def plan_rows(fused: Computation) -> RowPlan | None:
+def plan_rows(fused: Computation) -> RowPlanning | None:
     """The plan of a computation that uses reductions inside, or None where rows do not fit it.
 
     Computations whose reductions are all outputs, and nothing else is, have simpler nests.
@@ -303,4 +310,4 @@ def plan_rows(fused: Computation) -> RowPlan | None:
     needed = demands(roots, space, order)
     if needed is None or any(needed[n] & OTHER for n in reduces if n in needed):
         return None
-    return RowPlan(space, roots, order, needed)
+    return RowPlanning(space, roots, order, needed)

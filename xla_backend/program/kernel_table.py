@@ -10,6 +10,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.ir import Kernel
+from xla_backend.passes.fusion_records import record_text
 
 
 class Scheduler(Protocol):
@@ -100,7 +101,7 @@ def structural_key(node: Instruction) -> tuple:
         repeats = tuple(node.operands.index(o) for o in node.operands)
         called = tuple(computation_key(c) for c in node.called)
         return (node.opcode, node.shape, node.attributes, operands, repeats, called)
-    return (node.opcode, computation_key(node.called[0]))
+    return (node.opcode, computation_key(node.called[0]), record_text(node))
 
 
 def computation_key(computation: Computation) -> tuple:

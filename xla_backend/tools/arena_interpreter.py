@@ -28,7 +28,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.buffer_values import donations
-from xla_backend.passes.row_space import plan_rows
+from xla_backend.passes.fusion_records import rows_of
 
 # They name memory that something else has written.
 _NAMES_ONLY = frozenset(
@@ -258,8 +258,7 @@ class ArenaInterpreter:
         """No element of a fusion's results depends on other elements of the operands at `place`:
         with some of those elements changed, the results elsewhere stay."""
         assert isinstance(node.attributes, FusionAttributes)
-        fused = node.called[0]
-        if node.attributes.kind is not FusionKind.LOOP or plan_rows(fused) is not None:
+        if node.attributes.kind is not FusionKind.LOOP or rows_of(node) is not None:
             return  # their loops read whole rows, or a whole operand, before they write
         if in_place_operands(node):
             return

@@ -5,8 +5,9 @@ from pass_checks import check_pass
 
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.fusion_records import epilogue_record
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
-from xla_backend.passes.output_fusion import accumulated_parameter, is_output_fusion
+from xla_backend.passes.output_fusion import is_output_fusion
 
 
 def fuse_epilogues() -> GemmEpilogueFusion:
@@ -197,5 +198,5 @@ def test_accumulated_parameter(root: str, expected: int | None):
     LoopFusion().run(module)
     assert fuse_epilogues().run(module)
     fusion = module.entry.root
-    number = accumulated_parameter(fusion.called[0])
-    assert number == expected
+    assert epilogue_record(fusion).adds_to == expected
+    assert epilogue_record(fusion).shape == (1, 4, 6)

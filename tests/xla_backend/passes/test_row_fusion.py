@@ -4,18 +4,22 @@ import pytest
 from pass_checks import check_pass
 from row_programs import layer_norm, module, random_rows, softmax
 
+from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.fusion_records import rows_of
 from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.row_space import FULL, ROW, RowSpace, plan_rows
 
 
 class LoopThenRowFusion(Pipeline):
     def __init__(self) -> None:
-        super().__init__("fusions", [LoopFusion(), RowFusion()])
+        super().__init__("fusions", [LoopFusion(), RowFusion(), RowPlanAnnotator()])
 
 
 def fused(text: str) -> HloModule:
@@ -152,6 +156,41 @@ def test_plan_of_a_softmax():
     assert [[n.opcode for n in kept] for kept in plan.keeps] == [[], [Opcode.EXPONENTIAL], []]
     assert plan.recomputed <= 2  # the subtraction may be done again, the exponential is not
     assert [len(s) for s in plan.stores] == [0, 0, 1]
+
+
+def test_the_plan_is_written_on_the_fusion_and_read_from_text():
+    """As text, numbers stand for instructions: the plan does not depend on names."""
+    module_ = fused(softmax((4, 64), (1,)))
+    (fusion,) = module_.entry.post_order(Opcode.FUSION)
+    planned = plan_rows(fusion.called[0])
+    text = module_to_text(module_)
+    assert 'backend_config={"rows":{"dimensions":[4,64],"reduced":[1],"loops":[{"reduces":[' in text
+    for again in (module_, parse_module(text), parse_module(text.replace("%v", "%other"))):
+        (fusion,) = again.entry.post_order(Opcode.FUSION)
+        plan = rows_of(fusion)
+        assert plan.space == planned.space and plan.loops == planned.loops == 3
+        for name in ("reduces", "stores", "keeps"):
+            got, want = ([[n.opcode for n in x] for x in getattr(p, name)] for p in (plan, planned))
+            assert got == want, name
+        assert not plan.row_roots and plan.read_where_written == {0}
+
+
+@pytest.mark.parametrize(
+    "old, new", [('"stores":[', '"stores":[0,'), ('"reduces":[', '"reduces":[99,')]
+)
+def test_a_plan_that_does_not_fit_is_an_error(old, new):
+    text = module_to_text(fused(softmax((4, 64), (1,)))).replace(old, new)
+    (fusion,) = parse_module(text).entry.post_order(Opcode.FUSION)
+    with pytest.raises(HloError, match="does not fit its computation: run the passes that form"):
+        rows_of(fusion)
+
+
+def test_a_fusion_without_rows_has_no_plan():
+    module_ = fused(
+        module(["p = f32[8] parameter(0)", "t = f32[8] tanh(p)", "r = f32[8] negate(t)"])
+    )
+    (fusion,) = module_.entry.post_order(Opcode.FUSION)
+    assert rows_of(fusion) is None and "backend_config" not in module_to_text(module_)
 
 
 SHAPES = [  # dimensions of an array, whether each is reduced in the space f32[6,1,8,5] over {2, 3}

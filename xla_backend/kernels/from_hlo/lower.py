@@ -26,7 +26,7 @@ from xla_backend.kernels.from_hlo.scatters import (
 )
 from xla_backend.kernels.index import linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
-from xla_backend.passes.row_space import plan_rows
+from xla_backend.passes.fusion_records import rows_of
 
 _RULE_MODULES = (
     indexing_rules,
@@ -87,7 +87,7 @@ def lower(node: Instruction, name: str) -> Kernel:
     ]
     e = ElementalEmitter(builder, leaves)
     roots = root.operands if root.opcode is Opcode.TUPLE else [root]
-    plan = plan_rows(computation) if node.opcode is Opcode.FUSION else None
+    plan = rows_of(node) if node.opcode is Opcode.FUSION else None
     if plan is not None:
         RowNest(e, plan, roots, outputs).emit()
     elif root.shape.is_tuple and root.opcode is not Opcode.TUPLE:

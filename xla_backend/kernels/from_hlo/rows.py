@@ -10,7 +10,7 @@ from xla_backend.kernels.from_hlo.iteration_space import IterationSpace
 from xla_backend.kernels.from_hlo.nests import ReductionGroup, kept_reduced_edges, reduced_groups
 from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Combiner, Value
-from xla_backend.passes.row_space import RowPlan
+from xla_backend.passes.fusion_records import RowPlan
 
 
 class RowNest:

@@ -13,7 +13,8 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import delinearize, linearize
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.passes.buffer_sharing import fusion_roots
-from xla_backend.passes.output_fusion import ResultShape, product_of, result_shape
+from xla_backend.passes.fusion_records import epilogue_record
+from xla_backend.passes.output_fusion import product_of
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, passed_buffers
 from xla_backend.program.kernel_table import structural_key
@@ -70,7 +71,7 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
         "product", product.shape.element_type, product.shape.num_elements, BufferRole.SCRATCH
     )
     e = ElementalEmitter(builder, leaves)
-    shape = _shape(product)
+    shape = epilogue_record(fusion).shape
     indices = [
         builder.open_loop(extent, independent=True, may_vectorize=n == 2)[0]
         for n, extent in enumerate(shape)
@@ -85,9 +86,3 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
     for _ in indices:
         builder.close_loop()
     return builder.kernel
-
-
-def _shape(product: Instruction) -> ResultShape:
-    shape = result_shape(product)
-    assert shape is not None, f"the result of {product!r} has no rows"
-    return shape

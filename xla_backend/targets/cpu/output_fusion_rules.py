@@ -12,10 +12,8 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.passes.dots import dot_sizes
-from xla_backend.passes.output_fusion import (
-    accumulated_parameter,
-    product_of,
-)
+from xla_backend.passes.fusion_records import epilogue_record
+from xla_backend.passes.output_fusion import product_of
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Slice, Step
 from xla_backend.targets.cpu.conv_rules import convolution_step, direct_kind
@@ -31,7 +29,7 @@ def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     fused, name = node.called[0], node.name
     product = product_of(fused)
     operands = [node.operands[p.parameter_number] for p in product.operands]
-    added = accumulated_parameter(fused)
+    added = epilogue_record(node).adds_to
     if added is not None:
         target = builder.slice(node)
         if builder.slice(node.operands[added]).same_memory(target):

@@ -41,6 +41,7 @@ LEVELS: dict[str, int] = {
     "scheduler": 0,
     "copy-insertion": 0,
     "dot-decomposer": 0,
+    "row-plan-annotator": 0,
     # A matter of accuracy, not of speed.
     "dot-result-widening": 0,
     # Cheap and worth it almost everywhere.

@@ -40,6 +40,7 @@ from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
@@ -107,6 +108,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),
+        # What is dead is gone; the next asks which operands are read where results are written.
+        RowPlanAnnotator(),
         # After loop fusion, which decides what belongs to one loop.
         GemmEpilogueFusion(partial(takes_epilogue, target_for(options))),
         # From here on, instruction order means execution order.

@@ -15,6 +15,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "passes"))
 from row_programs import layer_norm, random_rows, softmax
@@ -47,7 +48,7 @@ def test_random_rows(seed):
 def test_random_rows_in_the_loop_interpreter(seed):
     """The loop IR alone: local buffers, guards and indices within bounds."""
     module = parse_module(random_rows(seed))
-    Pipeline("fusions", [LoopFusion(), RowFusion()]).run(module)
+    Pipeline("fusions", [LoopFusion(), RowFusion(), RowPlanAnnotator()]).run(module)
     rng = np.random.default_rng(seed)
     for fusion in module.entry.post_order(Opcode.FUSION):
         shapes = [operand.shape for operand in fusion.operands]
