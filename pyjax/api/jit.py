@@ -102,7 +102,12 @@ class Jit:
                 if found is not None:
                     return found, args
             except AttributeError:
-                args = tuple([as_array(a) if _is_host_value(a) else a for a in args])
+                args = tuple(
+                    [
+                        as_array(a) if type(a) is not DeviceArray and _is_host_value(a) else a
+                        for a in args
+                    ]
+                )
             try:
                 found = at_hand.get((context, *[a.spec for a in args]))
                 if found is not None:
@@ -118,7 +123,10 @@ class Jit:
         try:
             specs = tuple([x.spec for x in leaves])
         except AttributeError:  # numbers or NumPy arrays
-            leaves = [as_array(x) if _is_host_value(x) else x for x in leaves]
+            leaves = [
+                as_array(x) if type(x) is not DeviceArray and _is_host_value(x) else x
+                for x in leaves
+            ]
             specs = tuple([getattr(x, "spec", None) for x in leaves])
         return at_hand.get((trees, (), specs, context)), leaves
 

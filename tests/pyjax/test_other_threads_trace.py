@@ -14,6 +14,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import grad, jit, lax, vmap
 from pyjax.core import axis_env, trace_state
+from pyjax.runtime.array import DeviceArray
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def test_programs_are_found_while_another_thread_traces():
         calls: list[Callable[[], Any]] = [lambda: f(x), lambda: x + x, lambda: x[1]]
         assert [np.asarray(call()).tolist() for call in calls] == [[0, 2, 4], [0, 2, 4], 1.0]
         assert f._cache_size() == before
-        assert type(f(x)) is pyjax.Array
+        assert type(f(x)) is DeviceArray
 
 
 def test_options_and_devices_belong_to_a_thread():

@@ -58,7 +58,10 @@ class HostBufferKind(BufferKind):
     def from_scalar(self, value: Any) -> Block:
         if self._write is None:
             return self.from_host(np.asarray(value, self.numpy_dtype))
-        block = self.allocate()
+        try:  # as `allocate`: numbers are frequent operands, and a call costs
+            block = self.take()
+        except IndexError:
+            block = self.grow()
         self._write(block).value = value
         return block
 

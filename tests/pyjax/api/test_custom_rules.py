@@ -126,7 +126,7 @@ def test_cotangents_are_arrays():
 
     f.defvjp(lambda x: (f(x), None), lambda r, g: (seen.append(type(g)) or g,))
     value_and_grad(f)(1.0)
-    assert seen[0].__name__ == "Array"
+    assert seen[0].__name__ == "DeviceArray"
 
 
 def test_closed_over_tracers():
