@@ -60,6 +60,8 @@ class CallSignature:
         self.donate_argnums, self.donate_argnames = self._resolve(
             "donate", donate_argnums, donate_argnames
         )
+        self.has_static = bool(self.static_argnums or self.static_argnames)
+        self.has_donated = bool(self.donate_argnums or self.donate_argnames)
         both = set(self.static_argnums) & set(self.donate_argnums)
         if both:
             raise ValueError(
@@ -99,14 +101,6 @@ class CallSignature:
             elif argnums is None:
                 numbers = tuple(i for i, name in enumerate(self._positional_names) if name in names)
         return numbers, names
-
-    @property
-    def has_static(self) -> bool:
-        return bool(self.static_argnums or self.static_argnames)
-
-    @property
-    def has_donated(self) -> bool:
-        return bool(self.donate_argnums or self.donate_argnames)
 
     def split(
         self, args: Sequence[Any], kwargs: dict[str, Any]

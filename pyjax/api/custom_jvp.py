@@ -13,13 +13,13 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
 from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
-from pyjax.core.trace import CustomCall, Tracer, state
+from pyjax.core.trace import CustomCall, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import BatchTrace
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
@@ -292,20 +292,14 @@ class _Call(CustomCall):
         """Record a call: the function as a jaxpr, the rule as the Python function it is."""
         avals = [abstractify(x) for x in args]
         closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_jvp", self.fun))
-        # Tracers that the function closes over become operands that come first.
-        outer = [c for c in closed.consts if isinstance(c, Tracer)]
-        consts: list[Any] = []
-        if outer:
-            consts = closed.consts
-            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
-        atoms = [trace.to_atom(x) for x in (*consts, *args)]
         eqn_params = {
             "name": self.name,
             "call_jaxpr": closed,
             "jvp": _NamedRule(self.rule, self.rule_name),
-            "num_consts": len(consts),
+            "num_consts": 0,  # what it closes over is lifted
             "symbolic_zeros": self.symbolic_zeros,
         }
+        atoms = [trace.to_atom(x) for x in args]
         return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
 
 

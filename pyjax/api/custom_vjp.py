@@ -29,7 +29,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import BatchTrace
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import convert_constvars_jaxpr, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
@@ -432,19 +432,15 @@ class _CallWithRules(CustomCall):
         """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
         avals = [abstractify(x) for x in args]
         closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_vjp", self.fun))
-        consts: list[Any] = []
-        if any(isinstance(c, Tracer) for c in closed.consts):
-            consts = closed.consts
-            closed = ClosedJaxpr(convert_constvars_jaxpr(closed), ())
-        atoms = [trace.to_atom(x) for x in (*consts, *args)]
         eqn_params = {
             "name": self.name,
             "call_jaxpr": closed,
             "fwd": self.fwd,
             "bwd": self.bwd,
-            "num_consts": len(consts),
+            "num_consts": 0,  # what it closes over is lifted
             "symbolic_zeros": self.symbolic_zeros,
         }
+        atoms = [trace.to_atom(x) for x in args]
         return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
 
 

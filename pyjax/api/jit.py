@@ -185,7 +185,7 @@ class Jit:
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
         """Inside another trace: bind the traced function as one equation."""
         traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
-        constants = traced.operands(as_array)
+        constants = traced.operands(as_array) if traced.consts else []
         results = jit_p.bind(
             *constants,
             *leaves,
@@ -226,7 +226,7 @@ class Jit:
     def _trace(
         self, avals: Sequence[ShapedArray], in_tree: PyTreeDef, static: Static
     ) -> TracedFunction:
-        key = self._signature.static_key(static)
+        key = self._signature.static_key(static) if static else ()
         return trace_function("jit", self._fun, in_tree, avals, static, key)
 
     def _donated(self, traced: TracedFunction) -> tuple[bool, ...]:

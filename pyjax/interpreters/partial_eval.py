@@ -26,13 +26,13 @@ from pyjax.core.jaxpr import (
 )
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import CustomCall, Trace, state, under
+from pyjax.interpreters.lift_constants import constvars_as_inputs
 from pyjax.interpreters.rules import partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 __all__ = [
     "PartialTrace",
-    "convert_constvars_jaxpr",
     "partial_eval_jaxpr",
     "trace_to_jaxpr",
 ]
@@ -184,21 +184,9 @@ def _partial_eval_jaxpr(
     known, out_avals = trace_to_jaxpr(known_fun, known_avals, debug=jaxpr.debug_info)
     staged, unknown_out = result
     num_known = sum(not u for u in unknown_out)
-    staged = convert_constvars_jaxpr(staged)
-    return known, ClosedJaxpr(staged), unknown_out, tuple(out_avals[num_known:])
-
-
-def convert_constvars_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
-    """Constvars become the first inputs."""
-    if isinstance(jaxpr, ClosedJaxpr):
-        jaxpr = jaxpr.jaxpr
-    if not jaxpr.constvars:
-        return jaxpr
-    return Jaxpr(
-        [],
-        [*jaxpr.constvars, *jaxpr.invars],
-        jaxpr.outvars,
-        jaxpr.eqns,
-        jaxpr.effects,
-        jaxpr.debug_info,
+    return (
+        known,
+        ClosedJaxpr(constvars_as_inputs(staged)),
+        unknown_out,
+        tuple(out_avals[num_known:]),
     )

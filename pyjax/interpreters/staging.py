@@ -25,6 +25,7 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type_p
 from pyjax.core.trace import CustomCall, Trace, Tracer, escaped_tracer_error, under
+from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -132,6 +133,9 @@ class StagingTrace(Trace):
         effects: Effects = no_effects,
     ) -> list[Any]:
         """Append an equation; tracers for its outputs."""
+        lift = lift_rules.get(primitive)
+        if lift is not None:
+            atoms, params = lift(atoms, params, self._lifted)
         source = current_frame()
         if len(out_avals) == 1 and self.tracers is None:  # nearly all equations
             (aval,) = out_avals
@@ -147,6 +151,12 @@ class StagingTrace(Trace):
         if self.tracers is not None:
             return [self._tracer(v.aval, v, source) for v in outvars]
         return [JaxprTracer(self, v.aval, v, source) for v in outvars]
+
+    def _lifted(self, program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+        """A program with its constants as leading inputs, and these as operands of its equation."""
+        if not program.consts:
+            return program, []
+        return constants_as_inputs(program), [self.to_atom(c) for c in program.consts]
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         return call.stage(self, args)

@@ -24,7 +24,7 @@ from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import PyTreeDef
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.flat_function import FlatFunction, Static
-from pyjax.interpreters.partial_eval import convert_constvars_jaxpr
+from pyjax.interpreters.lift_constants import constants_as_inputs
 from pyjax.interpreters.staging import is_staging, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import TRACES, trace_bytes
 from xla_backend.process.bounded_cache import BoundedCache
@@ -49,7 +49,7 @@ class TracedFunction:
     def __init__(
         self, traced: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, static: Static
     ) -> None:
-        self.closed = ClosedJaxpr(convert_constvars_jaxpr(traced)) if traced.consts else traced
+        self.closed = constants_as_inputs(traced) if traced.consts else traced
         self.with_constants = traced
         self.consts = traced.consts
         self._arrays: list[Any] | None = None
@@ -82,9 +82,9 @@ _traces = WeakIdentityTable()
 
 
 def _traces_of(fun: Callable[..., Any]) -> _Traces:
+    found = _traces.get(fun)
     # Reloading a module replaces the code of a function that others hold.
     code = fun.__code__ if type(fun) is FunctionType else None
-    found = _traces.get(fun)
     if found is not None and found[0] is code:
         return found[1]
     table: _Traces = BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
@@ -122,7 +122,8 @@ def trace_function(
     """
     key = (in_tree.exact_key(), static_key, tuple(in_avals), trace_context(), axis_env.key())
     if static_key is not None:
-        found = _traces_of(fun).find(key)
+        table = _traces_of(fun)
+        found = table.hot.get(key) or table.find(key)
         if found is not None:
             return found
         if options.explain_cache_misses.value:

@@ -25,7 +25,6 @@ from pyjax.core.exact_keys import exact_key
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import hlo, partial_eval
-from pyjax.interpreters.lift_constants import lift_constants
 from pyjax.runtime import shape_generic
 from pyjax.runtime.array import (
     ArraySpec,
@@ -83,9 +82,8 @@ def _is_large(constant: Any) -> bool:
 
 
 def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]]:
-    """Turn large constants, of nested programs too, into trailing arguments: (jaxpr, their
-    values)."""
-    closed = lift_constants(closed, _is_large)
+    """Turn large constants into trailing arguments: (jaxpr, their values). Those of nested programs
+    are constants of the whole one."""
     large = [i for i, c in enumerate(closed.consts) if _is_large(c)]
     if not large:
         return closed, []

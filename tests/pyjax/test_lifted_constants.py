@@ -15,7 +15,8 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import grad, jit, lax, vmap
-from pyjax.interpreters.lift_constants import lift_constants, lift_rules
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, subjaxprs
+from pyjax.interpreters.lift_constants import lift_rules
 from pyjax.interpreters.rules import all_primitives
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.runtime.host_buffer import HostBufferKind
@@ -171,10 +172,32 @@ def test_one_value_is_one_argument():
     assert len([i for i in entry.instructions if i.opcode is Opcode.PARAMETER]) == 2
 
 
-def test_small_constants_stay_in_the_program():
+def test_small_constants_are_written_into_the_program():
     data = jnp.arange(4.0)
-    closed = pyjax.make_jaxpr(lambda w: jit(lambda v: v * data)(w))(1.0)
-    assert lift_constants(closed, lambda c: np.size(c) > 16) is closed
+    f = jit(lambda w: jit(lambda v: v * data)(w))
+    assert constant_elements(f.lower(1.0)) == 4
+
+
+def arrays_in(jaxpr: Jaxpr) -> list[Any]:
+    """Arrays that are written into a program, at any level."""
+    found: list[Any] = []
+    for eqn in jaxpr.eqns:
+        atoms = [*eqn.invars, *jaxpr.outvars]
+        found += [a.val for a in atoms if type(a) is Literal and np.shape(a.val) != ()]
+        for value in eqn.params.values():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                found += item.consts if isinstance(item, ClosedJaxpr) else []
+                found += [item] if isinstance(item, (np.ndarray, pyjax.Array)) else []
+    return found + [x for inner in subjaxprs(jaxpr) for x in arrays_in(inner)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_jaxprs_hold_no_arrays(name, kind):
+    closed = pyjax.make_jaxpr(programs(100, KINDS[kind])[name])(2.0)
+    assert arrays_in(closed.jaxpr) == []
+    large = [c for c in closed.consts if np.size(c) == 100]
+    assert 1 <= len(large) == len(set(map(id, large))) <= 2
 
 
 def test_every_primitive_with_programs_lifts_their_constants():

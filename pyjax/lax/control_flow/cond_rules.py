@@ -22,13 +22,13 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import aval_to_shape
-from pyjax.interpreters.lift_constants import Lift, lift_rules, with_shared_constants
+from pyjax.interpreters.lift_constants import Lift, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
-from pyjax.lax.control_flow.tracing import either, merge, pick, with_leading
+from pyjax.lax.control_flow.tracing import either, merge, pick, with_common_leading, with_leading
 from pyjax.lax.misc import stop_gradient
 from pyjax.lax.nary import expand_to
 from pyjax.lax.random_keys import random_wrap
@@ -295,16 +295,14 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches, **p
     return [builder.get_tuple_element(result, i) for i in range(len(shape.tuple_shapes))]
 
 
-def _cond_lift(eqn: JaxprEqn, lift: Lift) -> JaxprEqn:
-    programs = [lift.program(branch) for branch in eqn.params["branches"]]
+def _cond_lift(
+    operands: list[Any], params: dict[str, Any], lift: Lift
+) -> tuple[list[Any], dict[str, Any]]:
+    programs = [lift(branch) for branch in params["branches"]]
     if not any(values for _, values in programs):
-        return eqn
-    branches, values = with_shared_constants(programs)
-    index, *operands = eqn.invars
-    return eqn.replace(
-        invars=[index, *lift.operands(values), *operands],
-        params={**eqn.params, "branches": tuple(branches)},
-    )
+        return operands, params
+    branches, values = with_common_leading(programs)
+    return [operands[0], *values, *operands[1:]], {**params, "branches": branches}
 
 
 cond_p = define_primitive(

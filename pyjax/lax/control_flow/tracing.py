@@ -73,10 +73,12 @@ def with_common_leading(
     Values are told apart by identity.
     """
     values: dict[int, Any] = {}
-    for _, own in programs:
+    types: dict[int, Any] = {}
+    for closed, own in programs:
         values.update((id(x), x) for x in own)
+        types.update((id(x), v.aval) for x, v in zip(own, closed.jaxpr.invars))
     numbers = {key: i for i, key in enumerate(values)}
-    avals = tuple(avals_of(list(values.values())))
+    avals = tuple(types[key] for key in values)
     result = []
     for closed, own in programs:
         positions = tuple(numbers[id(x)] for x in own)

@@ -364,19 +364,14 @@ def reduce_all(builder: HloBuilder, x: Instruction, reducer: Any) -> Instruction
     )
 
 
-def _while_lift(eqn: JaxprEqn, lift: Lift) -> JaxprEqn:
-    params = eqn.params
-    cond, cond_values = lift.program(params["cond_jaxpr"])
-    body, body_values = lift.program(params["body_jaxpr"])
+def _while_lift(
+    operands: list[Any], params: dict[str, Any], lift: Lift
+) -> tuple[list[Any], dict[str, Any]]:
+    cond, cond_values = lift(params["cond_jaxpr"])
+    body, body_values = lift(params["body_jaxpr"])
     if not cond_values and not body_values:
-        return eqn
+        return operands, params
     cond_nconsts = params["cond_nconsts"]
-    invars = [
-        *lift.operands(cond_values),
-        *eqn.invars[:cond_nconsts],
-        *lift.operands(body_values),
-        *eqn.invars[cond_nconsts:],
-    ]
     changed = dict(
         params,
         cond_jaxpr=cond,
@@ -384,7 +379,8 @@ def _while_lift(eqn: JaxprEqn, lift: Lift) -> JaxprEqn:
         body_jaxpr=body,
         body_nconsts=params["body_nconsts"] + len(body_values),
     )
-    return eqn.replace(invars=invars, params=changed)
+    of_cond, others = operands[:cond_nconsts], operands[cond_nconsts:]
+    return [*cond_values, *of_cond, *body_values, *others], changed
 
 
 while_p = define_primitive(

@@ -17,6 +17,7 @@ from pyjax.core.jaxpr import eval_jaxpr, jaxpr_as_fun
 from pyjax.core.structural import add_jaxvals, mul, neg
 from pyjax.interpreters import ad, batching, dead_code, partial_eval
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
+from pyjax.interpreters.lift_constants import constvars_as_inputs
 from pyjax.interpreters.rules import (
     FullJvp,
     Unsupported,
@@ -203,7 +204,7 @@ def test_constants_of_outer_traces_become_constants():
     def outer(x):
         closed, _ = TRACE(lambda y: [mul(y, x)], [F32])
         assert closed.consts[0] is x
-        return eval_jaxpr(partial_eval.convert_constvars_jaxpr(closed), [], x, x)
+        return eval_jaxpr(constvars_as_inputs(closed.jaxpr), [], x, x)
 
     closed, _ = TRACE(outer, [F32])
     np.testing.assert_allclose(closed.eval(X)[0], X * X)
