@@ -254,6 +254,7 @@ class Jit:
             self._donated(traced),
             self._compiler_options,
         )
+        program.bring_from([a.device for a in arrays])
         return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
 
     def _locate_nan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

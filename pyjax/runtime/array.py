@@ -427,6 +427,13 @@ def from_numpy(value: np.ndarray, spec: ArraySpec) -> DeviceArray:
     return _from_view(spec, value)
 
 
+def moved(array: DeviceArray, device: Device) -> DeviceArray:
+    """The array for a program on a device: itself where the memory is the same, else a copy."""
+    if array.device.shares_memory_with(device):
+        return array
+    return from_numpy(array._base_array, array_spec(array.aval, device, array.committed))
+
+
 def array_from_host(
     value: Any, aval: ShapedArray, device: Device | None = None, committed: bool = False
 ) -> DeviceArray:

@@ -292,9 +292,13 @@ def _compile_primitive(
     if not _watched(options_now):
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
         if found is not None:
-            return make_program(found[0], (), found[1], device, committed, primitive.name)
+            program = make_program(found[0], (), found[1], device, committed, primitive.name)
+            program.bring_from([a.device for a in arrays])
+            return program
     closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
-    return compile_jaxpr(closed, primitive.name, device, committed)
+    program = compile_jaxpr(closed, primitive.name, device, committed)
+    program.bring_from([a.device for a in arrays])
+    return program
 
 
 def clear_caches() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import fail
-from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, out_of_memory
+from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, moved, out_of_memory
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
@@ -49,7 +49,8 @@ class Program:
         debug: DebugInfo = UNKNOWN,
     ) -> None:
         self.executable = executable
-        self.constants = tuple(constants)
+        self.constants = tuple(moved(constant, device) for constant in constants)
+        self._device = device
         self.out_specs = tuple(out_specs)
         self.donated = frozenset(executable.aliases.values())
         self._debug = debug
@@ -69,6 +70,24 @@ class Program:
             self.call = self._call_general
         if nan_check is not None:
             self.call = _checking_nans(self.call, nan_check)
+
+    def bring_from(self, devices: Sequence[Device]) -> None:
+        """Arguments come from these devices: from now on each call moves those that lie in memory
+        which the program does not reach."""
+        away = [
+            i for i, device in enumerate(devices) if not device.shares_memory_with(self._device)
+        ]
+        if not away:
+            return
+        call = self.call
+
+        def bringing(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+            here = list(arguments)
+            for i in away:
+                here[i] = moved(here[i], self._device)
+            return call(here)
+
+        self.call = bringing
 
     def __call__(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self.call(arguments)

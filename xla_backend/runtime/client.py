@@ -50,6 +50,11 @@ class Device:
     def platform(self) -> str:
         return self.client.platform
 
+    def shares_memory_with(self, other: Device) -> bool:
+        """Whether programs on the other device can use this one's buffers as they are."""
+        shared = self.client.shared_memory
+        return self is other or (shared is not None and shared == other.client.shared_memory)
+
     def memory_stats(self) -> dict[str, int] | None:
         """Memory statistics, or None where the platform keeps none."""
         return self.client.memory_stats(self)
@@ -206,10 +211,16 @@ class LoadedExecutable:
 
 
 class AbstractClient:
-    """What a platform provides. Concrete: CpuClient, InterpreterClient, and those of plugins."""
+    """What a platform provides. Concrete: CpuClient, InterpreterClient, and those of plugins.
+
+    Attributes:
+      shared_memory: what the memory is called that its devices share with each other, and with
+        those of other clients that say the same; None: each device has its own.
+    """
 
     platform: str
     platform_version: str
+    shared_memory: str | None = None
 
     def devices(self) -> list[Device]:
         """All devices, in order of their ids."""

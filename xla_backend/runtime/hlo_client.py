@@ -22,6 +22,8 @@ class HloClient(AbstractClient):
     """A client whose programs are HLO modules of this compiler, and whose devices have the memory
     of the host."""
 
+    shared_memory = "host"
+
     def buffer_kind(
         self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
     ) -> HostBufferKind:
