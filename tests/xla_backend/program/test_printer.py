@@ -5,7 +5,9 @@ import re
 import pytest
 from sample_programs import BODIES, sample
 
+from xla_backend.hlo.parser import parse_module
 from xla_backend.program.printer import program_to_text
+from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 LINES = {
@@ -31,6 +33,19 @@ def test_lines(name):
         found = text.find(line, at)
         assert found >= 0, f"{line!r} is not in, or not in this order:\n{text}"
         at = found
+
+
+def test_numbers_of_a_participant_are_copies_from_the_context():
+    module = parse_module("""HloModule m, replica_count=2
+
+    ENTRY e {
+      r = u32[] replica-id()
+      p = u32[] partition-id()
+      ROOT t = (u32[], u32[]) tuple(r, p)
+    }""")
+    text = program_to_text(compile_module(module).program, ROUTINES)
+    assert "copy out0 u32[] <- context[0:4]" in text
+    assert "copy out1 u32[] <- context[4:8]" in text
 
 
 @pytest.mark.parametrize("name", BODIES)

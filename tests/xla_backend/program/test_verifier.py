@@ -10,6 +10,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import (
+    PARTITION,
     Call,
     Copy,
     Host,
@@ -87,6 +88,12 @@ INVALID = {
     "is a constant and cannot be written": program(
         Copy("c", 0.0, Slice(Space.CONSTANT, 0, 0, F), ARG),
         constants=(np.zeros((4, 6), np.float32),),
+    ),
+    "is the context and cannot be written": program(
+        Copy("c", 0.0, PARTITION, Slice(Space.ARGUMENT, 0, 0, PARTITION.shape)),
+    ),
+    "context[8:12] u32[] lies outside its memory of 8 bytes": program(
+        Copy("c", 0.0, OUT, Slice(Space.CONTEXT, 0, 8, PARTITION.shape)),
     ),
     "copies 96 bytes to 20": program(Copy("c", 0.0, Slice(Space.TEMP, 0, 0, SMALL), ARG)),
     "arg0 f32[4,6] decides what runs, expected pred[]": program(While("w", 0.0, (), ARG, ())),
