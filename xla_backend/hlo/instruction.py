@@ -6,7 +6,7 @@ the computation it is in and those it calls.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 
-_CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
+CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
 
 MAIN_THREAD = "main"
@@ -324,6 +324,20 @@ class Computation:
         if self.root is old:
             self.root = new
 
+    def replace_all_uses(self, replacements: Mapping[Instruction, Instruction]) -> None:
+        """`replace_uses` for many at once: a user of a thousand of them is looked at once. None may
+        be replaced by something that uses it."""
+        users: dict[Instruction, None] = {}
+        for old, new in replacements.items():
+            assert old is not new and new.parent is self
+            users.update(old.users)
+            new.users.update(old.users)
+            old.users.clear()
+        for user in users:
+            user.operands = [replacements.get(o, o) for o in user.operands]
+        if self.root is not None:
+            self.root = replacements.get(self.root, self.root)
+
     def replace_operand(self, user: Instruction, index: int, new: Instruction) -> None:
         old = user.operands[index]
         assert new.parent is self
@@ -367,7 +381,7 @@ class Computation:
                 or node.opcode is Opcode.PARAMETER
                 or node.opcode.info.side_effect
                 or getattr(node.attributes, "has_side_effect", False)
-                or node.opcode in _CONTROL_FLOW  # effects inside: left to dce
+                or node.opcode in CONTROL_FLOW  # effects inside: left to dce
             ):
                 continue
             operands = list(node.operands)

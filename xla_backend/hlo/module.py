@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from xla_backend.hlo.instruction import Computation, Instruction, SourceTables
+from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.shape import Shape
 
 
@@ -41,20 +43,13 @@ class HloModule:
     source_tables: SourceTables = field(default_factory=SourceTables)
     # Shapes of parameters and result with the layouts the caller wants; None: the entry's own.
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
+    # Names that computations have or had; None until one is added.
+    _names: NameUniquer | None = field(default=None, init=False, repr=False)
 
     def __str__(self) -> str:
         """HLO text that parses back; `hlo.printer.module_to_text` has other styles."""
         # The printer knows modules, so that it cannot be imported above.
         return import_module("xla_backend.hlo.printer").module_to_text(self)
-
-    def unique_computation_name(self, base: str) -> str:
-        names = {c.name for c in self.computations}
-        if base not in names:
-            return base
-        n = 1
-        while f"{base}.{n}" in names:
-            n += 1
-        return f"{base}.{n}"
 
     def add_computation(self, computation: Computation, *, entry: bool = False) -> Computation:
         """Take a computation (and, first, those it calls) into the module, with unique names."""
@@ -63,28 +58,21 @@ class HloModule:
         for node in computation:
             for callee in node.called:
                 self.add_computation(callee)
-        computation.name = self.unique_computation_name(computation.name)
+        if self._names is None:
+            self._names = NameUniquer()
+            for other in self.computations:
+                self._names.unique(other.name)
+        computation.name = self._names.unique(computation.name)
         computation.module = self
         self.computations.append(computation)
         if entry:
             self.entry = computation
         return computation
 
-    def add_computations(self, computations: list[Computation]) -> None:
-        """`add_computation` for many new ones whose callees are here already; linear time."""
-        names = {c.name for c in self.computations}
-        following: dict[str, int] = {}
+    def add_computations(self, computations: Iterable[Computation]) -> None:
+        """`add_computation` for each."""
         for computation in computations:
-            base = name = computation.name
-            n = following.get(base, 1)
-            while name in names:
-                name = f"{base}.{n}"
-                n += 1
-            following[base] = n
-            names.add(name)
-            computation.name = name
-            computation.module = self
-            self.computations.append(computation)
+            self.add_computation(computation)
 
     def post_order(self) -> list[Computation]:
         """Computations reachable from the entry, callees before callers."""
@@ -107,12 +95,11 @@ class HloModule:
     def remove_unreachable(self) -> bool:
         """Drop computations nobody calls. True if any went."""
         live = self.post_order()
-        changed = len(live) != len(self.computations)
-        for dropped in self.computations:
-            if dropped not in live:
-                dropped.module = None
+        dropped = set(self.computations).difference(live)
+        for computation in dropped:
+            computation.module = None
         self.computations = live
-        return changed
+        return bool(dropped)
 
     def callers(self) -> dict[Computation, list[Instruction]]:
         """Which instructions call each computation."""

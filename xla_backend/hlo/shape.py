@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class Shape:
         "element_type",
         "layout",
         "layout_details",
+        "leaf_starts",
         "tuple_shapes",
     )
 
@@ -45,6 +47,8 @@ class Shape:
     tuple_shapes: tuple[Shape, ...]
     dynamic: Flags | None
     layout_details: LayoutDetails | None
+    # Number of the first leaf of each member, then the number of leaves.
+    leaf_starts: Dims
     _hash: int
 
     def __init__(
@@ -63,6 +67,8 @@ class Shape:
         _set_tuple_shapes(self, tuple_shapes)
         _set_dynamic(self, dynamic)
         _set_layout_details(self, layout_details)
+        is_tuple = element_type is PrimitiveType.TUPLE
+        _set_leaf_starts(self, _leaf_starts(tuple_shapes) if is_tuple else _ONE_LEAF)
         # Shapes are dictionary keys everywhere (cse, kernel cache): hash once.
         _set_hash(self, hash((element_type, dimensions, layout, tuple_shapes)))
 
@@ -207,6 +213,20 @@ class Shape:
             return [self]
         return [leaf for member in self.tuple_shapes for leaf in member.flatten()]
 
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves `flatten` lists."""
+        return self.leaf_starts[-1]
+
+    def leaf_number(self, index: Sequence[int]) -> int:
+        """Number of the first leaf of the member of a nested tuple at `index`: 3 for the last of
+        ((a, b), (c, d)), at (1, 1)."""
+        shape, number = self, 0
+        for i in index:
+            number += shape.leaf_starts[i]
+            shape = shape.tuple_shapes[i]
+        return number
+
     def member(self, index: Sequence[int]) -> Shape | None:
         """The member of a nested tuple at `index` (the shape itself for an empty index); None if
         there is none."""
@@ -250,10 +270,16 @@ class Shape:
         return self.to_text()
 
 
+def _leaf_starts(members: Sequence[Shape]) -> Dims:
+    return tuple(accumulate((m.leaf_starts[-1] for m in members), initial=0))
+
+
+_ONE_LEAF = (1,)  # of what has no members
 _set_element_type = Shape.__dict__["element_type"].__set__
 _set_dimensions = Shape.__dict__["dimensions"].__set__
 _set_layout = Shape.__dict__["layout"].__set__
 _set_tuple_shapes = Shape.__dict__["tuple_shapes"].__set__
 _set_dynamic = Shape.__dict__["dynamic"].__set__
 _set_layout_details = Shape.__dict__["layout_details"].__set__
+_set_leaf_starts = Shape.__dict__["leaf_starts"].__set__
 _set_hash = Shape.__dict__["_hash"].__set__

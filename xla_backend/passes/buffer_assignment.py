@@ -20,7 +20,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.passes.buffer_values import BufferSet, BufferValues, flat_leaf
+from xla_backend.passes.buffer_values import BufferSet, BufferValues
 from xla_backend.passes.fusion_records import epilogue_record
 from xla_backend.passes.output_fusion import is_output_fusion
 
@@ -82,7 +82,7 @@ class BufferAssignment:
           KeyError: the instruction is in a fused or applied computation, or the leaf is no array.
         """
         leaves = self.slices[instruction]
-        found = leaves[flat_leaf(instruction.shape, shape_index) if shape_index else 0]
+        found = leaves[instruction.shape.leaf_number(shape_index)]
         if found is None:
             raise KeyError(f"{instruction} has no array at {shape_index}")
         return found
@@ -206,7 +206,9 @@ class _Arena:
 
     def __init__(self) -> None:
         self.size = 0
-        self._free: list[tuple[int, int]] = []  # (offset, size), by offset, never adjacent
+        # Free stretches, never adjacent, twice: (offset, size) by offset and the other way round.
+        self._by_offset: list[tuple[int, int]] = []
+        self._by_size: list[tuple[int, int]] = []
 
     def pack(self, buffers: list[BufferSet]) -> list[tuple[BufferSet, int]]:
         events: list[tuple[int, int, int]] = []
@@ -228,36 +230,40 @@ class _Arena:
     def _allocate(self, size: int) -> int:
         if size == 0:
             return 0
-        best = -1
-        for i, (_, free) in enumerate(self._free):
-            if free >= size and (best < 0 or free < self._free[best][1]):
-                best = i
-                if free == size:
-                    break
-        if best >= 0:
-            offset, free = self._free[best]
-            if free == size:
-                del self._free[best]
-            else:
-                self._free[best] = (offset + size, free - size)
+        best = bisect.bisect_left(self._by_size, (size, 0))
+        if best < len(self._by_size):
+            free, offset = self._by_size[best]
+            self._remove(offset, free)
+            if free > size:
+                self._insert(offset + size, free - size)
             return offset
-        if self._free and sum(self._free[-1]) == self.size:
+        offset = self.size
+        if self._by_offset and sum(self._by_offset[-1]) == self.size:
             # Grow the free stretch at the end.
-            offset = self._free.pop()[0]
-        else:
-            offset = self.size
+            offset, free = self._by_offset[-1]
+            self._remove(offset, free)
         self.size = offset + size
         return offset
 
     def _release(self, offset: int, size: int) -> None:
         if size == 0:
             return
-        free = self._free
+        free = self._by_offset
         i = bisect.bisect_left(free, (offset, 0))
         if i < len(free) and free[i][0] == offset + size:
-            size += free.pop(i)[1]
+            following = free[i][1]
+            self._remove(offset + size, following)
+            size += following
         if i > 0 and sum(free[i - 1]) == offset:
-            offset, before = free.pop(i - 1)
+            offset, before = free[i - 1]
+            self._remove(offset, before)
             size += before
-            i -= 1
-        free.insert(i, (offset, size))
+        self._insert(offset, size)
+
+    def _insert(self, offset: int, size: int) -> None:
+        bisect.insort(self._by_offset, (offset, size))
+        bisect.insort(self._by_size, (size, offset))
+
+    def _remove(self, offset: int, size: int) -> None:
+        del self._by_offset[bisect.bisect_left(self._by_offset, (offset, size))]
+        del self._by_size[bisect.bisect_left(self._by_size, (size, offset))]

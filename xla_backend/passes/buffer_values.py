@@ -11,8 +11,10 @@ insertion acts on the conflicts; buffer assignment runs the same analysis and me
 
 from __future__ import annotations
 
+import bisect
 import enum
 from dataclasses import dataclass
+from operator import itemgetter
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
@@ -53,6 +55,8 @@ class View:
 
 
 Interval = tuple[int, int, Value]
+_start = itemgetter(0)
+_times = itemgetter(0, 1)
 
 
 class BufferSet:
@@ -116,17 +120,6 @@ class Conflict:
 Leaves = tuple[View | None, ...]
 
 
-def leaf_count(shape: Shape) -> int:
-    if not shape.is_tuple:
-        return 1
-    return sum(leaf_count(s) for s in shape.tuple_shapes)
-
-
-def leaf_offset(shape: Shape, index: int) -> int:
-    """Flat number of the first leaf of tuple element `index`."""
-    return sum(leaf_count(s) for s in shape.tuple_shapes[:index])
-
-
 class BufferValues:
     """The analysis of one scheduled module. After construction: `leaves`, `conflicts`, and each
     value's
@@ -140,10 +133,14 @@ class BufferValues:
         self.conflicts: list[Conflict] = []
         self.rules = SharingRules()
         self._instruction_at: dict[int, Instruction] = {}
+        # By time: which operands of the instruction there have a value.
+        self._operand_numbers: dict[int, dict[Value, list[int]]] = {}
+        self._invariant: dict[Computation, set[int]] = {}
         self._time = 0
         # (conflict to report, view, view) in the order in which they are to be united.
         self._demands: list[tuple[Conflict, View, View]] = []
         self._walk_entry(module.entry)
+        self.values = [v for v in self.values if v.views]  # invariant carries have none
         for value in self.values:
             value.buffer.close()
         self._unite_demands()
@@ -200,8 +197,8 @@ class BufferValues:
                 leaves[node] = parameters[node.parameter_number]
             elif opcode is Opcode.GET_TUPLE_ELEMENT:
                 operand = node.operands[0]
-                first = leaf_offset(operand.shape, node.tuple_index)
-                leaves[node] = leaves[operand][first : first + leaf_count(node.shape)]
+                first = operand.shape.leaf_starts[node.tuple_index]
+                leaves[node] = leaves[operand][first : first + node.shape.leaf_count]
             elif opcode is Opcode.TUPLE:
                 leaves[node] = tuple(view for operand in node.operands for view in leaves[operand])
             elif opcode in FREE_ALIASES:
@@ -243,7 +240,7 @@ class BufferValues:
             if view is not None:
                 view.use(self._time)
         self._time += 1
-        invariant = invariant_carries(body)
+        invariant = invariant_carries(body, self._invariant)
         fresh = self._define(node)
         start = self._time
         inside: list[View | None] = []
@@ -295,8 +292,6 @@ class BufferValues:
                 self._demands.append((Conflict(ConflictKind.WHILE_INIT, node, i), init, view))
                 self._demands.append((Conflict(ConflictKind.WHILE_BODY, node, i), result, view))
         self.leaves[node] = tuple(outside)
-        if invariant:
-            self.values = [v for v in self.values if v.views]
 
     def _walk_conditional(self, node: Instruction) -> None:
         self._time += 1
@@ -339,9 +334,10 @@ class BufferValues:
             return True
         if not self.can_unite(x, y):
             return False
-        if len(x.values) < len(y.values):
+        if len(x.intervals) < len(y.intervals):
             x, y = y, x
-        x.intervals = sorted(x.intervals + y.intervals, key=lambda i: (i[0], i[1]))
+        for interval in y.intervals:
+            bisect.insort(x.intervals, interval, key=_times)
         x.values.extend(y.values)
         for value in y.values:
             value.buffer = x
@@ -359,18 +355,22 @@ class BufferValues:
         return not self._interfere(x.intervals, y.intervals)
 
     def _interfere(self, x: list[Interval], y: list[Interval]) -> bool:
-        i = j = 0
-        while i < len(x) and j < len(y):
-            a, b = x[i], y[j]
-            if a[1] < b[0]:
-                i += 1
-            elif b[1] < a[0]:
-                j += 1
-            elif a[1] == b[0] and self._may_write_over(b[2], a[2], b[0]):
-                i += 1
-            elif b[1] == a[0] and self._may_write_over(a[2], b[2], a[0]):
-                j += 1
-            else:
+        """Whether an interval of one meets one of the other, but where one value takes over the
+        memory of the other. Few intervals are looked up among many: a buffer grows by one value
+        after another."""
+        if len(x) < len(y):
+            x, y = y, x
+        for start, end, value in y:
+            for i in range(max(0, bisect.bisect_left(x, start, key=_start) - 1), len(x)):
+                other_start, other_end, other = x[i]
+                if other_start > end:
+                    break
+                if other_end < start:
+                    continue
+                if other_end == start and self._may_write_over(value, other, start):
+                    continue
+                if other_start == end and self._may_write_over(other, value, end):
+                    continue
                 return True
         return False
 
@@ -379,13 +379,19 @@ class BufferValues:
         node = self._instruction_at.get(time)
         if node is None or new.instruction is not node:
             return False
-        found = False
-        for number, operand in enumerate(node.operands):
-            for view in self.leaves[operand]:
-                if view is not None and view.value is old:
-                    found = True
-                    if not self.rules.may_write_over(node, new.leaf, number):
-                        return False
+        numbers = self._numbers_at(time).get(old, ())
+        return bool(numbers) and all(
+            self.rules.may_write_over(node, new.leaf, number) for number in numbers
+        )
+
+    def _numbers_at(self, time: int) -> dict[Value, list[int]]:
+        found = self._operand_numbers.get(time)
+        if found is None:
+            found = self._operand_numbers[time] = {}
+            for number, operand in enumerate(self._instruction_at[time].operands):
+                for view in self.leaves[operand]:
+                    if view is not None:
+                        found.setdefault(view.value, []).append(number)
         return found
 
     # -- outputs -----------------------------------------------------------------------------------
@@ -422,41 +428,38 @@ class BufferValues:
                 self.conflicts.append(Conflict(ConflictKind.DONATION, None, number))
 
 
-def flat_leaf(shape: Shape, index: tuple[int, ...]) -> int:
-    """Flat number of the leaf at a shape index."""
-    flat = 0
-    for i in index:
-        flat += leaf_offset(shape, i)
-        shape = shape.tuple_shapes[i]
-    return flat
-
-
 def donations(module: HloModule) -> dict[int, int]:
     """Flat output leaf -> the flat entry parameter leaf whose memory it may take."""
     assert module.entry is not None and module.entry.root is not None
-    parameters, result = module.entry.parameters, module.entry.root.shape
-    found: dict[int, int] = {}
-    for a in module.aliases:
-        before = sum(leaf_count(p.shape) for p in parameters[: a.parameter])
-        inside = flat_leaf(parameters[a.parameter].shape, a.parameter_index)
-        found[flat_leaf(result, a.output_index)] = before + inside
-    return found
+    parameters = Shape.tuple([p.shape for p in module.entry.parameters])
+    result = module.entry.root.shape
+    return {
+        result.leaf_number(a.output_index): parameters.leaf_number(
+            (a.parameter, *a.parameter_index)
+        )
+        for a in module.aliases
+    }
 
 
-def invariant_carries(body: Computation) -> set[int]:
-    """Flat carry numbers that a loop body hands on unchanged."""
+def invariant_carries(
+    body: Computation, known: dict[Computation, set[int]] | None = None
+) -> set[int]:
+    """Flat carry numbers that a loop body hands on unchanged. `known`: the answers for loops inside
+    it, as far as they have been found; otherwise a nest of loops would ask again at each level."""
     assert body.root is not None
-    parameter = body.parameters[0]
-    count = leaf_count(body.root.shape)
-    memo: dict[tuple[Instruction, int], int | None] = {}
-    return {i for i in range(count) if _parameter_leaf(body.root, i, parameter, memo) == i}
+    known = {} if known is None else known
+    if body not in known:
+        parameter, root = body.parameters[0], body.root
+        count = root.shape.leaf_count
+        known[body] = {i for i in range(count) if _parameter_leaf(root, i, parameter, known) == i}
+    return known[body]
 
 
 def _parameter_leaf(
     node: Instruction,
     leaf: int,
     parameter: Instruction,
-    memo: dict[tuple[Instruction, int], int | None],
+    known: dict[Computation, set[int]],
 ) -> int | None:
     """The parameter leaf that `leaf` of `node` is a name for, or None if something computes it."""
     while True:
@@ -464,24 +467,21 @@ def _parameter_leaf(
         if node is parameter:
             return leaf
         if opcode is Opcode.TUPLE:
-            for operand in node.operands:
-                count = leaf_count(operand.shape)
-                if leaf < count:
-                    node = operand
-                    break
-                leaf -= count
+            starts = node.shape.leaf_starts
+            member = bisect.bisect_right(starts, leaf) - 1
+            node = node.operands[member]
+            leaf -= starts[member]
         elif opcode is Opcode.GET_TUPLE_ELEMENT:
             operand = node.operands[0]
-            leaf += leaf_offset(operand.shape, node.tuple_index)
+            leaf += operand.shape.leaf_starts[node.tuple_index]
             node = operand
         elif opcode is Opcode.WHILE:
-            if leaf not in invariant_carries(node.called[1]):
+            if leaf not in invariant_carries(node.called[1], known):
                 return None
             node = node.operands[0]
         elif opcode is Opcode.OPT_BARRIER or opcode is Opcode.ADD_DEPENDENCY:
             node = node.operands[0]
         else:
             # A reshape names the same memory but is another type: the carry's shape would not
-            # match,
-            # unless a second reshape undoes it, which algebraic simplification removes.
+            # match, unless a second reshape undoes it, which algebraic simplification removes.
             return None

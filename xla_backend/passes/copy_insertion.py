@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from xla_backend.hlo.attributes import GetTupleElementAttributes
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
@@ -13,8 +15,6 @@ from xla_backend.passes.buffer_values import (
     BufferValues,
     Conflict,
     ConflictKind,
-    flat_leaf,
-    leaf_count,
 )
 from xla_backend.passes.fusion_rules import memory_origin
 
@@ -55,7 +55,7 @@ def _drop_aliases(module: HloModule, outputs: set[int]) -> None:
     assert module.entry is not None and module.entry.root is not None
     shape = module.entry.root.shape
     module.aliases = tuple(
-        a for a in module.aliases if flat_leaf(shape, a.output_index) not in outputs
+        a for a in module.aliases if shape.leaf_number(a.output_index) not in outputs
     )
 
 
@@ -133,8 +133,10 @@ class _Editor:
                 before,
             )
         copied: dict[int, set[int]] = {}
+        for leaf in leaves:
+            i = bisect_right(shape.leaf_starts, leaf) - 1
+            copied.setdefault(i, set()).add(leaf - shape.leaf_starts[i])
         elements: list[Instruction] = []
-        first = 0
         for i, member in enumerate(shape.tuple_shapes):
             if value.opcode is Opcode.TUPLE:
                 element = value.operands[i]
@@ -151,11 +153,6 @@ class _Editor:
                     before,
                 )
             elements.append(element)
-            count = leaf_count(member)
-            inside = {leaf - first for leaf in leaves if first <= leaf < first + count}
-            if inside:
-                copied[i] = inside
-            first += count
         # Old carries first: each copy of one frees the place that a new value is copied to.
         for i in sorted(copied, key=lambda i: (not _is_old_carry(elements[i]), i)):
             elements[i] = self._with_copies(computation, elements[i], copied[i], before)

@@ -37,22 +37,25 @@ class CommonSubexpressionElimination(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         seen: dict[Hashable, Instruction] = {}
         callees: dict[Computation, Hashable] = {}
-        changed = False
+        same: dict[Instruction, Instruction] = {}
         for node in topological_order(computation):
             opcode = node.opcode
             if opcode in _NEVER or opcode.info.side_effect:
                 continue
             operands: tuple[Instruction, ...] = tuple(node.operands)
+            if same:
+                operands = tuple(same.get(o, o) for o in operands)
             if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
                 operands = (operands[1], operands[0])
             called = tuple(computation_key(c, callees) for c in node.called) if node.called else ()
             key = (opcode, node.shape, node.attributes, operands, called)
             first = seen.setdefault(key, node)
             if first is not node:
-                computation.replace_uses(node, first)
-                computation.remove(node)
-                changed = True
-        return changed
+                same[node] = first
+        computation.replace_all_uses(same)
+        for node in same:
+            computation.remove(node)
+        return bool(same)
 
 
 def computation_key(computation: Computation, known: dict[Computation, Hashable]) -> Hashable:

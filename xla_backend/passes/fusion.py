@@ -14,15 +14,18 @@ from xla_backend.hlo.attributes import (
     GetTupleElementAttributes,
     ParameterAttributes,
 )
-from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
+from xla_backend.hlo.instruction import (
+    CONTROL_FLOW,
+    Computation,
+    Instruction,
+    clone_instruction,
+)
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.fusion_groups import Group, GroupGraph
 from xla_backend.passes.fusion_rules import is_fusible, is_reduce_root
-
-_CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
 
 class ControlFlowFusion(HloPass):
@@ -68,11 +71,13 @@ class LoopFusion(ControlFlowFusion):
         graph.merge_siblings()
         graph.drop_cheap_outputs()
         fusions = []
+        results: dict[Instruction, Instruction] = {}
         for group in graph.live_groups():
             if not self.may_rewrite():
                 break
-            fusions.append(materialize(computation, group, graph.position))
+            fusions.append(materialize(computation, group, graph.position, results))
             self.rewritten()
+        computation.replace_all_uses(results)
         module.add_computations([fusion.called[0] for fusion in fusions])
         if fusions:
             for node in reversed(graph.order):
@@ -90,7 +95,7 @@ def control_flow_computations(module: HloModule) -> list[Computation]:
     seen = {module.entry}
     for computation in found:  # grows while it is walked
         for node in computation.instructions:
-            if node.opcode in _CONTROL_FLOW:
+            if node.opcode in CONTROL_FLOW:
                 for callee in node.called:
                     if callee not in seen:
                         seen.add(callee)
@@ -99,9 +104,13 @@ def control_flow_computations(module: HloModule) -> list[Computation]:
 
 
 def materialize(
-    computation: Computation, group: Group, position: dict[Instruction, int]
+    computation: Computation,
+    group: Group,
+    position: dict[Instruction, int],
+    results: dict[Instruction, Instruction],
 ) -> Instruction:
-    """Build the fused computation of a group, and let users of its roots read the fusion."""
+    """Build the fused computation of a group and a fusion that calls it. `results`: what stands for
+    the roots of groups built so far; those of this group are added."""
     members = sorted(group.members, key=position.__getitem__)
     roots = sorted(group.roots, key=position.__getitem__)
     lead = roots[-1]
@@ -128,7 +137,7 @@ def materialize(
                 )
                 if not apart:
                     mapping[operand] = copy
-                operands.append(operand)
+                operands.append(results.get(operand, operand))
             inner.append(copy)
         mapping[node] = fused.add(clone_instruction(node, inner))
     if len(roots) == 1:
@@ -149,10 +158,10 @@ def materialize(
         )
     )
     if len(roots) == 1:
-        computation.replace_uses(roots[0], fusion)
+        results[roots[0]] = fusion
         return fusion
     for i, root in enumerate(roots):
-        element = computation.add(
+        results[root] = computation.add(
             Instruction(
                 Opcode.GET_TUPLE_ELEMENT,
                 root.shape,
@@ -162,5 +171,4 @@ def materialize(
                 root.metadata,
             )
         )
-        computation.replace_uses(root, element)
     return fusion

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_rules import FREE_ALIASES
 
@@ -74,9 +73,9 @@ class Liveness:
         if opcode is Opcode.TUPLE:
             return tuple(b for operand in node.operands for b in self.leaves[operand])
         if opcode is Opcode.GET_TUPLE_ELEMENT:
-            members = node.operands[0].shape.tuple_shapes
-            first = sum(_leaf_count(s) for s in members[: node.tuple_index])
-            return self.leaves[node.operands[0]][first : first + _leaf_count(node.shape)]
+            (operand,) = node.operands
+            first = operand.shape.leaf_starts[node.tuple_index]
+            return self.leaves[operand][first : first + node.shape.leaf_count]
         shared = {leaf: operand for operand, leaf in in_place_operands(node)}
         result: list[int] = []
         for leaf, shape in enumerate(node.shape.flatten()):
@@ -109,10 +108,6 @@ class Liveness:
                     now -= self.sizes[buffer]
             now -= sum(self.sizes[b] for b in self.defines[node] if not left[b])
         return worst
-
-
-def _leaf_count(shape: Shape) -> int:
-    return len(shape.flatten())
 
 
 def list_order(

@@ -3,6 +3,8 @@ unless another order needs less memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -12,6 +14,8 @@ from xla_backend.passes.fusion import control_flow_computations
 from xla_backend.passes.fusion_rules import FREE_ALIASES
 from xla_backend.passes.memory_schedule import best_order
 
+# Of what would write over one value only one can do so without a copy: few are tried.
+_MAX_WRITERS = 16
 _MAX_SEARCH = 2000
 _FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
 
@@ -95,14 +99,70 @@ def _preferred_predecessors(computation: Computation) -> dict[Instruction, list[
 
     Only edges that keep the order acyclic are kept; the rest costs a copy later.
     """
-    before: dict[Instruction, list[Instruction]] = {}
+    writers: dict[Instruction, list[Instruction]] = {}
     for writer, value in _overwrites(computation):
-        for reader in _readers(value):
-            if reader is writer or reader.opcode is Opcode.TUPLE:
-                continue
-            if not _reaches(writer, reader, before):
-                before.setdefault(writer, []).append(reader)
-    return before
+        writers.setdefault(value, []).append(writer)
+    if not writers:
+        return {}
+    order = GrowingOrder(computation)
+    for value, candidates in writers.items():
+        readers = _readers(value)
+        for writer in candidates[:_MAX_WRITERS]:
+            # The first that all others can precede has the memory; the others need copies anyway.
+            if all(order.put_before(r, writer) for r in readers if r is not writer):
+                break
+    return order.before
+
+
+class GrowingOrder:
+    """An order of instructions, operands before users, in which some are told to precede others.
+
+    It is kept topological: what has to move is searched for between the places of the two only
+    (Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2006).
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self.before: dict[Instruction, list[Instruction]] = {}
+        self._after: dict[Instruction, list[Instruction]] = {}
+        self._place = {node: i for i, node in enumerate(computation.post_order())}
+
+    def put_before(self, first: Instruction, second: Instruction) -> bool:
+        """Let `first` precede `second`; False if it depends on it, or that is too much work to find
+        out."""
+        place = self._place
+        if place[first] > place[second]:
+            low, high = place[second], place[first]
+            followers = self._reach(second, lambda n: place[n] <= high, self._followers)
+            needs = self._reach(first, lambda n: place[n] >= low, self._needs)
+            if first in followers or max(len(followers), len(needs)) > _MAX_SEARCH:
+                return False
+            moved = sorted(needs, key=place.__getitem__) + sorted(followers, key=place.__getitem__)
+            for node, new in zip(moved, sorted(place[n] for n in moved)):
+                place[node] = new
+        self.before.setdefault(second, []).append(first)
+        self._after.setdefault(first, []).append(second)
+        return True
+
+    def _needs(self, node: Instruction) -> Iterable[Instruction]:
+        return (*node.operands, *self.before.get(node, ()))
+
+    def _followers(self, node: Instruction) -> Iterable[Instruction]:
+        return (*node.users, *self._after.get(node, ()))
+
+    def _reach(
+        self,
+        start: Instruction,
+        within: Callable[[Instruction], bool],
+        neighbours: Callable[[Instruction], Iterable[Instruction]],
+    ) -> set[Instruction]:
+        seen = {start}
+        stack = [start]
+        while stack and len(seen) <= _MAX_SEARCH:
+            for node in neighbours(stack.pop()):
+                if node not in seen and within(node):
+                    seen.add(node)
+                    stack.append(node)
+        return seen
 
 
 def _overwrites(computation: Computation) -> list[tuple[Instruction, Instruction]]:
@@ -139,34 +199,13 @@ def _definition(node: Instruction) -> Instruction:
 
 
 def _readers(value: Instruction) -> list[Instruction]:
+    """What reads a value or a relabelling of it; tuples only name it."""
     readers: list[Instruction] = []
     stack = list(value.users)
     while stack:
         user = stack.pop()
         if user.opcode in FREE_ALIASES:
             stack.extend(user.users)
-        else:
+        elif user.opcode is not Opcode.TUPLE:
             readers.append(user)
     return readers
-
-
-def _reaches(
-    source: Instruction, target: Instruction, before: dict[Instruction, list[Instruction]]
-) -> bool:
-    """Whether `target` must run after `source` (or that is too much work to find out).
-
-    Walks from the target back to what it needs.
-    """
-    stack = [target]
-    seen = {target}
-    while stack:
-        node = stack.pop()
-        if node is source:
-            return True
-        if len(seen) > _MAX_SEARCH:
-            return True
-        for need in (*node.operands, *before.get(node, ())):
-            if need not in seen:
-                seen.add(need)
-                stack.append(need)
-    return False

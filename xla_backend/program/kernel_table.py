@@ -38,7 +38,8 @@ class KernelTable:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._known: dict[Hashable, ScheduledKernel] = {}
-        self._names: set[str] = set()
+        # Names taken, and the number to try for the next kernel of that name.
+        self._next_number: dict[str, int] = {}
         # Names of the instructions that run each kernel, for listings.
         self.instructions: dict[str, list[str]] = {}
 
@@ -82,11 +83,13 @@ class KernelTable:
 
     def _unique(self, base: str) -> str:
         base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
-        name, n = base, 1
-        while name in self._names:
+        taken = self._next_number
+        name, n = base, taken.get(base, 1)
+        while name in taken:
             name = f"{base}_{n}"
             n += 1
-        self._names.add(name)
+        taken[base] = n
+        taken.setdefault(name, 1)
         return name
 
     def kernels(self) -> dict[str, Kernel]:
@@ -98,7 +101,8 @@ def structural_key(node: Instruction) -> tuple:
     """Equal for instructions that need the same code, whatever their names."""
     if node.opcode is not Opcode.FUSION:
         operands = tuple(o.shape for o in node.operands)
-        repeats = tuple(node.operands.index(o) for o in node.operands)
+        first: dict[Instruction, int] = {}
+        repeats = tuple(first.setdefault(o, i) for i, o in enumerate(node.operands))
         called = tuple(computation_key(c) for c in node.called)
         return (node.opcode, node.shape, node.attributes, operands, repeats, called)
     return (node.opcode, computation_key(node.called[0]), record_text(node))

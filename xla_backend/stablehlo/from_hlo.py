@@ -80,12 +80,8 @@ def _function(program: Program, computation: Computation, visibility: str) -> Op
 
 def _leaf_number(parameters: Sequence[Instruction], number: int, index: tuple[int, ...]) -> int:
     """Position of a leaf of a parameter among the leaves of all."""
-    before = sum(len(p.shape.flatten()) for p in parameters[:number])
-    shape = parameters[number].shape
-    for i in index:
-        before += sum(len(s.flatten()) for s in shape.tuple_shapes[:i])
-        shape = shape.tuple_shapes[i]
-    return before
+    before = sum(p.shape.leaf_count for p in parameters[:number])
+    return before + parameters[number].shape.leaf_number(index)
 
 
 def _add_argument_attributes(main: Operation, module: HloModule) -> None:

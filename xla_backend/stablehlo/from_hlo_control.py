@@ -52,9 +52,8 @@ def _tuple(scope: Scope, node: Instruction) -> Values:
 def _get_tuple_element(scope: Scope, node: Instruction) -> Values:
     """The leaves of one member."""
     (operand,) = node.operands
-    counts = [len(s.flatten()) for s in operand.shape.tuple_shapes]
-    first = sum(counts[: node.tuple_index])
-    return scope.leaves(operand)[first : first + counts[node.tuple_index]]
+    first = operand.shape.leaf_starts[node.tuple_index]
+    return scope.leaves(operand)[first : first + node.shape.leaf_count]
 
 
 # -- calls and control flow ------------------------------------------------------------------------

@@ -150,3 +150,11 @@ def test_clones_and_canonical_text_mean_the_same(module, seed):
         verify(other)
         for a, b in zip(expected, evaluate(other, arguments), strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+def test_leaves_are_numbered_through_nested_tuples() -> None:
+    leaf = Shape.array(PrimitiveType.F32, (2,))
+    shape = Shape.tuple([leaf, Shape.tuple([]), Shape.tuple([leaf, Shape.token()]), leaf])
+    assert shape.leaf_starts == (0, 1, 1, 3, 4) and leaf.leaf_starts == (1,)
+    assert shape.leaf_count == len(shape.flatten()) == 4
+    assert [shape.leaf_number(i) for i in ((), (0,), (2,), (2, 1), (3,))] == [0, 0, 1, 2, 3]

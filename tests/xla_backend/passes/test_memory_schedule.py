@@ -6,11 +6,13 @@ from pass_checks import random_arguments
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.memory_schedule import Liveness, best_order, list_order
-from xla_backend.passes.scheduler import Scheduler, schedule
+from xla_backend.passes.scheduler import GrowingOrder, Scheduler, schedule
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter
 from xla_backend.tools.fuzz.program import generate
@@ -111,6 +113,49 @@ ENTRY main {
 """
     order = [n.name for n in schedule(parse_module(text).entry)]
     assert order.index("s") < order.index("d")
+
+
+def test_of_several_updates_of_one_array_one_runs_last_and_needs_no_copy():
+    lines = [f"d{k} = f32[1000] dynamic-update-slice(x, u, i)" for k in range(40)]
+    lines += [f"r{k} = f32[1000] reverse(d{k}), dimensions={{0}}" for k in range(40)]
+    shapes, names = ", ".join(["f32[1000]"] * 40), ", ".join(f"r{k}" for k in range(40))
+    text = (
+        "HloModule m\nENTRY main {\n  p = f32[1000] parameter(0)\n  i = s32[] parameter(1)\n"
+        "  u = f32[1] parameter(2)\n  x = f32[1000] sine(p)\n"
+        + "\n".join(lines)
+        + f"\n  ROOT r = ({shapes}) tuple({names})\n}}\n"
+    )
+    module = parse_module(text)
+    order = [n.name for n in schedule(module.entry)]
+    assert all(order.index("d0") > order.index(f"d{k}") for k in range(1, 40))
+    Scheduler().run(module)
+    CopyInsertion().run(module)
+    assert sum(n.opcode is Opcode.COPY for n in module.entry.instructions) == 39
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_told_to_precede_never_makes_a_cycle_and_is_refused_for_nothing_else(seed):
+    entry = generate(seed).entry
+    nodes = entry.instructions
+    order = GrowingOrder(entry)
+    rng = np.random.default_rng(seed)
+    for a, b in rng.integers(0, len(nodes), (200, 2)):
+        first, second = nodes[a], nodes[b]
+        if first is second:
+            continue
+        cyclic = runs_after(first, second, order.before)
+        assert order.put_before(first, second) is not cyclic
+
+
+def runs_after(node, other, before):
+    """Whether `node` must run after `other`."""
+    stack, seen = [node], {node}
+    while stack:
+        for need in (*(top := stack.pop()).operands, *before.get(top, ())):
+            if need not in seen:
+                seen.add(need)
+                stack.append(need)
+    return other in seen
 
 
 def test_values_and_memory_of_a_scheduled_network():
