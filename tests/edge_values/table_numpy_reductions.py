@@ -340,7 +340,7 @@ ROWS: tuple[Row, ...] = (
         "bincount",
         [
             "f(jnp.array([1, 1, 3]))",
-            "f(i)",
+            "f(jnp.minimum(i, 200))",  # as long as its largest number
             "f(j)",
             "f(jnp.abs(j), length=2)",
             "f(j, minlength=5)",

@@ -1,12 +1,10 @@
 """Fusions over rows as native code: named ones, random ones, and types that are summed wider."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from native_checks import check_interpreter, check_native
 
+from tests.xla_backend.passes.row_programs import layer_norm, random_rows, softmax
 from xla_backend.hlo.attributes import ParameterAttributes
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
@@ -16,9 +14,6 @@ from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
-
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "passes"))
-from row_programs import layer_norm, random_rows, softmax
 
 PROGRAMS = {
     "softmax": softmax((64, 515), (1,)),

@@ -20,6 +20,7 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_direct_micro import (
     ENTRY,
     emit_channels_micro,
+    emit_planes_gaps,
     emit_planes_micro,
     for_heights,
     micro_name,
@@ -92,12 +93,13 @@ def emit_direct(
         for rows in heights:
             emit_micro(module, prefix, t, tile, rows, vectors)
     if kind == "planes":
+        emit_planes_gaps(module, prefix, t, tile)
         emit_pack_planes(module, prefix, t, dims, heights, Context)
         emit_fill_planes(module, prefix, t, dims, Context)
     else:
         emit_pack_channels(module, prefix, t, dims, tile, Context)
         emit_fill_channels(module, prefix, t, dims, Context)
-    emit_offsets(module, prefix, t, dims, Context)
+    emit_offsets(module, prefix, kind, dims, Context)
     _emit_task(module, t, prefix, dims, tile, heights, kind)
     _emit_driver(module, t, prefix, dims, tile, kind)
 

@@ -51,6 +51,7 @@ def emit_planes_micro(
         loop.next = [w.gep(elem, a_ptr, rows), *out]
     sums = loop.results[1:]
     adding = w.cmp("ne", "i64", "%accumulate", "0")
+    kept = w.alloca(ty, rows)
     for v in range(vectors):
         bits = _entry(w, v, 2, "i64")
         target = w.gep(elem, _entry(w, v, 1), "%first")
@@ -67,19 +68,47 @@ def emit_planes_micro(
                         w.store(ty, value, address)
             return []
 
-        def gaps(column: list = column, rows_at: list = rows_at, bits: str = bits) -> list[str]:
-            narrow = w.cast("trunc", "i64", bits, f"i{tile.lanes}")
-            mask = w.cast("bitcast", f"i{tile.lanes}", narrow, mask_of(ty))
-            for add in (True, False):
-                with w.if_(adding if add else w.op("xor", "i1", adding, "true")):
-                    for value, address in zip(column, rows_at):
-                        if add:
-                            value = w.op("fadd", ty, _expand(w, ty, address, mask), value)
-                        _compress(w, ty, value, address, mask)
+        def gaps(column: list = column, target: str = target, bits: str = bits) -> list[str]:
+            for r, value in enumerate(column):
+                w.store(ty, value, w.gep(ty, kept, r))
+            given = [("ptr", kept), ("i64", str(rows)), ("ptr", target), ("i64", "%step")]
+            given += [("i64", bits), ("i64", "%accumulate")]
+            w.call(_gaps_name(prefix), "void", given)
             return []
 
         w.if_else(full, [], whole, gaps)
     w.ret()
+
+
+def emit_planes_gaps(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:
+    """void gaps(values, rows, target, step, bits, accumulate)
+
+    Lanes of each row whose bit is set go, side by side, to target + row * step. One function for
+    all micro-kernels: without instructions for it (AVX-512 has them) each move is a branch a lane.
+    """
+    names = [("ptr", "values"), ("i64", "rows"), ("ptr", "target")]
+    names += [("i64", n) for n in ("step", "bits", "accumulate")]
+    w = module.function(_gaps_name(prefix), names, internal=True, attributes="noinline")
+    ty = vector(register_type(t.compute), tile.lanes)
+    narrow = w.cast("trunc", "i64", "%bits", f"i{tile.lanes}")
+    mask = w.cast("bitcast", f"i{tile.lanes}", narrow, mask_of(ty))
+    adding = w.cmp("ne", "i64", "%accumulate", "0")
+    with w.loop("0", "%rows", 1, guard=False) as loop:
+        value = w.load(ty, w.gep(ty, "%values", loop.index))
+        target = w.gep(register_type(t.compute), "%target", w.imul("%step", loop.index))
+
+        def added(value: str = value, target: str = target) -> list[str]:
+            return [w.op("fadd", ty, _expand(w, ty, target, mask), value)]
+
+        def alone(value: str = value) -> list[str]:
+            return [value]
+
+        _compress(w, ty, w.if_else(adding, [ty], added, alone)[0], target, mask)
+    w.ret()
+
+
+def _gaps_name(prefix: str) -> str:
+    return f"{prefix}.direct_planes.gaps"
 
 
 def _expand(w: FunctionWriter, ty: str, address: str, mask: str) -> str:

@@ -121,35 +121,32 @@ def emit_pack_channels(
     w.ret()
 
 
-def emit_offsets(
-    module: ModuleWriter, prefix: str, t: GemmType, dims: Factory, ctx_of: Any
-) -> None:
-    """void offsets_planes / offsets_channels(ctx): the table of tile offsets by k."""
-    for kind in ("planes", "channels"):
-        w = module.function(f"{prefix}.offsets_{kind}", [("ptr", "ctx")], internal=True)
-        ctx = ctx_of(w, "%ctx")
-        d = dims(w, ctx.get("dims"))
-        pitch, lines, table = ctx.get("pitch"), ctx.get("lines"), ctx.get("offsets")
-        sizes = ["ci", "win0", "win1", "win2"] if kind == "planes" else []
-        sizes = sizes or ["win0", "win1", "win2", "ci"]
-        with ExitStack() as nest:
-            at = {s: nest.enter_context(w.loop("0", d[s])).index for s in sizes}
-            k = "0"
-            for s in sizes:
-                k = w.iadd(w.imul(k, d[s]), at[s])
-            column = w.imul(at["win2"], d["wdil2"])
-            line = w.imul(at["win1"], d["wdil1"])
-            if kind == "planes":
-                slab = w.iadd(w.imul(at["ci"], d["win0"]), at["win0"])
-                line = w.iadd(w.imul(slab, lines), line)
-                index = w.op("udiv", "i64", column, d["stride2"])
-                phase = w.isub(column, w.imul(index, d["stride2"]))
-                offset = w.iadd(w.imul(w.iadd(w.imul(line, d["stride2"]), phase), pitch), index)
-            else:
-                line = w.iadd(w.imul(at["win0"], lines), line)
-                offset = w.iadd(w.imul(w.iadd(w.imul(line, pitch), column), d["ci"]), at["ci"])
-            w.store("i64", offset, w.gep("i64", table, k), 8)
-        w.ret()
+def emit_offsets(module: ModuleWriter, prefix: str, kind: str, dims: Factory, ctx_of: Any) -> None:
+    """void offsets_<kind>(ctx): the table of tile offsets by k; kind: planes, channels."""
+    w = module.function(f"{prefix}.offsets_{kind}", [("ptr", "ctx")], internal=True)
+    ctx = ctx_of(w, "%ctx")
+    d = dims(w, ctx.get("dims"))
+    pitch, lines, table = ctx.get("pitch"), ctx.get("lines"), ctx.get("offsets")
+    window = ["win0", "win1", "win2"]
+    sizes = ["ci", *window] if kind == "planes" else [*window, "ci"]
+    with ExitStack() as nest:
+        at = {s: nest.enter_context(w.loop("0", d[s])).index for s in sizes}
+        k = "0"
+        for s in sizes:
+            k = w.iadd(w.imul(k, d[s]), at[s])
+        column = w.imul(at["win2"], d["wdil2"])
+        line = w.imul(at["win1"], d["wdil1"])
+        if kind == "planes":
+            slab = w.iadd(w.imul(at["ci"], d["win0"]), at["win0"])
+            line = w.iadd(w.imul(slab, lines), line)
+            index = w.op("udiv", "i64", column, d["stride2"])
+            phase = w.isub(column, w.imul(index, d["stride2"]))
+            offset = w.iadd(w.imul(w.iadd(w.imul(line, d["stride2"]), phase), pitch), index)
+        else:
+            line = w.iadd(w.imul(at["win0"], lines), line)
+            offset = w.iadd(w.imul(w.iadd(w.imul(line, pitch), column), d["ci"]), at["ci"])
+        w.store("i64", offset, w.gep("i64", table, k), 8)
+    w.ret()
 
 
 def _fill_function(module: ModuleWriter, name: str) -> FunctionWriter:

@@ -105,36 +105,28 @@ def _emit_insertion(w: FunctionWriter, ty: str, n: str, keys: str, index: str | 
     with w.loop("1", n) as loop:
         key = w.load(ty, w.gep(ty, keys, loop.index))
         payload = w.load("i32", w.gep("i32", index, loop.index)) if index else ""
-        head, test, move, done = (w.new_label(h) for h in ("ins", "test", "move", "placed"))
-        before = w.block
-        w.br(head)
-        w.label(head)
-        with w.scope():
-            w._count += 1
-            hole = f"%v{w._count}"
-            phi_at = len(w._lines)
-            w.line("")
-            w.cond_br(w.value(f"icmp sgt i64 {hole}, 0"), test, done)
-            w.label(test)
-            previous = w.value(f"sub nsw i64 {hole}, 1")
-            address = w.value(f"getelementptr inbounds {ty}, ptr {keys}, i64 {previous}")
-            other = w.load(ty, address)
-            w.cond_br(w.value(f"icmp ugt {ty} {other}, {key}"), move, done)
-            w.label(move)
-            w.store(ty, other, w.value(f"getelementptr inbounds {ty}, ptr {keys}, i64 {hole}"))
+        others: list[str] = []
+
+        def moves(carried: list[str]) -> str:
+            (hole,) = carried
+            free = w.cmp("sgt", "i64", hole, "0")
+            previous = w.select(free, "i64", w.isub(hole, 1), "0")
+            others[:] = [previous, w.load(ty, w.gep(ty, keys, previous))]
+            return w.op("and", "i1", free, w.cmp("ugt", ty, others[1], key))
+
+        def move(carried: list[str]) -> list[str]:
+            (hole,) = carried
+            previous, other = others
+            w.store(ty, other, w.gep(ty, keys, hole))
             if index:
-                source = w.value(f"getelementptr inbounds i32, ptr {index}, i64 {previous}")
-                target = w.value(f"getelementptr inbounds i32, ptr {index}, i64 {hole}")
-                w.store("i32", w.load("i32", source), target)
-            w.br(head)
-            w._lines[phi_at] = (
-                f"  {hole} = phi i64 [ {loop.index}, %{before} ], [ {previous}, %{move} ]"
-            )
-            w.label(done)
-            w.store(ty, key, w.value(f"getelementptr inbounds {ty}, ptr {keys}, i64 {hole}"))
-            if index:
-                target = w.value(f"getelementptr inbounds i32, ptr {index}, i64 {hole}")
-                w.store("i32", payload, target)
+                moved = w.load("i32", w.gep("i32", index, previous))
+                w.store("i32", moved, w.gep("i32", index, hole))
+            return [previous]
+
+        (hole,) = w.while_([("i64", loop.index)], moves, move)
+        w.store(ty, key, w.gep(ty, keys, hole))
+        if index:
+            w.store("i32", payload, w.gep("i32", index, hole))
 
 
 def _digit(w: FunctionWriter, ty: str, key: str, number: int) -> str:

@@ -36,6 +36,17 @@ def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
     assert len(found) == 4 and len(set(found)) == 1
 
 
+def test_moves_lane_by_lane_are_written_once():
+    """Without AVX-512 LLVM makes branches of each: dozens took half a second to compile."""
+    declare_kernels()
+    text = registry.group_module("conv_direct_planes_f32", host_target()).to_text()
+    for move in ("expandload", "compressstore"):
+        assert (
+            sum(f"@llvm.masked.{move}" in line for line in text.splitlines() if " call " in line)
+            == 1
+        )
+
+
 def test_unknown_symbol():
     assert "pyjax_no_such_kernel" not in kernel_library()
     with pytest.raises(KeyError, match="no run-time kernel"):
