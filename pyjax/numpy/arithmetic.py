@@ -12,6 +12,7 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.lax.arithmetic import integer_power
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
@@ -57,7 +58,7 @@ def _constant(x: Any, value: Any) -> np.ndarray:
     return np.asarray(value).astype(x.dtype)
 
 
-def divide(x1: Any, x2: Any, /) -> Any:
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 / x2 in floating point, for integers too; division by zero gives inf or nan.
 
     >>> divide(7, 2).item()
@@ -66,12 +67,12 @@ def divide(x1: Any, x2: Any, /) -> Any:
     return lax.div(*util.promote_args_inexact("divide", x1, x2))
 
 
-def true_divide(x1: Any, x2: Any, /) -> Any:
+def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Same as `divide`."""
     return lax.div(*util.promote_args_inexact("true_divide", x1, x2))
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Any:
+def floor_divide(x1: Any, x2: Any, /) -> Array:
     """The largest whole number not greater than x1 / x2, in the promoted dtype.
 
     Integer division by zero gives an unspecified integer; float gives inf or nan.
@@ -101,7 +102,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     return lax.round(select_where(crosses, exact - 1, exact))
 
 
-def remainder(x1: Any, x2: Any, /) -> Any:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Remainder of floor division: has the sign of x2 (Python's %).  Float by zero is nan.
 
     >>> remainder(-7, 3).item()
@@ -111,7 +112,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     return _remainder(x1, x2)
 
 
-def mod(x1: Any, x2: Any, /) -> Any:
+def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Same as `remainder`."""
     x1, x2 = util.promote_args_numeric("mod", x1, x2)
     return _remainder(x1, x2)
@@ -128,7 +129,7 @@ def _remainder(x: Any, y: Any) -> Any:
     return select_where(wrong_sign, rest + y, rest)
 
 
-def fmod(x1: Any, x2: Any, /) -> Any:
+def fmod(x1: Any, x2: Any, /) -> Array:
     """Remainder of truncated division: has the sign of x1 (C's fmod)."""
     x1, x2 = util.promote_args_numeric("fmod", x1, x2)
     if dtypes.issubdtype(x1.dtype, np.integer):
@@ -146,7 +147,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 # Powers and logarithms
 
 
-def power(x1: Any, x2: Any, /) -> Any:
+def power(x1: Any, x2: Any, /) -> Array:
     """x1 ** x2.
 
     A Python int exponent multiplies (exact, any sign for floats); integer arrays with integer
@@ -196,19 +197,19 @@ def _has_int_exponent(x1: Any, x2: Any) -> bool:
     return dtypes.issubdtype(kinds[0], np.inexact) and dtypes.issubdtype(kinds[1], np.integer)
 
 
-def pow(x1: Any, x2: Any, /) -> Any:
+def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Same as `power`."""
     return power(x1, x2)
 
 
-def float_power(x: Any, y: Any, /) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x ** y in floating point, whatever the dtypes."""
     return lax.pow(*_same_shape("float_power", *util.promote_args_inexact("float_power", x, y)))
 
 
 def _log_base(name: str, base: float) -> Any:
     @util.named(name, f"Logarithm to base {base:g}; -inf at 0, nan below.")
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         (x,) = util.promote_args_inexact(name, x)
         return _scaled_log(x, base)
 
@@ -233,7 +234,7 @@ log10 = _log_base("log10", 10.0)
 # Rounding
 
 
-def rint(x: Any, /) -> Any:
+def rint(x: ArrayLike, /) -> Array:
     """The nearest whole number, halves to even, as a float."""
     x = util.ensure_arraylike("rint", x)
     if not is_inexact(x):
@@ -248,7 +249,7 @@ def _round_parts(x: Any) -> Any:
     return lax.round(x, half_even)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """`a` rounded to `decimals` digits after the point, halves to even.
 
     Negative `decimals` round to tens, hundreds...; integers keep their dtype.
@@ -258,7 +259,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return _round("round", a, decimals, out)
 
 
-def around(a: Any, decimals: int = 0, out: None = None) -> Any:
+def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Same as `round`."""
     return _round("around", a, decimals, out)
 
@@ -299,7 +300,7 @@ def _full(x: Any, value: Any) -> Any:
 
 def _scale(name: str, factor: float, doc: str) -> Any:
     @util.named(name, doc)
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         (x,) = util.promote_args_inexact(name, x)
         return lax.mul(x, _constant(x, factor))
 
@@ -312,7 +313,7 @@ rad2deg = _scale("rad2deg", 180 / np.pi, "Radians to degrees.")
 degrees = _scale("degrees", 180 / np.pi, "Radians to degrees.")
 
 
-def sinc(x: Any, /) -> Any:
+def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x), and 1 at zero; all derivatives at zero are right to order three."""
     (x,) = util.promote_args_inexact("sinc", x)
     return _sinc(x)
@@ -331,7 +332,7 @@ def _sinc(x: Any) -> Any:
     return select_where(near_zero, series, lax.sin(safe) / safe)
 
 
-def hypot(x1: Any, x2: Any, /) -> Any:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """sqrt(x1**2 + x2**2) without overflow; inf if either is infinite."""
     x1, x2 = util.promote_args_inexact("hypot", x1, x2)
     if is_complex(x1):
@@ -348,7 +349,7 @@ def _hypot(x: Any, y: Any) -> Any:
     return select_where((x == np.inf) | (y == np.inf), _constant(x, np.inf), out)
 
 
-def heaviside(x1: Any, x2: Any, /) -> Any:
+def heaviside(x1: Any, x2: Any, /) -> Array:
     """0 where x1 < 0, 1 where x1 > 0, x2 where x1 is zero; nan stays nan."""
     x1, x2 = util.promote_args_inexact("heaviside", x1, x2)
     if is_complex(x1):
@@ -363,7 +364,7 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
     return select_where(x < zero, zero, inner)
 
 
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """|x1| with the sign of x2 (of -0.0 too)."""
     x1, x2 = util.promote_args_inexact("copysign", x1, x2)
     if is_complex(x1):
@@ -381,7 +382,7 @@ def _copysign(x: Any, sign: Any) -> Any:
 
 def _nan_ignoring(name: str, before: Any, doc: str) -> Any:
     @util.named(name, doc)
-    def fn(x1: Any, x2: Any) -> Any:
+    def fn(x1: ArrayLike, x2: ArrayLike) -> Array:
         return _ignore_nan(before, *util.promote_args(name, x1, x2))
 
     return fn
@@ -397,7 +398,7 @@ fmax = _nan_ignoring("fmax", operator.gt, "The larger of x1 and x2; a nan loses 
 fmin = _nan_ignoring("fmin", operator.lt, "The smaller of x1 and x2; a nan loses to a number.")
 
 
-def i0(x: Any) -> Any:
+def i0(x: Any) -> Array:
     """Modified Bessel function of the first kind, order zero."""
     (x,) = util.promote_args_inexact("i0", x)
     if is_complex(x):
@@ -418,7 +419,7 @@ def _i0_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _i0(x), t * lax.sign(x) * lax.exp(lax.abs(x)) * lax.bessel_i1e(lax.abs(x))
 
 
-def spacing(x: Any, /) -> Any:
+def spacing(x: ArrayLike, /) -> Array:
     """Distance from `x` to the next float away from zero, with the sign of `x`."""
     (x,) = util.promote_args_inexact("spacing", x)
     if is_complex(x):
@@ -499,7 +500,7 @@ def _times_power_of_two(x: Any, n: Any) -> Any:
     return x * factor
 
 
-def ldexp(x1: Any, x2: Any, /) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 * 2**x2 for integer x2."""
     util.check_arraylike("ldexp", x1, x2)
     exponent = util.as_array(x2)
@@ -529,7 +530,7 @@ def _ldexp(x: Any, n: Any) -> Any:
 # Number theory
 
 
-def gcd(x1: Any, x2: Any) -> Any:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Greatest common divisor of integers, nonnegative; gcd(0, 0) = 0.
 
     >>> gcd(12, 18).item()
@@ -539,7 +540,7 @@ def gcd(x1: Any, x2: Any) -> Any:
     return _gcd(*_same_shape("gcd", x1, x2))
 
 
-def lcm(x1: Any, x2: Any) -> Any:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Least common multiple of integers, nonnegative; zero if either is zero."""
     x1, x2 = _integers("lcm", x1, x2)
     return _lcm(*_same_shape("lcm", x1, x2))
@@ -562,10 +563,10 @@ def _absolute_integer(x: Any) -> Any:
 def _gcd(x: Any, y: Any) -> Any:
     zero = _constant(x, 0)
 
-    def running(pair: Any) -> Any:
+    def running(pair: Any) -> Array:
         return lax.reduce_or(pair[1] != zero, tuple(range(np.ndim(pair[1]))))
 
-    def step(pair: Any) -> Any:
+    def step(pair: Any) -> tuple[Array, Array]:
         a, b = pair
         divisor = select_where(b == zero, _constant(b, 1), b)
         return (select_where(b == zero, a, b), select_where(b == zero, b, lax.rem(a, divisor)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.ufuncs import is_complex, is_inexact, isinf
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
     """|a - b| <= atol + rtol |b|, elementwise; infinities of one sign are close; nan is not.
 
     >>> isclose(1.0, 1.0 + 1e-7).item()
@@ -46,13 +47,15 @@ def _finite(x: Any) -> Any:
     return ~(isinf(x) | lax.ne(x, x)) if is_complex(x) else lax.is_finite(x)
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether all elements are close (see `isclose`), as a boolean scalar array."""
     util.check_arraylike("allclose", a, b)
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal."""
     a1, a2 = asarray(a1), asarray(a2)
     if a1.shape != a2.shape:
@@ -64,7 +67,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return reductions.all(same)
 
 
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether the arrays are equal after broadcasting."""
     a1, a2 = asarray(a1), asarray(a2)
     try:
@@ -98,6 +101,6 @@ def isscalar(element: Any) -> bool:
     ) == 0
 
 
-def iterable(y: Any) -> bool:
+def iterable(y: ArrayLike) -> bool:
     """Whether `y` can be iterated over."""
     return np.iterable(y)

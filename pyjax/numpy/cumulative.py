@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.reductions import promote_integer_dtype
 from pyjax.numpy.selection import select_where
@@ -49,7 +50,7 @@ def _cumulative(
     return op(util.convert(a, dtype), axis)
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """Running sum along `axis` (of the flattened array by default).
 
     >>> cumsum(np.array([1, 2, 3])).tolist()
@@ -58,24 +59,24 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """Running product along `axis` (of the flattened array by default)."""
     return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """`cumsum` with nans counted as zero."""
     return _cumulative("nancumsum", lax.cumsum, a, axis, dtype, out, fill_nan=0)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """`cumprod` with nans counted as one."""
     return _cumulative("nancumprod", lax.cumprod, a, axis, dtype, out, fill_nan=1)
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """Running sum along `axis` (array API); small integers are promoted.
 
     With `include_initial` the result starts with zero and is one longer.
@@ -84,8 +85,8 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """Running product along `axis` (array API); with `include_initial` it starts with one."""
     return _array_api("cumulative_prod", lax.cumprod, 1, x, axis, dtype, include_initial)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.padding import pad
@@ -17,7 +18,7 @@ from pyjax.numpy.padding import pad
 __all__ = ["diag", "diagflat", "diagonal", "trace", "tri", "tril", "triu", "vander"]
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """N by M matrix with ones on and below diagonal `k`, zeros above."""
     shape = util.canonicalize_shape((N, N if M is None else M))
     dtype = util.check_user_dtype(dtype, "tri") or dtypes.canonicalize_dtype(np.float64)
@@ -30,13 +31,13 @@ def _lower(shape: tuple[int, ...], k: Any) -> Any:
     return lax.ge(lax.add(rows, util.convert(k, np.dtype(np.int32))), columns)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """`m` with elements above diagonal `k` replaced by zero (in the last two axes)."""
     m = util.ensure_arraylike("tril", m)
     return _triangle("tril", m, k, True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """`m` with elements below diagonal `k` replaced by zero (in the last two axes)."""
     m = util.ensure_arraylike("triu", m)
     return _triangle("triu", m, k, False)
@@ -57,7 +58,7 @@ def _masked_triangle(m: Any, k: Any, lower: bool) -> Any:
     return lax.select(mask, m, zeros) if lower else lax.select(mask, zeros, m)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """Diagonals of the matrices in axes `axis1` and `axis2`; the diagonal is the last axis.
 
     >>> diagonal(np.arange(9).reshape(3, 3), 1).tolist()
@@ -86,7 +87,7 @@ def _diagonal(a: Any, row: int, column: int, length: int) -> Any:
     return lax.slice_in_dim(flat, 0, length * length, stride=length + 1, axis=lead)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix, or a matrix with the 1-d `v` on its k-th diagonal.
 
     >>> diag(np.array([1, 2])).tolist()
@@ -112,22 +113,27 @@ def _diag_matrix(v: Any, k: int) -> Any:
     return lax.select(mask, values, lax.full_like(values, 0))
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """Matrix with the flattened `v` on its k-th diagonal."""
     util.check_arraylike("diagflat", v)
     return diag(ravel(v), k)
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Any:
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: None = None,
+) -> Array:
     """Sum along the diagonal of the matrices in `axis1` and `axis2`."""
     util.reject_out("trace", out)
     a = util.ensure_arraylike("trace", a)
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Vandermonde matrix: columns are powers of the 1-d `x`, falling unless `increasing`."""
     x = util.ensure_arraylike("vander", x)
     if x.ndim != 1:

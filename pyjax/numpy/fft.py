@@ -14,6 +14,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
@@ -121,7 +122,7 @@ def _other_axes(a: Any, kind: Any, sizes: list[int]) -> Any:
 
 
 def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
-    def fn(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def fn(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
         if axis is None or isinstance(axis, (list, tuple)):
             raise ValueError(
                 f"jax.numpy.fft.{name} does not support multiple axes. Please use "
@@ -134,11 +135,11 @@ def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
 
 def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(
-        a: Any,
+        a: ArrayLike,
         s: Sequence[int] | None = None,
         axes: Sequence[int] = (-2, -1),
         norm: str | None = None,
-    ) -> Any:
+    ) -> Array:
         if len(axes) != 2:
             raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}.")
         return _transform(name, kind, a, s, axes, norm)
@@ -148,11 +149,11 @@ def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
 
 def _many_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(
-        a: Any,
+        a: ArrayLike,
         s: Sequence[int] | None = None,
         axes: Sequence[int] | None = None,
         norm: str | None = None,
-    ) -> Any:
+    ) -> Array:
         return _transform(name, kind, a, s, axes, norm)
 
     return _documented(fn, name, doc)
@@ -187,14 +188,14 @@ def _swapped(norm: Any) -> str:
     return _SWAPPED[norm]
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum."""
     a = util.ensure_arraylike("jax.numpy.fft.hfft", a)
     n = 2 * (a.shape[axis] - 1) if n is None else n
     return irfft(conj(a), n, axis, _swapped(norm))
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Inverse of `hfft`."""
     a = util.ensure_arraylike("jax.numpy.fft.ihfft", a)
     return conj(rfft(a, n, axis, _swapped(norm)))
@@ -216,12 +217,12 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any, real: bool)
     return out if device is None else device_put(out, device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """Frequencies of the bins of `fft`, in cycles per unit of the sample spacing `d`."""
     return _frequencies("fftfreq", n, d, dtype, device, False)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """Frequencies of the bins of `rfft`."""
     return _frequencies("rfftfreq", n, d, dtype, device, True)
 
@@ -233,11 +234,11 @@ def _shift(name: str, x: Any, axes: Any, sign: int) -> Any:
     return roll(x, tuple(shifts), axes) if axes else x
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     """Frequency zero moved to the middle."""
     return _shift("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
     """Inverse of `fftshift`."""
     return _shift("ifftshift", x, axes, -1)

@@ -14,6 +14,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
@@ -34,7 +35,9 @@ __all__ = [
 ]
 
 
-def contract(name: str, a: Any, b: Any, dims: Any, precision: Any, preferred: Any) -> Any:
+def contract(
+    name: str, a: ArrayLike, b: ArrayLike, dims: Any, precision: Any, preferred: Any
+) -> Array:
     """dot_general of operands brought to a common dtype; the result is weak only if both are."""
     preferred = util.check_user_dtype(preferred, name)
     weak = preferred is None and dtypes.is_weakly_typed(a) and dtypes.is_weakly_typed(b)
@@ -45,13 +48,13 @@ def contract(name: str, a: Any, b: Any, dims: Any, precision: Any, preferred: An
 
 
 def dot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Product over the last axis of `a` and the second to last (or only) axis of `b`.
 
     Scalars multiply.  For stacks of matrices `matmul` batches, `dot` does not.
@@ -81,13 +84,13 @@ def _check_contraction(name: str, a: Any, b: Any, i: int, j: int) -> None:
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Matrix product over the last two axes; leading axes broadcast; 1-d operands are vectors.
 
     Raises:
@@ -146,7 +149,7 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     return lax.transpose(out, permutation) if permutation != tuple(range(out.ndim)) else out
 
 
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrix (last two axes of x1) times vector (last axis of x2), batched over leading axes."""
     x1, x2 = util.ensure_arraylike("matvec", x1, x2)
     if x1.ndim < 2 or x2.ndim < 1:
@@ -155,7 +158,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     return lax.squeeze(out, (out.ndim - 1,))
 
 
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vector (last axis of x1) times matrix (last two axes of x2), batched."""
     x1, x2 = util.ensure_arraylike("vecmat", x1, x2)
     x1 = lax.conj(x1) if is_complex(x1) else x1
@@ -163,7 +166,9 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     return lax.squeeze(out, (out.ndim - 2,))
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """Sum of conj(a) * b over all elements."""
     util.check_arraylike("vdot", a, b)
     a = util.as_array(a)
@@ -181,7 +186,7 @@ def vecdot(
     axis: int = -1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Sum of conj(x1) * x2 along `axis`, batched over the others (which broadcast)."""
     x1, x2 = util.ensure_arraylike("vecdot", x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
@@ -198,14 +203,14 @@ def vecdot(
 
 
 def tensordot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: Any = 2,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Product summed over pairs of axes.
 
     Args:
@@ -241,7 +246,9 @@ def tensordot(
     return contract("tensordot", a, b, (pairs, ((), ())), precision, preferred_element_type)
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """Product summed over the last axis of both (no conjugate); scalars multiply."""
     a, b = util.ensure_arraylike("inner", a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -251,7 +258,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     )
 
 
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: Any, b: Any, out: None = None) -> Array:
     """All products of elements of the flattened `a` (rows) and `b` (columns)."""
     util.reject_out("outer", out)
     util.check_arraylike("outer", a, b)
@@ -261,7 +268,7 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
     return multiply(lax.expand_dims(a, (1,)), lax.expand_dims(b, (0,)))
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Kronecker product: every element of `a` times the whole of `b`."""
     util.check_arraylike("kron", a, b)
     a, b = (util.as_array(x) for x in util.promote_dtypes(a, b))
@@ -276,8 +283,13 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+    a: Any,
+    b: Any,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """Vector product of 3-d (or 2-d) vectors along an axis; others broadcast.
 
     Two 2-d vectors give the scalar a0 b1 - a1 b0; a missing third component counts as zero.

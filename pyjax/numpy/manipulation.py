@@ -389,8 +389,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         for amount, i in zip(shifts, axes, strict=True):
             a = _roll_static(a, amount, i)
         return a
-    shifts = util.broadcast_array(util.as_array(shift_value), (len(axes),))
-    return _roll_traced(a, shifts, axes)
+    traced = util.broadcast_array(util.as_array(shift_value), (len(axes),))
+    return _roll_traced(a, traced, axes)
 
 
 def _roll_static(a: Any, amount: int, axis: int) -> Any:
@@ -465,8 +465,8 @@ def repeat(
         places = np.repeat(np.arange(n), np.broadcast_to(counts, (n,)))
         return take_rows(a, places.astype(np.int32), axis)
     total = util.static_int(total_repeat_length, "total_repeat_length")
-    counts = util.broadcast_array(util.convert(repeats, np.dtype(np.int32)), (n,))
-    return _repeat_traced(a, counts, axis, total)
+    traced = util.broadcast_array(util.convert(repeats, np.dtype(np.int32)), (n,))
+    return _repeat_traced(a, traced, axis, total)
 
 
 @partial(jit, static_argnames=("axis", "total"))

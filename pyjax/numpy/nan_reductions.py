@@ -8,6 +8,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.searching import argmax, argmin
 from pyjax.numpy.selection import select_where
@@ -35,14 +36,14 @@ def _filled(a: Any, value: Any) -> Any:
 
 
 def nansum(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Sum over axes with nans counted as zero (arguments as for `sum`)."""
     util.reject_out("nansum", out)
     a = util.ensure_arraylike("nansum", a)
@@ -51,14 +52,14 @@ def nansum(
 
 
 def nanprod(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Product over axes with nans counted as one (arguments as for `prod`)."""
     util.reject_out("nanprod", out)
     a = util.ensure_arraylike("nanprod", a)
@@ -81,39 +82,39 @@ def _nan_extreme(
 
 
 def nanmax(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Largest element over axes that is not nan; nan if all are."""
     util.reject_out("nanmax", out)
     return _nan_extreme("nanmax", reductions.max, -np.inf, a, axis, keepdims, initial, where)
 
 
 def nanmin(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Smallest element over axes that is not nan; nan if all are."""
     util.reject_out("nanmin", out)
     return _nan_extreme("nanmin", reductions.min, np.inf, a, axis, keepdims, initial, where)
 
 
 def nanmean(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Mean over axes of the elements that are not nan; nan if there are none.
 
     >>> nanmean(np.array([1.0, np.nan, 3.0])).item()
@@ -130,7 +131,7 @@ def nanmean(
 
 
 def nanvar(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -138,7 +139,7 @@ def nanvar(
     keepdims: bool = False,
     where: Any = None,
     mean: Any = None,
-) -> Any:
+) -> Array:
     """Variance over axes of the elements that are not nan."""
     util.reject_out("nanvar", out)
     a = util.ensure_arraylike("nanvar", a)
@@ -152,7 +153,7 @@ def nanvar(
 
 
 def nanstd(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -160,19 +161,23 @@ def nanstd(
     keepdims: bool = False,
     where: Any = None,
     mean: Any = None,
-) -> Any:
+) -> Array:
     """Standard deviation over axes of the elements that are not nan."""
     util.reject_out("nanstd", out)
     return lax.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
-def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmax(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Index of the largest element that is not nan; -1 if all are."""
     util.reject_out("nanargmax", out)
     return _nan_arg("nanargmax", argmax, -np.inf, a, axis, bool(keepdims))
 
 
-def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def nanargmin(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Index of the smallest element that is not nan; -1 if all are."""
     util.reject_out("nanargmin", out)
     return _nan_arg("nanargmin", argmin, np.inf, a, axis, bool(keepdims))

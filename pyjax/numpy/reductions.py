@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.eager import is_ready
 from pyjax.numpy.selection import select_where
@@ -170,7 +171,7 @@ def _reduce_now(
 def _program(
     kind: _Kind, axis: int | None, keepdims: bool, promote_integers: bool
 ) -> Callable[[Any], Any]:
-    def reduce(a: Any) -> Any:
+    def reduce(a: ArrayLike) -> Array:
         return _reduce_now(kind, a, axis, None, None, keepdims, None, None, promote_integers)
 
     reduce.__name__ = kind.name
@@ -187,7 +188,7 @@ def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
 
 
 def sum(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -195,7 +196,7 @@ def sum(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Sum over axes.
 
     Args:
@@ -212,7 +213,7 @@ def sum(
 
 
 def prod(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -220,7 +221,7 @@ def prod(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """Product over axes; arguments as for `sum`.
 
     >>> prod(np.array([2, 3, 4])).item()
@@ -230,13 +231,13 @@ def prod(
 
 
 def max(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Largest element over axes; nan if any is nan.  `where` needs `initial`.
 
     >>> max(np.array([3, 1, 2])).item()
@@ -246,63 +247,63 @@ def max(
 
 
 def min(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Smallest element over axes; nan if any is nan.  `where` needs `initial`."""
     return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
 
 
 def amax(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Same as `max`."""
     return max(a, axis, out, keepdims, initial, where)
 
 
 def amin(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Same as `min`."""
     return min(a, axis, out, keepdims, initial, where)
 
 
 def all(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
     """Whether all elements over axes are true (nonzero); True for none."""
     return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
 
 
 def any(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
     """Whether an element over axes is true (nonzero); False for none."""
     return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """Largest minus smallest element over axes."""
     util.reject_out("ptp", out)
     a = util.ensure_arraylike("ptp", a)
     return lax.sub(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Array:
     """Number of nonzero elements over axes, as the default integer."""
     a = util.ensure_arraylike("count_nonzero", a)
     mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
@@ -313,7 +314,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 # Means and spreads
 
 
-def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Any:
+def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Array | int:
     """Number of elements reduced: an int, or an array if a mask excludes some."""
     count = util.size_of([a.shape[axis] for axis in axes])
     if where is None:
@@ -323,14 +324,14 @@ def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Any:
 
 
 def mean(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
+) -> Array:
     """Arithmetic mean over axes, in floating point; nan for none.
 
     Half floats are averaged in float32.
@@ -362,7 +363,7 @@ def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
 
 
 def var(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -372,7 +373,7 @@ def var(
     where: Any = None,
     mean: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Array:
     """Variance over axes: the mean squared distance from the mean.
 
     Args:
@@ -445,7 +446,7 @@ def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def std(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -455,7 +456,7 @@ def std(
     where: Any = None,
     mean: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Array:
     """Standard deviation over axes: the square root of `var` (same arguments)."""
     util.reject_out("std", out)
     util.check_arraylike("std", a)

@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
 
@@ -32,14 +33,14 @@ def _axis_or_flat(x: Any, axis: Any) -> tuple[Any, int]:
 
 
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """`a` sorted along `axis` (flattened first if None); nans last.
 
     Complex numbers are ordered by real, then imaginary part.
@@ -54,7 +55,7 @@ def sort(
 
 
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
@@ -62,7 +63,7 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
     dtype: Any = None,
-) -> Any:
+) -> Array:
     """Indices that sort `a` along `axis`; equal elements keep their order.
 
     >>> argsort(np.array([3, 1, 2])).tolist()
@@ -85,7 +86,7 @@ def argsort(
     return lax.rev(out, (dim,)) if descending else out
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """Indices that sort by several keys, the *last* key first.
 
     Args:
@@ -110,14 +111,14 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return lax.sort(operands, dimension=dim, num_keys=len(arrays))[-1]
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """`a` with its kth smallest along `axis` in place, no larger ones before, no smaller after."""
     a = util.ensure_arraylike("partition", a)
     kth, axis = _check_partition("partition", a, kth, axis)
     return lax.sort(a, dimension=axis)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Indices that would partition `a` around its kth smallest element (see `partition`)."""
     a = util.ensure_arraylike("argpartition", a)
     kth, axis = _check_partition("argpartition", a, kth, axis)
@@ -131,13 +132,13 @@ def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:
     return util.canonicalize_axis(kth, a.shape[axis], "kth"), axis
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """`a` sorted along its last axis, as a complex array."""
     a = util.ensure_arraylike("sort_complex", a)
     return sort(util.convert(a, dtypes.to_complex_dtype(a.dtype)), axis=0 if a.ndim == 1 else -1)
 
 
 @partial(jit, static_argnames=("axis",))
-def ordered(x: Any, axis: int) -> Any:
+def ordered(x: ArrayLike, axis: int) -> Array:
     """`x` sorted along `axis`, compiled once per shape: the start of order statistics."""
     return lax.sort(x, dimension=axis)

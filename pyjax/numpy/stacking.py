@@ -329,12 +329,12 @@ def delete(
             "jnp.delete: the size of the result depends on the traced `obj`. Pass "
             "assume_unique_indices=True for integer indices known to be distinct.",
         )
-    places = util.convert(ravel(obj), np.dtype(np.int32))
-    places = lax.sort(lax.select(places < 0, places + n, places))
+    dropped = util.convert(ravel(obj), np.dtype(np.int32))
+    dropped = lax.sort(lax.select(dropped < 0, dropped + n, dropped))
     # The i-th index dropped shifts everything at or after it by one.
-    places = places - lax.iota(np.int32, places.shape[0])
-    keep = lax.iota(np.int32, n - places.shape[0])
-    shift = lax.expand_dims(keep, (1,)) >= lax.expand_dims(places, (0,))
+    dropped = dropped - lax.iota(np.int32, dropped.shape[0])
+    keep = lax.iota(np.int32, n - dropped.shape[0])
+    shift = lax.expand_dims(keep, (1,)) >= lax.expand_dims(dropped, (0,))
     keep = keep + lax.reduce_sum(util.convert(shift, np.dtype(np.int32)), (1,))
     return take_rows(x, keep, axis)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.diagonals import diag
@@ -33,7 +34,7 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Any = None,
     out: None = None,
@@ -42,7 +43,7 @@ def quantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Any:
+) -> Array:
     """Quantiles of `a` over axes.
 
     Args:
@@ -60,7 +61,7 @@ def quantile(
 
 
 def nanquantile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Any = None,
     out: None = None,
@@ -69,7 +70,7 @@ def nanquantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Any:
+) -> Array:
     """`quantile` of the elements that are not nan."""
     return _check_quantile(
         "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
@@ -77,7 +78,7 @@ def nanquantile(
 
 
 def percentile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Any = None,
     out: None = None,
@@ -87,7 +88,7 @@ def percentile(
     *,
     weights: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """`quantile` with `q` in percent."""
     (q,) = util.promote_args_inexact("percentile", _maybe_array(q))
     return _check_quantile(
@@ -105,7 +106,7 @@ def percentile(
 
 
 def nanpercentile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Any = None,
     out: None = None,
@@ -114,7 +115,7 @@ def nanpercentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Any:
+) -> Array:
     """`percentile` of the elements that are not nan."""
     (q,) = util.promote_args_inexact("nanpercentile", _maybe_array(q))
     return _check_quantile(
@@ -136,12 +137,12 @@ def _maybe_array(q: Any) -> Any:
 
 
 def median(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """Middle value over axes (mean of the two middle ones); nan if there is a nan.
 
     >>> median(np.array([3, 1, 2, 10])).item()
@@ -153,12 +154,12 @@ def median(
 
 
 def nanmedian(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """`median` of the elements that are not nan."""
     return _check_quantile(
         "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
@@ -332,7 +333,7 @@ def cov(
     fweights: Any = None,
     aweights: Any = None,
     dtype: Any = None,
-) -> Any:
+) -> Array:
     """Covariance matrix of variables in the rows of `m` (columns if not `rowvar`).
 
     Args:
@@ -415,7 +416,7 @@ def _weighted_mean(x: Any, weights: Any) -> tuple[Any, Any]:
     return reductions.sum(wide, 1) / util.convert(total, x.dtype), total
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def corrcoef(x: ArrayLike, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
     """Correlation coefficients of variables (arguments as for `cov`)."""
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 
 Fn = Callable[..., Any]
@@ -28,7 +29,7 @@ def _inexact_unary(name: str, op: Fn, doc: str) -> Fn:
     """A float or complex function of one array; integers and booleans become floats."""
 
     @util.named(name, f"{doc}\n\n    Integers and booleans are promoted to the default float.")
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         return op(*util.promote_args_inexact(name, x))
 
     return fn
@@ -38,7 +39,7 @@ def _unary(name: str, op: Fn, doc: str) -> Fn:
     """A function of one array that keeps its dtype."""
 
     @util.named(name, doc)
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         return op(*util.promote_args(name, x))
 
     return fn
@@ -46,7 +47,7 @@ def _unary(name: str, op: Fn, doc: str) -> Fn:
 
 def _inexact_binary(name: str, op: Fn, doc: str) -> Fn:
     @util.named(name, f"{doc}\n\n    Operands broadcast; integers and booleans become floats.")
-    def fn(x1: Any, x2: Any, /) -> Any:
+    def fn(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         return op(*util.promote_args_inexact(name, x1, x2))
 
     return fn
@@ -54,7 +55,7 @@ def _inexact_binary(name: str, op: Fn, doc: str) -> Fn:
 
 def _binary(name: str, op: Fn, doc: str) -> Fn:
     @util.named(name, f"{doc}\n\n    Operands are promoted to a common dtype and broadcast.")
-    def fn(x: Any, y: Any, /) -> Any:
+    def fn(x: ArrayLike, y: ArrayLike, /) -> Array:
         return op(*util.promote_args(name, x, y))
 
     return fn
@@ -62,7 +63,7 @@ def _binary(name: str, op: Fn, doc: str) -> Fn:
 
 def _logical_binary(name: str, op: Fn, doc: str) -> Fn:
     @util.named(name, f"{doc}\n\n    Numbers count as True unless they are zero.")
-    def fn(x: Any, y: Any, /) -> Any:
+    def fn(x: ArrayLike, y: ArrayLike, /) -> Array:
         util.check_arraylike(name, x, y)
         return op(*util.promote_shapes(name, _to_bool(x), _to_bool(y)))
 
@@ -139,7 +140,7 @@ def _ordered(name: str, op: Fn, doc: str) -> Fn:
     """A comparison; complex numbers are ordered by real, then imaginary part (as in NumPy)."""
 
     @util.named(name, doc)
-    def fn(x: Any, y: Any, /) -> Any:
+    def fn(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = util.promote_args(name, x, y)
         if not is_complex(x):
             return op(x, y)
@@ -162,13 +163,13 @@ less_equal = _ordered("less_equal", lax.le, "x <= y, elementwise; False at nan."
 # Plain functions behind the ufunc objects, and behind the operators of arrays.
 
 
-def add_arrays(x1: Any, x2: Any, /) -> Any:
+def add_arrays(x1: Any, x2: Any, /) -> Array:
     """x1 + x2 (logical or for booleans)."""
     x1, x2 = util.promote_args("add", x1, x2)
     return lax.add(x1, x2) if x1.dtype != np.bool_ else lax.bitwise_or(x1, x2)
 
 
-def multiply_arrays(x1: Any, x2: Any, /) -> Any:
+def multiply_arrays(x1: Any, x2: Any, /) -> Array:
     """x1 * x2 (logical and for booleans)."""
     x1, x2 = util.promote_args("multiply", x1, x2)
     return lax.mul(x1, x2) if x1.dtype != np.bool_ else lax.bitwise_and(x1, x2)
@@ -193,7 +194,7 @@ def _rounding(name: str, op: Fn, doc: str) -> Fn:
     """Integers and booleans are whole already and are returned unchanged."""
 
     @util.named(name, doc)
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         x = util.ensure_arraylike(name, x)
         return op(x) if is_inexact(x) else x
 
@@ -204,7 +205,7 @@ ceil = _rounding("ceil", lax.ceil, "The smallest whole number not less than `x`.
 floor = _rounding("floor", lax.floor, "The largest whole number not greater than `x`.")
 
 
-def trunc(x: Any) -> Any:
+def trunc(x: ArrayLike) -> Array:
     """`x` rounded towards zero.
 
     >>> trunc(-1.7).item()
@@ -220,7 +221,7 @@ def _full_zero(x: Any) -> Any:
     return lax.full_like(x, 0)
 
 
-def abs(x: Any, /) -> Any:
+def abs(x: ArrayLike, /) -> Array:
     """Absolute value; the modulus (a real array) for complex `x`.
 
     The most negative integer has no positive counterpart and is returned unchanged.
@@ -233,12 +234,12 @@ def abs(x: Any, /) -> Any:
     return lax.abs(x)
 
 
-def absolute(x: Any, /) -> Any:
+def absolute(x: ArrayLike, /) -> Array:
     """Same as `abs`."""
     return abs(x)
 
 
-def fabs(x: Any, /) -> Any:
+def fabs(x: Any, /) -> Array:
     """Absolute value of a real array, as a float."""
     (x,) = util.promote_args_inexact("fabs", x)
     if is_complex(x):
@@ -246,18 +247,18 @@ def fabs(x: Any, /) -> Any:
     return lax.abs(x)
 
 
-def sign(x: Any, /) -> Any:
+def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign of `x`; `x / abs(x)` for complex; nan stays nan."""
     (x,) = util.promote_args("sign", x)
     return lax.sign(x)
 
 
-def positive(x: Any, /) -> Any:
+def positive(x: ArrayLike, /) -> Array:
     """`x` itself, as an array."""
     return util.ensure_arraylike("positive", x)
 
 
-def signbit(x: Any, /) -> Any:
+def signbit(x: Any, /) -> Array:
     """True where the sign bit is set: below zero, -0.0 and negative nans."""
     (x,) = util.promote_args("signbit", x)
     if dtypes.issubdtype(x.dtype, np.integer):
@@ -270,7 +271,7 @@ def signbit(x: Any, /) -> Any:
     return lax.lt(lax.bitcast_convert_type(x, bits), np.zeros((), bits))
 
 
-def square(x: Any, /) -> Any:
+def square(x: ArrayLike, /) -> Array:
     """x * x.
 
     >>> square(-3).item()
@@ -280,36 +281,36 @@ def square(x: Any, /) -> Any:
     return lax.square(x)
 
 
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: ArrayLike, /) -> Array:
     """1 / x; inf at zero."""
     (x,) = util.promote_args_inexact("reciprocal", x)
     return lax.div(lax.full_like(x, 1), x)
 
 
-def conjugate(x: Any, /) -> Any:
+def conjugate(x: ArrayLike, /) -> Array:
     """Complex conjugate; real arrays are returned unchanged."""
     x = util.ensure_arraylike("conjugate", x)
     return lax.conj(x) if is_complex(x) else x
 
 
-def conj(x: Any, /) -> Any:
+def conj(x: ArrayLike, /) -> Array:
     """Same as `conjugate`."""
     return conjugate(x)
 
 
-def real(val: Any, /) -> Any:
+def real(val: Any, /) -> Array:
     """Real part."""
     x = util.ensure_arraylike("real", val)
     return lax.real(x) if is_complex(x) else x
 
 
-def imag(val: Any, /) -> Any:
+def imag(val: Any, /) -> Array:
     """Imaginary part; zeros for real arrays."""
     x = util.ensure_arraylike("imag", val)
     return lax.imag(x) if is_complex(x) else lax.full_like(x, 0)
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Argument of the complex number `z`, in (-pi, pi] (degrees with `deg`)."""
     z = util.ensure_arraylike("angle", z)
     dtype = z.dtype if is_inexact(z) else dtypes.to_inexact_dtype(z.dtype)
@@ -320,7 +321,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     return lax.mul(out, _like(out, 180 / np.pi)) if deg else out
 
 
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Array:
     """True where `x` is False or zero."""
     x = util.ensure_arraylike("logical_not", x)
     return lax.bitwise_not(_to_bool(x))
@@ -328,7 +329,7 @@ def logical_not(x: Any, /) -> Any:
 
 def _invert(name: str) -> Fn:
     @util.named(name, "Bitwise complement for integers, `not` for booleans.")
-    def fn(x: Any, /) -> Any:
+    def fn(x: ArrayLike, /) -> Array:
         (x,) = util.promote_args(name, x)
         return lax.bitwise_not(x)
 
@@ -338,7 +339,7 @@ def _invert(name: str) -> Fn:
 invert, bitwise_not, bitwise_invert = map(_invert, ("invert", "bitwise_not", "bitwise_invert"))
 
 
-def bitwise_count(x: Any, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> Array:
     """Number of one bits of the absolute value of each integer, as uint8."""
     (x,) = util.promote_args_numeric("bitwise_count", x)
     return util.convert(lax.population_count(abs(x)), np.dtype(np.uint8))
@@ -352,7 +353,7 @@ def _check_integers(name: str, *args: Any) -> None:
 
 def _left_shift(name: str) -> Fn:
     @util.named(name, "x * 2**y for integers, keeping the low bits.")
-    def fn(x: Any, y: Any, /) -> Any:
+    def fn(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = util.promote_args_numeric(name, x, y)
         _check_integers(name, x, y)
         return lax.shift_left(x, y)
@@ -365,7 +366,7 @@ left_shift, bitwise_left_shift = map(_left_shift, ("left_shift", "bitwise_left_s
 
 def _right_shift(name: str) -> Fn:
     @util.named(name, "x1 / 2**x2 rounded down; the sign bit is kept for signed integers.")
-    def fn(x1: Any, x2: Any, /) -> Any:
+    def fn(x1: Any, x2: Any, /) -> Array:
         x1, x2 = util.promote_args_numeric(name, x1, x2)
         _check_integers(name, x1, x2)
         unsigned = dtypes.issubdtype(x1.dtype, np.unsignedinteger)
@@ -381,7 +382,7 @@ right_shift, bitwise_right_shift = map(_right_shift, ("right_shift", "bitwise_ri
 # Classification
 
 
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Array:
     """True where `x` is neither infinite nor nan."""
     x = util.ensure_arraylike("isfinite", x)
     if dtypes.issubdtype(x.dtype, np.floating):
@@ -391,7 +392,7 @@ def isfinite(x: Any, /) -> Any:
     return lax.full_like(x, True, dtype=np.bool_)
 
 
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Array:
     """True where `x` (or a part of it, if complex) is +inf or -inf."""
     x = util.ensure_arraylike("isinf", x)
     if dtypes.issubdtype(x.dtype, np.floating):
@@ -401,7 +402,7 @@ def isinf(x: Any, /) -> Any:
     return lax.full_like(x, False, dtype=np.bool_)
 
 
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Array:
     """True where `x` is not a number.
 
     >>> isnan(float("nan")).item()
@@ -411,12 +412,12 @@ def isnan(x: Any, /) -> Any:
     return lax.ne(x, x)
 
 
-def isposinf(x: Any, /, out: None = None) -> Any:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """True where the real array `x` is +inf."""
     return _is_signed_inf("isposinf", x, out, np.inf)
 
 
-def isneginf(x: Any, /, out: None = None) -> Any:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """True where the real array `x` is -inf."""
     return _is_signed_inf("isneginf", x, out, -np.inf)
 
@@ -431,13 +432,13 @@ def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
     return lax.full_like(x, False, dtype=np.bool_)
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
     """True where the imaginary part is not zero."""
     im = imag(x)
     return lax.ne(im, _zero(im))
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
     """True where the imaginary part is zero."""
     im = imag(x)
     return lax.eq(im, _zero(im))

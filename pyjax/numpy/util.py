@@ -12,7 +12,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import numpy as np
 
@@ -97,6 +97,12 @@ def to_jax(x: Any) -> Any:
     return x if convert_to_array is None else convert_to_array()
 
 
+@overload
+def ensure_arraylike(name: str, arg: Any, /) -> Array: ...
+@overload
+def ensure_arraylike(name: str, first: Any, second: Any, /, *rest: Any) -> tuple[Array, ...]: ...
+
+
 def ensure_arraylike(name: str, *args: Any) -> Any:
     """Check the arguments and return them as arrays (one array, or a tuple of several)."""
     check_arraylike(name, *args)
@@ -104,7 +110,7 @@ def ensure_arraylike(name: str, *args: Any) -> Any:
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: Any) -> Array:
     """`x` as an Array or Tracer; keeps dtype and weak type (canonicalized)."""
     if type(x) is DeviceArray or is_array(x):
         return x
@@ -136,7 +142,7 @@ def check_user_dtype(dtype: Any, name: str) -> Any:
 # Conversion and promotion
 
 
-def convert(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+def convert(x: Any, dtype: Any, weak_type: bool = False) -> Array:
     """`x` as an array of `dtype`, with the weak-type flag as given."""
     if is_array(x) and x.dtype == dtype and dtypes.is_weakly_typed(x) == weak_type:
         return x
@@ -273,7 +279,7 @@ def broadcast_shapes(
     return tuple(result)
 
 
-def broadcast_array(x: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_array(x: Any, shape: tuple[int, ...]) -> Array:
     """`x` broadcast to `shape` by NumPy's rule (axes aligned at the right)."""
     have = np.shape(x)
     if have == shape:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import i0
 
@@ -31,22 +32,22 @@ def _cosines(name: str, M: Any, coefficients: tuple[float, ...]) -> Any:
     return out
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
     """Blackman window of M points."""
     return _cosines("blackman", M, (0.42, -0.5, 0.08))
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
     """Hamming window of M points."""
     return _cosines("hamming", M, (0.54, -0.46))
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
     """Hann window of M points, zero at both ends."""
     return _cosines("hanning", M, (0.5, -0.5))
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
     """Triangular window of M points, zero at both ends."""
     size, n = _places("bartlett", M)
     if size <= 1:
@@ -54,7 +55,7 @@ def bartlett(M: int) -> Any:
     return 1 - lax.abs(2 * n + 1 - size) / np.asarray(size - 1, n.dtype)
 
 
-def kaiser(M: int, beta: Any) -> Any:
+def kaiser(M: int, beta: Any) -> Array:
     """Kaiser window of M points with shape parameter `beta`."""
     size, n = _places("kaiser", M)
     if size <= 1:
