@@ -2,9 +2,8 @@
 
 Knows options, not what they mean. Standard library only.
 
-Precedence: context manager > `config.update` > flag > environment > default. Each source keeps
-  its own
-value, so that leaving a context or clearing a flag uncovers what lay below.
+Precedence: context manager > `config.update` > flag > environment > default. Each source keeps its
+own value, so that leaving a context or clearing a flag uncovers what lay below.
 """
 
 from __future__ import annotations

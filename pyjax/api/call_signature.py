@@ -38,8 +38,7 @@ class CallSignature:
     """Static and donated arguments of a function, by position and by name.
 
     Naming an argument one way also finds it when it is passed the other way, where the function's
-    Python
-    signature can be read.
+    Python signature can be read.
     """
 
     def __init__(

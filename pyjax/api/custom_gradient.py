@@ -22,8 +22,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
       fun: returns `(output, vjp)`, where `vjp(cotangent)` gives the cotangent of each argument (a
-        tuple
-        for several arguments).
+        tuple for several arguments).
 
     >>> f = custom_gradient(lambda x: (x * x, lambda g: 3.0 * g))
     >>> from pyjax.api.grad import grad
@@ -79,8 +78,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
       fun: function to convert; example_args: arguments of the types it will be called with.
     Returns:
       (converted, consts): `converted(*args, *consts)` computes `fun(*args)`. Only closed-over
-      values
-      that are differentiated by an enclosing transformation (traced, of inexact dtype) are hoisted.
+      values that are differentiated by an enclosing transformation (traced, of inexact dtype) are
+      hoisted.
     """
     leaves, in_tree = tree_flatten((example_args, {}))
     traced = trace_function("closure_convert", fun, in_tree, [abstractify(x) for x in leaves])

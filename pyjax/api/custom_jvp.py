@@ -50,8 +50,7 @@ class custom_jvp:
     Args:
       fun: function of pytrees of arrays.
       nondiff_argnums: positions of arguments that are not differentiated, such as functions; they
-        are
-        passed to the rule first.
+        are passed to the rule first.
       nondiff_argnames: the same by name.
 
     >>> import pyjax.numpy as jnp

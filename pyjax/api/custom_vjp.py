@@ -89,8 +89,7 @@ class custom_vjp:
         Args:
           fwd: takes the arguments of the function; returns (output, residuals).
           bwd: `bwd(*nondiff_args, residuals, cotangent)` returns a tuple with one cotangent (or
-            None for
-            zero) per differentiable argument.
+            None for zero) per differentiable argument.
           symbolic_zeros: `fwd` gets CustomVJPPrimal objects, `bwd` SymbolicZero cotangents.
           optimize_remat: accepted; programs are the same.
         """

@@ -52,8 +52,7 @@ def grad(
       A function with the arguments of `fun` that returns the gradient, shaped like the argument(s).
     Raises:
       TypeError (when called): not a scalar, not a real output, integer or complex inputs that the
-      flags
-      do not allow.
+      flags do not allow.
 
     >>> float(grad(lambda x: x ** 3)(2.0))
     12.0

@@ -39,8 +39,7 @@ def jacfwd(
         (output, aux); holomorphic: inputs and outputs are complex.
     Returns:
       A function whose result has the output's structure, each leaf with the structure of the
-      argument(s)
-      inside, of shape output shape + input shape.
+      argument(s) inside, of shape output shape + input shape.
 
     >>> import pyjax.numpy as jnp
     >>> jacfwd(lambda x: x ** 2)(jnp.array([1.0, 2.0])).tolist()

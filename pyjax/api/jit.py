@@ -354,11 +354,9 @@ def jit(
       fun: takes and returns pytrees of arrays; must be pure. Left out, `jit` returns a decorator.
       in_shardings, out_shardings: a Device or one-device sharding; None leaves the choice to pyjax.
       static_argnums, static_argnames: arguments that are part of the program instead of inputs.
-        Their
-        values must be hashable; each new value traces again.
+        Their values must be hashable; each new value traces again.
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they may
-        not be
-        used afterwards.
+        not be used afterwards.
       keep_unused: keep arguments that the program does not read (they are always kept here).
       device, backend: where to run.
       inline: inside another jit, splice the equations in instead of making a call.

@@ -1,8 +1,7 @@
 """The `jit` primitive: a call of a traced function, with its rules. The API is in api/jit.py.
 
 Every derived jaxpr (jvp, known and unknown parts, transpose, batched) is remembered with the jaxpr
-it
-comes from, so nested jits are transformed once. Layer: api.
+it comes from, so nested jits are transformed once. Layer: api.
 """
 
 from __future__ import annotations

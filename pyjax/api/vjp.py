@@ -94,9 +94,8 @@ def vjp(
       primals: where to differentiate; integer inputs get float0 cotangents.
       has_aux: `fun` returns (output, auxiliary data).
     Returns:
-      (output, pullback) or (output, pullback, aux). `pullback(cotangent of output)` gives the
-      tuple of
-      cotangents of the primals; it is a pytree, so it may cross jit.
+      (output, pullback) or (output, pullback, aux). `pullback(cotangent of output)` gives the tuple
+      of cotangents of the primals; it is a pytree, so it may cross jit.
     Raises:
       TypeError: primals that are not arrays. The pullback raises ValueError for a cotangent of
         another

@@ -36,9 +36,8 @@ def vmap(
     Args:
       fun: function of pytrees of arrays.
       in_axes: the axis to map, for all positional arguments (an integer), per argument (a tuple),
-        or per
-        leaf (a pytree prefix inside the tuple); None: not mapped. Keyword arguments are mapped over
-        their leading axis.
+        or per leaf (a pytree prefix inside the tuple); None: not mapped. Keyword arguments are
+        mapped over their leading axis.
       out_axes: where the mapped axis goes in the output: an integer or a pytree prefix of the
         output;
         None where the output does not depend on the mapped axis.

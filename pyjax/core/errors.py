@@ -111,8 +111,7 @@ class UnexpectedTracerError(JAXTypeError):
     """A tracer escaped from the function in which it was created (a leaked tracer).
 
     Functions given to transformations must return every value they compute, not store it in a
-    global,
-    an attribute or an enclosing scope.
+    global, an attribute or an enclosing scope.
     """
 
 

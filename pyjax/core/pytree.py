@@ -406,8 +406,7 @@ def tree_flatten(
 
     Args:
       tree: any nesting of tuples, lists, dicts (keys are sorted), named tuples, None (no leaves)
-        and
-        registered types; anything else is a leaf.
+        and registered types; anything else is a leaf.
       is_leaf: called on every subtree first; True stops there.
 
     >>> tree_flatten({"b": 1, "a": (2, None)})

@@ -50,8 +50,7 @@ class Trace:
     """Base of interpreters. A subclass implements `process_primitive`.
 
     The processing of functions (custom_jvp_call, custom_vjp_call) has methods of its own, since
-    those
-    bind Python functions rather than values; see api/custom_jvp.py.
+    those bind Python functions rather than values; see api/custom_jvp.py.
     """
 
     is_eval = False

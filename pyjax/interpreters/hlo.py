@@ -32,8 +32,7 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget
 LoweringRule = Callable[..., "list[Instruction] | Instruction"]
 
 # Primitives that only move data: applied to key arrays, they are lowered on the uint32
-# representation
-# through their own batching rule, the trailing key axes being batch axes.
+# representation through their own batching rule, the trailing key axes being batch axes.
 data_movement_primitives: set[Primitive] = set()
 
 _shapes: BoundedCache[Any, Shape] = BoundedCache(Budget("HLO shapes", entries=4096))
@@ -321,8 +320,7 @@ def lower_jaxpr_to_module(
       arg_names: names of the inputs, for parameters and messages.
     Returns:
       A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if
-      there
-      is not exactly one.
+      there is not exactly one.
     """
     jaxpr = closed.jaxpr
     module_context = ModuleContext(f"jit({name})", platform)

@@ -169,8 +169,7 @@ def define_primitive(
         `rule(g, ans, *primals, **params) -> tangent` (None: no tangent comes from that operand);
         or LINEAR, ZERO_TANGENT, FullJvp(fn), Unsupported(reason).
       transpose: `(cts, *args, **params) -> list of cotangents (None for non-linear operands)`;
-        linear
-        operands arrive as `ad.UndefinedPrimal`, cotangents may be `ad.Zero`.
+        linear operands arrive as `ad.UndefinedPrimal`, cotangents may be `ad.Zero`.
       batching: `(axis_size, args, dims, **params) -> (outs, out dims)`.
       lowering: `(ctx, *operands, **params) -> instruction or list`.
       partial_eval: for primitives with jaxprs, see `interpreters/partial_eval.py`.

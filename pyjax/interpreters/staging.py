@@ -255,9 +255,8 @@ def trace_to_jaxpr(
     """Trace `fun(*flat tracers) -> flat list` on abstract values.
 
     Returns:
-      The closed jaxpr and its output avals. Constants are values the function closed over; they
-      may be
-      tracers of an enclosing transformation.
+      The closed jaxpr and its output avals. Constants are values the function closed over; they may
+      be tracers of an enclosing transformation.
     Raises:
       UnexpectedTracerError: the function uses a leaked tracer.
       TracerLeakError: with `check_tracer_leaks`, a tracer survives.

@@ -324,8 +324,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """min(max(x, min), max), elementwise; nan where any operand is nan.
 
     The bounds are scalars or have x's shape; all have one dtype. The gradient reaches x only
-    strictly
-    between the bounds.
+    strictly between the bounds.
 
     Raises:
       TypeError: shapes or dtypes differ, or x is complex.

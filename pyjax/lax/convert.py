@@ -108,8 +108,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Convert every element to `new_dtype`, as C++ would, with defined results at the edges.
 
     Floats become integers by truncation, saturating at the ends, nan becomes 0; any nonzero value
-    (and
-    nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
+    (and nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
     `pyjax_enable_x64` is on. The result is not weakly typed.
     """
     return convert(operand, new_dtype)

@@ -2,8 +2,7 @@
 from a row.
 
 N-ary operands have equal ranks or are scalars, and size-1 dimensions stretch; the jvp, transpose
-and
-batching rules made here take care of that, so a row only states the mathematics.
+and batching rules made here take care of that, so a row only states the mathematics.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 key arrays.
 
 A key array of shape s is stored as uint32[*s, *key_shape]. The functions of an implementation work
-on that
-storage, for any leading shape, so batching is built in.
+on that storage, for any leading shape, so batching is built in.
 """
 
 from __future__ import annotations

@@ -247,8 +247,7 @@ def pad(
     Args:
       operand: array.  padding_value: scalar of the same dtype.
       padding_config: for each dimension (low, high, interior); negative low or high remove
-        elements,
-        interior >= 0 separates neighbours. Interior padding comes first.
+        elements, interior >= 0 separates neighbours. Interior padding comes first.
     Raises:
       ValueError: wrong number of triples, negative interior, or a negative resulting size.
       TypeError: dtypes differ, or the padding value is not a scalar.

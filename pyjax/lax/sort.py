@@ -185,8 +185,7 @@ def sort(
       num_keys: how many of them are compared, the first being most significant.
     Returns:
       The sorted array, or a tuple of them. -0 equals 0, nan comes last, complex numbers are ordered
-      by
-      real part, then imaginary part.
+      by real part, then imaginary part.
     Raises:
       TypeError: shapes differ.   ValueError: dimension or num_keys is out of range, or no operand.
     """

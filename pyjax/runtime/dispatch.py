@@ -71,9 +71,8 @@ on_user_passes_change(set_compile_environment)
 
 
 # Closed-over arrays up to this many elements become constants of the program, where they can be
-# folded;
-# larger ones are passed as hidden arguments, so that neither compile time nor memory depends on
-# them.
+# folded; larger ones are passed as hidden arguments, so that neither compile time nor memory
+# depends on them.
 _INLINE_CONSTANT_ELEMENTS = 16
 
 

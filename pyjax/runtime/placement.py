@@ -28,9 +28,8 @@ def device_put(
       device: Device, one-device Sharding, None (the default device, uncommitted), or a pytree
         prefix of those.
       src: where the values are; ignored.
-      donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there
-        already is
-        returned as it is.
+      donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
+        is returned as it is.
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
 

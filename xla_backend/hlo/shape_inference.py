@@ -47,10 +47,9 @@ def infer_shape(
 
     Args:
       given: the shape the instruction has or is to have. Opcodes whose result does not follow from
-      operands and attributes (convert, reshape, broadcast, iota, custom-call ...) check and return
-      it; dot
-        and convolution
-        take their element type from it; for the others it makes no difference.
+        operands and attributes (convert, reshape, broadcast, iota, custom-call ...) check and
+        return it; dot and convolution take their element type from it; for the others it makes
+        no difference.
     Raises:
       ShapeInferenceError: a constraint of the opcode is broken, or `given` is needed and missing.
     """

@@ -216,8 +216,7 @@ class AlgebraicShapeSimplifier(RuleTablePass):
     transpose x, ...
 
     Why: shape operations that cancel hide producers from fusion; a transpose that moves only
-    dimensions
-    of size 1 is a reshape, and reshapes are free.
+    dimensions of size 1 is a reshape, and reshapes are free.
     Needs: nothing.  Leaves: none of the patterns in the table below.
     """
 

@@ -87,10 +87,9 @@ class RuleTablePass(HloPass):
     """A simplification given as a table: for each opcode the rules that may rewrite it.
 
     A rule takes the instruction and returns its replacement (an instruction of the same
-    computation,
-    or a fresh one), or None when it does not apply. Rules of an opcode are tried in order; nodes
-    are
-    visited operands first, and a replacement is tried again at once, so most chains need one visit.
+    computation, or a fresh one), or None when it does not apply. Rules of an opcode are tried in
+    order; nodes are visited operands first, and a replacement is tried again at once, so most
+    chains need one visit.
     """
 
     rules: dict[Opcode, tuple[Callable[[Instruction], Instruction | None], ...]] = {}
@@ -123,9 +122,8 @@ class RuleTablePass(HloPass):
 
 
 def topological_order(computation: Computation) -> list[Instruction]:
-    """Operands before users: the instructions' own order, which is made one first where it is
-    not (edits
-    append, and the check is quicker than a walk)."""
+    """Operands before users: the instructions' own order, which is made one first where it is not
+    (edits append, and the check is quicker than a walk)."""
     order = computation.instructions
     seen: set[Instruction] = set()
     for node in order:
@@ -174,8 +172,7 @@ class Pipeline(HloPass):
     Fields:
       max_iterations: 1 runs the passes once; more repeats them until a round changes nothing, and
         raises where the cap is reached in checking mode (outside it, a pipeline that does not
-        settle
-        is slow but right, so it goes on).
+        settle is slow but right, so it goes on).
       options: disabled passes, checking mode, fuel.
       selects: whether the pass of a name runs; None: all but the disabled ones.
       observer: sees the module between passes.

@@ -2,8 +2,7 @@
 
 A place is a parameter's or an output's own memory, a constant, or a stretch of one temporary arena.
 The arena is packed by live range: best fit over the time line that buffer_values lays through
-nested
-computations, so bodies of loops and sibling branches use the arena of their caller.
+nested computations, so bodies of loops and sibling branches use the arena of their caller.
 """
 
 from __future__ import annotations

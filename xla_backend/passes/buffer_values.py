@@ -1,12 +1,10 @@
 """Which memory the values of a scheduled module may share.
 
 A *value* is one array that an instruction defines; tuples, get-tuple-elements and reshapes only
-name
-it. Each value has live intervals on one time line that runs through nested computations. Values
-that
-must be one buffer (loop carries, branch results, in-place updates, donated parameters) are united
-where their intervals allow it; where they do not, a Conflict says which copy would help. Copy
-insertion acts on the conflicts; buffer assignment runs the same analysis and meets none.
+name it. Each value has live intervals on one time line that runs through nested computations.
+Values that must be one buffer (loop carries, branch results, in-place updates, donated parameters)
+are united where their intervals allow it; where they do not, a Conflict says which copy would help.
+Copy insertion acts on the conflicts; buffer assignment runs the same analysis and meets none.
 """
 
 from __future__ import annotations
@@ -107,9 +105,8 @@ class ConflictKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """`instruction` is the while, conditional or in-place instruction (None: the entry); `leaf`
-    the carry,
-    result, operand or output number; `branch` the conditional's branch."""
+    """`instruction` is the while, conditional or in-place instruction (None: the entry); `leaf` the
+    carry, result, operand or output number; `branch` the conditional's branch."""
 
     kind: ConflictKind
     instruction: Instruction | None

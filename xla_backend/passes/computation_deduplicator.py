@@ -16,8 +16,7 @@ class ComputationDeduplicator(HloPass):
 
     Why: lowering emits a reducer for each reduce; every pass walks every computation.
     Needs: calls inlined.  Leaves: no two equal computations applied by reduce, scatter, sort and
-    the like;
-    bodies of whiles and conditionals are left apart, each with one caller.
+    the like; bodies of whiles and conditionals are left apart, each with one caller.
     """
 
     name = "computation-deduplicator"

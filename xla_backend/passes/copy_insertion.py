@@ -23,12 +23,10 @@ _MAX_ROUNDS = 24
 
 class CopyInsertion(HloPass):
     """Insert the copies without which loop carries, branch results, in-place updates and outputs
-    could not
-    have the memory they must have.
+    could not have the memory they must have.
 
-    Why: XLA's values are immutable; running them in fixed buffers needs a copy where the old
-    value is
-    still wanted. Only proven conflicts are copied, so most loops get none.
+    Why: XLA's values are immutable; running them in fixed buffers needs a copy where the old value
+    is still wanted. Only proven conflicts are copied, so most loops get none.
     Needs: a schedule.
     Leaves: a module for which BufferValues finds no conflict; may-alias entries that would cost a
     copy are dropped.

@@ -27,9 +27,8 @@ class CommonSubexpressionElimination(HloPass):
     """Instructions that compute the same from the same operands become one.
 
     Why: differentiation and vmap repeat work; one value instead of two also saves its memory.
-    Needs: nothing.  Leaves: no two equal instructions in a computation. opt-barriers keep what
-    is behind
-    them apart from what is before, as rematerialisation wants.
+    Needs: nothing.  Leaves: no two equal instructions in a computation. opt-barriers keep what is
+    behind them apart from what is before, as rematerialisation wants.
     """
 
     name = "cse"

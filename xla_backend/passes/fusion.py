@@ -1,9 +1,8 @@
 """Loop and reduction fusion: groups of instructions that run as one loop nest.
 
 Grouping is decided first, over the whole computation, consumers before producers; the fused
-computations are built afterwards in one go. See fusion_rules.py for what may be fused at what
-cost and
-fusion_groups.py for the groups.
+computations are built afterwards in one go. See fusion_rules.py for what may be fused at what cost
+and fusion_groups.py for the groups.
 """
 
 from __future__ import annotations
@@ -49,13 +48,11 @@ class LoopFusion(ControlFlowFusion):
     """Put elementwise, shape and reduce instructions into fusions.
 
     Why: every array that stays inside a loop body saves a round trip through memory, and code
-    generation
-    needs to know fusions, library calls and control flow only.
+    generation needs to know fusions, library calls and control flow only.
     Needs: calls inlined, tuples simplified.
     Leaves: no bare elementwise, shape (but free reshapes) or reduce instruction; each fusion is
-    kLoop (its
-    root, or each member of its root tuple, has the same dimensions or is a dynamic-update-slice) or
-    kInput (one reduce, or a tuple of reduces of the same dimensions).
+    kLoop (its root, or each member of its root tuple, has the same dimensions or is a
+    dynamic-update-slice) or kInput (one reduce, or a tuple of reduces of the same dimensions).
     """
 
     name = "fusion"

@@ -204,8 +204,7 @@ class GroupGraph:
 
     def _place_reshape(self, node: Instruction) -> None:
         """A reshape is free as a relabelling of memory: it is fused only where that keeps its
-        operand out
-        of memory altogether."""
+        operand out of memory altogether."""
         operand = node.operands[0]
         if not (is_fusible(operand) and may_be_interior(operand) and len(operand.users) == 1):
             return

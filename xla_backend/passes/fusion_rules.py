@@ -29,8 +29,7 @@ ELEMENTWISE = (
 )
 
 # Instructions a vector element costs, roughly; everything else costs 1. Above EXPENSIVE an op is
-# never
-# computed twice on purpose.
+# never computed twice on purpose.
 EXPENSIVE = 8
 _COSTS = {
     **dict.fromkeys(
@@ -103,11 +102,9 @@ def is_fusible(node: Instruction) -> bool:
 
 
 def reshape_index_is_affine(node: Instruction) -> bool:
-    """Whether the operand's index is an affine function of the result's: each operand dimension
-    is a
-    product of neighbouring result dimensions (splitting, or adding and dropping dimensions of
-    size 1).
-    Merging dimensions would need a division per element."""
+    """Whether the operand's index is an affine function of the result's: each operand dimension is
+    a product of neighbouring result dimensions (splitting, or adding and dropping dimensions of
+    size 1). Merging dimensions would need a division per element."""
     source = [d for d in node.operands[0].shape.dimensions if d != 1]
     target = [d for d in node.shape.dimensions if d != 1]
     if 0 in source:

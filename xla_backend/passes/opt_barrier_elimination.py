@@ -10,9 +10,8 @@ from xla_backend.passes.base import HloPass
 class OptBarrierElimination(HloPass):
     """opt-barrier(x) -> x.
 
-    Why: a barrier keeps cse and simplifications from merging what is behind it with what is
-    before; once
-    those have run it only hinders fusion and scheduling.
+    Why: a barrier keeps cse and simplifications from merging what is behind it with what is before;
+    once those have run it only hinders fusion and scheduling.
     Needs: runs after the last cse.  Leaves: no opt-barrier.
     """
 

@@ -68,8 +68,7 @@ def _simplify(module: HloModule, computation: Computation, loop: Instruction) ->
 
 def _worth_unrolling(loop: Instruction, trips: int) -> bool:
     """One iteration, or a few of a small body that can fuse into one loop nest (the rounds of a
-    random
-    number generator are such a loop)."""
+    random number generator are such a loop)."""
     condition, body = loop.called
     if has_side_effect_in(condition):
         return False

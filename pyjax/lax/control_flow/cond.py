@@ -168,8 +168,7 @@ def cond(*args: Any, **kwargs: Any) -> Any:
 
     `cond(pred, true_fun, false_fun, *operands)`: both are traced, one runs. Under vmap with a
     batched predicate both run and results are selected. The form `cond(pred, true_operand,
-    true_fun,
-    false_operand, false_fun)` is accepted too.
+    true_fun, false_operand, false_fun)` is accepted too.
 
     Args:
       pred: bool or number, scalar; zero is false.

@@ -213,9 +213,8 @@ def scan_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     num_consts, num_carry = params["num_consts"], params["num_carry"]
     if all(linear[num_consts : num_consts + num_carry]):
         return _transpose_linear(cts, args, **params)
-    # Some carries start from values: either zeros, from which a linear carry develops, or the
-    # carry does
-    # not depend on linear operands (a counter); those are scanned first.
+    # Some carries start from values: either zeros, from which a linear carry develops, or the carry
+    # does not depend on linear operands (a counter); those are scanned first.
     split = _split_body(params["jaxpr"], num_consts, num_carry, tuple(linear))
     if all(split.carry_unknown):
         return _transpose_linear(cts, args, **params)

@@ -37,8 +37,7 @@ class GatherDimensionNumbers(NamedTuple):
       collapsed_slice_dims: operand dimensions of slice size 1 left out of the result.
       start_index_map: for each component of an index vector, the operand dimension it indexes.
       operand_batching_dims, start_indices_batching_dims: dimensions that operand and indices share,
-        position
-        by position.
+        position by position.
     """
 
     offset_dims: Dims

@@ -35,8 +35,8 @@ def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
     """Run a function of floats in float64 and round its result once to the operands' dtype.
 
     Series and continued fractions lose several digits; this way float32 results are correct to
-    about half
-    an ulp, with one set of coefficients, and cost no more than compensated float32 arithmetic.
+    about half an ulp, with one set of coefficients, and cost no more than compensated float32
+    arithmetic.
     """
 
     def wrapped(*args: Array, **params: Any) -> Array:

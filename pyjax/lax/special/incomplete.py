@@ -1,8 +1,7 @@
 """Incomplete gamma and beta functions, and derivatives with respect to their parameters.
 
 Series and continued fractions run in a while loop over the whole array until every element has
-converged;
-see Numerical Recipes (3rd edition) 6.2 and 6.4 for the expansions and Lentz's method.
+converged; see Numerical Recipes (3rd edition) 6.2 and 6.4 for the expansions and Lentz's method.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 Each function takes the instruction and operand arrays and works for any array shape: it reads
 element types and attributes from the instruction but never its dimensions, so that scalar
-computations (reducers,
-comparators,
-combiners) can be evaluated on whole arrays of scalars at once. bf16, f16 and f8 compute in f32 and
-round once;
-transcendental functions compute in f64 (c128) and round to their type.
+computations (reducers, comparators, combiners) can be evaluated on whole arrays of scalars at once.
+bf16, f16 and f8 compute in f32 and round once; transcendental functions compute in f64 (c128) and
+round to their type.
 """
 
 from __future__ import annotations
