@@ -10,9 +10,10 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
-from xla_backend.hlo.evaluator.participants import Lockstep, Participant, Topology
+from xla_backend.hlo.evaluator.participants import Lockstep, Participant
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.topology import Topology
 from xla_backend.hlo.verifier import verify
 from xla_backend.runtime.array_executable import ArrayExecutable
 from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable

@@ -5,8 +5,8 @@ import pytest
 
 from xla_backend.hlo.errors import RuntimeFailure, UnimplementedError
 from xla_backend.hlo.evaluator import Host, evaluate, evaluate_partitioned
-from xla_backend.hlo.evaluator.participants import Topology
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.topology import Topology
 from xla_backend.hlo.verifier import verify
 
 CALLEES = """add { a = f32[] parameter(0)

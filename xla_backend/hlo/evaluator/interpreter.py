@@ -41,6 +41,7 @@ from xla_backend.hlo.evaluator.values import (
     literal_value,
     unflatten_value,
 )
+from xla_backend.hlo.exchanges import COLLECTIVES
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
@@ -217,11 +218,7 @@ def _rng_get_and_update_state(
     return interpreter.advance_rng_state(node.attributes.delta).reshape(node.shape.dimensions)
 
 
-def _moving(meaning: Callable[..., Value]) -> Handler:
-    return lambda interpreter, node, inputs: meaning(node, inputs, interpreter.participant)
-
-
-def _reducing(meaning: Callable[..., Value]) -> Handler:
+def _exchanging(meaning: Callable[..., Value]) -> Handler:
     return lambda interpreter, node, inputs: meaning(
         node, inputs, interpreter.participant, interpreter.run
     )
@@ -299,16 +296,10 @@ _HANDLERS: dict[Opcode, Handler] = {
     Opcode.RECV: transfers.recv,
     Opcode.RECV_DONE: transfers.recv_done,
     Opcode.ASYNC_START: transfers.async_start,
-    Opcode.ALL_REDUCE: _reducing(collectives.all_reduce),
-    Opcode.ALL_REDUCE_START: _reducing(collectives.all_reduce),
-    Opcode.REDUCE_SCATTER: _reducing(collectives.reduce_scatter),
-    Opcode.ALL_GATHER: _moving(collectives.all_gather),
-    Opcode.ALL_GATHER_START: _moving(collectives.all_gather_start),
-    Opcode.ALL_TO_ALL: _moving(collectives.all_to_all),
-    Opcode.COLLECTIVE_BROADCAST: _moving(collectives.collective_broadcast),
-    Opcode.COLLECTIVE_PERMUTE: _moving(collectives.collective_permute),
-    Opcode.COLLECTIVE_PERMUTE_START: _moving(collectives.collective_permute_start),
-    Opcode.RAGGED_ALL_TO_ALL: _moving(collectives.ragged_all_to_all),
+    **dict.fromkeys(COLLECTIVES, _exchanging(collectives.collective)),
+    Opcode.ALL_REDUCE_START: _exchanging(collectives.collective),
+    Opcode.ALL_GATHER_START: _exchanging(collectives.collective_start),
+    Opcode.COLLECTIVE_PERMUTE_START: _exchanging(collectives.collective_start),
 }
 
 

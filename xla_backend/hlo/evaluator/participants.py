@@ -1,5 +1,5 @@
-"""Who takes part in a run: replicas times partitions, the groups of a collective, and the meeting
-point where participants exchange values in lockstep."""
+"""The participants of a run, each in a thread of its own, and the meeting point where they exchange
+values in lockstep."""
 
 from __future__ import annotations
 
@@ -7,81 +7,16 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from xla_backend.hlo.attributes import CollectiveAttributes, CollectivePermuteAttributes
-from xla_backend.hlo.errors import RuntimeFailure, UnimplementedError
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.exchanges import never_come
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.topology import Topology
 
 Value = Any
-Groups = tuple[tuple[int, ...], ...]
 # From the operands of each member of a group, in group order, to the result of each.
 Meaning = Callable[[list[list[Value]]], Sequence[Value]]
-
-# With a channel and no use_global_device_ids these join the replicas of all partitions; the other
-# collectives join partitions of one replica.
-_JOINS_REPLICAS_AND_PARTITIONS = frozenset(
-    {
-        Opcode.ALL_REDUCE,
-        Opcode.ALL_REDUCE_START,
-        Opcode.ALL_GATHER,
-        Opcode.ALL_GATHER_START,
-        Opcode.REDUCE_SCATTER,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """`replica_count` x `num_partitions` participants; number = replica * partitions +
-    partition."""
-
-    replica_count: int = 1
-    num_partitions: int = 1
-
-    @property
-    def size(self) -> int:
-        return self.replica_count * self.num_partitions
-
-    def groups(self, node: Instruction) -> Groups:
-        """Groups of a collective as participant numbers, each in the order of its attribute.
-
-        The four modes: without a channel, groups name replicas, once per partition; with a
-        channel, they name partitions, once per replica, or (all-reduce, all-gather,
-        reduce-scatter) replicas with all their partitions; with use_global_device_ids, they name
-        participants.
-        """
-        a = node.attributes
-        assert isinstance(a, CollectiveAttributes)
-        parts, replicas = range(self.num_partitions), range(self.replica_count)
-        named = a.replica_groups
-        if a.use_global_device_ids:
-            return named or (tuple(range(self.size)),)
-        if a.channel_id is None:
-            named = named or (tuple(replicas),)
-            return tuple(tuple(self.number(r, p) for r in g) for g in named for p in parts)
-        if node.opcode in _JOINS_REPLICAS_AND_PARTITIONS:
-            named = named or (tuple(replicas),)
-            return tuple(tuple(self.number(r, p) for r in g for p in parts) for g in named)
-        named = named or (tuple(parts),)
-        return tuple(tuple(self.number(r, p) for p in g) for g in named for r in replicas)
-
-    def number(self, replica: int, partition: int) -> int:
-        """The participant that is this replica and partition."""
-        return replica * self.num_partitions + partition
-
-    def pairs(self, node: Instruction) -> dict[int, int]:
-        """Target to source of a collective-permute, as participant numbers."""
-        a = node.attributes
-        assert isinstance(a, CollectivePermuteAttributes)
-        listed = a.source_target_pairs
-        if a.channel_id is None:
-            parts = range(self.num_partitions)
-            return {self.number(t, p): self.number(s, p) for s, t in listed for p in parts}
-        replicas = range(self.replica_count)
-        return {self.number(r, t): self.number(r, s) for s, t in listed for r in replicas}
 
 
 class _Stopped(Exception):
@@ -160,11 +95,7 @@ class Lockstep:
     def _check_progress(self) -> None:
         """When all that are not finished wait, they wait forever."""
         if self._waiting and len(self._waiting) + self._finished == self._count:
-            waits = "; ".join(f"{p} in {what}" for p, what in sorted(self._waiting.items()))
-            self.failure = self.failure or RuntimeFailure(
-                f"participants wait for partners that never come: {waits}. All members of a group "
-                f"must run the same collectives in the same order"
-            )
+            self.failure = self.failure or never_come(self._waiting)
             self._condition.notify_all()
 
 
@@ -177,13 +108,6 @@ class Participant:
         self.replica, self.partition = divmod(number, topology.num_partitions)
         self._lockstep = lockstep
         self._visits: dict[Hashable, int] = {}
-
-    def exchange(self, node: Instruction, operands: list[Value], meaning: Meaning) -> Value:
-        """Run a collective with the group that this participant belongs to."""
-        group = next((g for g in self.topology.groups(node) if self.number in g), None)
-        if group is None:
-            raise RuntimeFailure(f"participant {self.number} is in no replica group of {node}")
-        return self.meet(node, group, operands, meaning)
 
     def meet(
         self, node: Instruction, group: tuple[int, ...], operands: list[Value], meaning: Meaning

@@ -9,9 +9,10 @@ import numpy as np
 
 from xla_backend.hlo.evaluator.arguments import bind_arguments, result_leaves
 from xla_backend.hlo.evaluator.interpreter import CustomCall, Interpreter
-from xla_backend.hlo.evaluator.participants import Lockstep, Participant, Topology
+from xla_backend.hlo.evaluator.participants import Lockstep, Participant
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.topology import Topology
 
 
 def evaluate_partitioned(
