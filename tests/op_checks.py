@@ -21,7 +21,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import custom_calls_in
 from xla_backend.runtime.hlo_client import host_device
-from xla_backend.targets.cpu import lapack_calls as lapack_calls  # registers them
+from xla_backend.runtime.host_libraries import lapack_calls as lapack_calls  # registers them
 
 _CUSTOM_CALLS = custom_calls_in(ExecutionContext(host_device()))
 

@@ -19,7 +19,9 @@ from xla_backend.runtime.array_executable import ArrayExecutable
 from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.custom_calls import custom_calls_in
 from xla_backend.runtime.hlo_client import HloClient
-from xla_backend.targets.cpu import lapack_calls as lapack_calls  # registers LAPACK's custom calls
+
+# Registers LAPACK's custom calls.
+from xla_backend.runtime.host_libraries import lapack_calls as lapack_calls
 
 
 class InterpreterExecutable(ArrayExecutable):

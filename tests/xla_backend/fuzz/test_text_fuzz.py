@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from xla_backend.hlo.errors import HloError, ParseError, RuntimeFailure
+from xla_backend.runtime.host_libraries.lapack_arguments import check_arguments, check_options
 from xla_backend.stablehlo import parse_stablehlo
-from xla_backend.targets.cpu.lapack_arguments import check_arguments, check_options
 from xla_backend.tools.fuzz.__main__ import main
 from xla_backend.tools.fuzz.text_checks import check_sample, damage_check, samples_in
 from xla_backend.tools.fuzz.text_mutations import MUTATIONS, mutated, mutated_bytes

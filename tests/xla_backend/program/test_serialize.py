@@ -24,9 +24,9 @@ from xla_backend.program.stepper import Stepper
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.hlo_client import host_device
+from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.emit_program import emit_program
-from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 

@@ -13,9 +13,9 @@ from xla_backend.program.ir import Launch, Program, Space, While
 from xla_backend.program.stepper import Stepper
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.hlo_client import host_device
+from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
-from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 

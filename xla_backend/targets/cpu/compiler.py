@@ -27,9 +27,9 @@ from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
+from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program, host_call_symbol
 from xla_backend.targets.cpu.executable import CpuExecutable
-from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.program_rules import RULES

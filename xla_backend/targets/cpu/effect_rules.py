@@ -12,7 +12,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step
-from xla_backend.targets.cpu.host_functions import Transfer
+from xla_backend.runtime.host_functions import Transfer
 from xla_backend.targets.cpu.host_rules import host_step
 from xla_backend.targets.cpu.rules import RULES
 

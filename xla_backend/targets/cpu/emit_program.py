@@ -43,8 +43,8 @@ from xla_backend.program.ir import (
 )
 from xla_backend.program.routines import Kind
 from xla_backend.runtime.custom_calls import HostCall
+from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.epilogue_functions import epilogue_function
-from xla_backend.targets.cpu.host_functions import host_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES

@@ -1,4 +1,4 @@
-"""The run-time library of generated kernels: thread pool, GEMM, convolution, sort, scans, LAPACK.
+"""The run-time library of generated kernels: thread pool, GEMM, convolution, sort, scans.
 
 Every kernel takes its sizes and strides at run time, is generated as LLVM text for this machine,
 compiled once and kept on disk. `library.kernel_library()` gives symbol -> address (a lazy mapping:
@@ -12,7 +12,7 @@ thread_pool
   void pyjax_parallel_for_polled(...)       the same, but signals stop it between blocks
   i32  pyjax_num_threads(void)
   void pyjax_set_num_threads(i32 n)         n >= 1; threads start on the first parallel call
-  Python: thread_pool.set_num_threads(n), thread_pool.num_threads()
+  Python: thread_pool.set_num_threads(n), runtime.host_threads.num_threads()
 
 python_calls
   i32  pyjax_host_call(ptr call, ptr buffers, ptr context)  runs a host call; nonzero: it raised
@@ -50,6 +50,4 @@ cumulative
          void pyjax_<op>_<t>(ptr in, ptr out, outer, n, inner, flags)
          op: cumsum cumprod cummax cummin (cumlogsumexp for floats); scans axis 1 of
          [outer, n, inner]; flags bit 0: from the end
-
-lapack   lapack.pointer(name) -> address of a LAPACK / BLAS routine (Fortran calling convention)
 """

@@ -23,14 +23,13 @@ to the threads of Python.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import sys
-from pathlib import Path
 
 from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.process.bounded_cache import once
+from xla_backend.runtime import host_threads
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 
 # About 40 us of pauses: longer than the gaps between the parallel parts of one program.
@@ -493,51 +492,13 @@ def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
     text = pool_text(host_target(), sys.platform.startswith("linux")) + _POLLED_TEXT
     library = compile_library(text, bridge_library().addresses(), cache=True)
-    library.function("pyjax_set_num_threads", None, ctypes.c_int32)(default_num_threads())
+    threads = host_threads.available_threads()
+    library.function("pyjax_set_num_threads", None, ctypes.c_int32)(threads)
+    host_threads.keep_number_in(library.function("pyjax_num_threads", ctypes.c_int32))
     if hasattr(os, "register_at_fork"):
         after_fork = library.function("pyjax_pool_after_fork", None)
         os.register_at_fork(after_in_child=after_fork)
     return library
-
-
-def default_num_threads() -> int:
-    """CPUs this process may use: its affinity mask, cut by the container's quota."""
-    count = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    quota = _container_quota()
-    return count if quota is None else max(1, min(count, math.ceil(quota)))
-
-
-def _container_quota() -> float | None:
-    """Processors' worth of time that control groups grant this process: the least of its own group
-    and those around it; None without a limit."""
-    quotas = []
-    for line in _lines("/proc/self/cgroup") or ["0::/"]:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root = Path("/sys/fs/cgroup")
-        elif "cpu" in controllers.split(","):
-            root = Path("/sys/fs/cgroup/cpu")
-        else:
-            continue
-        # A container may see its own group as the root, whatever its path outside is.
-        own = root / path.strip("/")
-        for group in (own, *(p for p in own.parents if p.is_relative_to(root))):
-            if not controllers:
-                words = " ".join(_lines(group / "cpu.max")).split()
-            else:
-                words = _lines(group / "cpu.cfs_quota_us") + _lines(group / "cpu.cfs_period_us")
-            if len(words) == 2 and words[0] not in ("max", "-1"):
-                quotas.append(int(words[0]) / int(words[1]))
-    return min(quotas, default=None)
-
-
-def _lines(path: str | Path) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="ascii").split("\n")[:-1]
-    except OSError:
-        return []
 
 
 def set_num_threads(n: int) -> None:
@@ -549,7 +510,3 @@ def set_num_threads(n: int) -> None:
     if n < 1:
         raise ValueError(f"number of threads {n}: it must be at least 1 (1: no extra threads)")
     pool_library().function("pyjax_set_num_threads", None, ctypes.c_int32)(n)
-
-
-def num_threads() -> int:
-    return pool_library().function("pyjax_num_threads", ctypes.c_int32)()

@@ -10,6 +10,7 @@ import pytest
 
 from xla_backend.llvm import objects
 from xla_backend.llvm.target import host_target
+from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.routines import thread_pool
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.thread_pool import pool_text
@@ -26,7 +27,7 @@ def parallel_for(fn, blocks):
 
 @pytest.fixture(autouse=True)
 def restore():
-    before = thread_pool.num_threads()
+    before = num_threads()
     yield
     thread_pool.set_num_threads(before)
 
@@ -35,7 +36,7 @@ def restore():
 @pytest.mark.parametrize("blocks", [0, 1, 2, 7, 300])
 def test_every_block_once(threads, blocks):
     thread_pool.set_num_threads(threads)
-    assert thread_pool.num_threads() == threads
+    assert num_threads() == threads
     for _ in range(3):
         seen = []
         parallel_for(seen.append, blocks)
@@ -159,36 +160,6 @@ assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 def test_workers_leave_signals_to_others():
     done = subprocess.run([sys.executable, "-c", MASK], capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
-
-
-@pytest.mark.parametrize(
-    "groups, files, quota",
-    [
-        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000"}, 1.5),
-        ("0::/a", {"cpu.max": "200000 100000", "a/cpu.max": "300000 100000"}, 2.0),
-        ("0::/outside", {"cpu.max": "50000 100000"}, 0.5),
-        ("0::/a", {"a/cpu.max": "max 100000"}, None),
-        (
-            "3:cpu,cpuacct:/a",
-            {"cpu/a/cpu.cfs_quota_us": "250000", "cpu/a/cpu.cfs_period_us": "100000"},
-            2.5,
-        ),
-        (
-            "3:cpu,cpuacct:/a",
-            {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"},
-            None,
-        ),
-    ],
-)
-def test_quota_of_control_groups(monkeypatch, groups, files, quota):
-    def lines(path):
-        if str(path) == "/proc/self/cgroup":
-            return [groups]
-        text = files.get(str(path).removeprefix("/sys/fs/cgroup/"))
-        return [] if text is None else [text]
-
-    monkeypatch.setattr(thread_pool, "_lines", lines)
-    assert thread_pool._container_quota() == quota
 
 
 def test_portable_variant_compiles():

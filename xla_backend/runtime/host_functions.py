@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
+import scipy.linalg.lapack
 
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import UnimplementedError
@@ -21,8 +22,8 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext as Context
 from xla_backend.runtime.custom_calls import HostFunction, find_custom_call
-from xla_backend.targets.cpu import lapack_calls
-from xla_backend.targets.cpu.library_threads import on_library_threads
+from xla_backend.runtime.host_libraries import lapack_calls
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads
 
 _FFT = {
     "FFT": scipy.fft.fftn,
@@ -60,7 +61,7 @@ def _run_cholesky(operands: Arrays, results: Arrays, attributes: Any, context: C
 
 def _factor(a: np.ndarray, lower: bool, result: np.ndarray) -> None:
     triangle = np.tril if lower else np.triu
-    (potrf,) = lapack_calls.scipy.linalg.lapack.get_lapack_funcs(("potrf",), (a,))
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (a,))
     for index in np.ndindex(a.shape[:-2]):
         matrix = a[index]
         factor, info = potrf(matrix, lower=int(lower), clean=1)

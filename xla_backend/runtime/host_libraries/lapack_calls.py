@@ -39,8 +39,8 @@ from xla_backend.runtime.custom_calls import (
     find_custom_call,
     register_custom_call,
 )
-from xla_backend.targets.cpu.lapack_arguments import check_arguments, check_options
-from xla_backend.targets.cpu.library_threads import on_library_threads
+from xla_backend.runtime.host_libraries.lapack_arguments import check_arguments, check_options
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads
 
 Arrays = Sequence[np.ndarray]
 _FLAGS = {"true": 1, "false": 0}

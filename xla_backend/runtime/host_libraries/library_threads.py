@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import scipy.linalg.cython_lapack
 
-from xla_backend.targets.cpu.routines.thread_pool import num_threads
+from xla_backend.runtime.host_threads import num_threads
 
 # Below this size a second thread gains little even on an idle machine, and loses much on others.
 _LARGE = 1024

@@ -11,9 +11,9 @@ import pytest
 from tests.interrupts import each_interrupt
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
-from xla_backend.targets.cpu import lapack_calls, library_threads
+from xla_backend.runtime.host_libraries import lapack_calls, library_threads
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.library_threads import on_library_threads
 
 BLAS = library_threads._blas()
 pytestmark = pytest.mark.skipif(BLAS.set is None, reason="SciPy's BLAS is not OpenBLAS")
