@@ -32,14 +32,6 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_rules_contractions import window_output_size
 
 _POINTER_BYTES = 8
-_TRANSCENDENTAL = frozenset(
-    Opcode(text)
-    for text in (
-        "cosine sine tan sinh cosh asin acos asinh acosh atanh exponential "
-        "exponential-minus-one log "
-        "log-plus-one logistic rsqrt sqrt cbrt tanh erf power atan2"
-    ).split()
-)
 _FREE = frozenset(
     Opcode(text)
     for text in (
@@ -103,7 +95,7 @@ class CostAnalysis:
         rule = _ARITHMETIC.get(opcode)
         if rule is not None:
             arithmetic = rule(self, node)
-        elif opcode in _TRANSCENDENTAL or opcode is Opcode.RNG:
+        elif opcode.info.transcendental:
             arithmetic = Cost(transcendentals=node.shape.num_elements)
         elif opcode.is_elementwise and opcode is not Opcode.COPY:
             arithmetic = Cost(flops=node.shape.num_elements)

@@ -249,6 +249,13 @@ class Computation:
         return order
 
     @property
+    def outputs(self) -> list[Instruction]:
+        """What it hands out, in order: the members of a root tuple, or the root."""
+        root = self.root
+        assert root is not None
+        return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
+
+    @property
     def program_shape(self) -> tuple[tuple[Shape, ...], Shape]:
         assert self.root is not None
         return tuple(p.shape for p in self.parameters), self.root.shape

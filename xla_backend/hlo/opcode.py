@@ -1,5 +1,10 @@
 """The opcodes of HLO and their properties, as one table. No second list of opcode properties
-exists elsewhere."""
+exists elsewhere.
+
+The column of cycles says what one vector register of elements costs to compute, very roughly:
+enough to decide what is worth computing twice, which loop runs in lanes and what needs threads. It
+counts no loads and stores. An opcode that is not listed with a number costs 1.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,8 @@ PLAIN = 0
 ELEMENTWISE = 1
 COMMUTATIVE = 2
 SIDE_EFFECT = 4
+TRANSCENDENTAL = 8
+NO_WORK = 16
 
 
 class OpcodeInfo(NamedTuple):
@@ -21,27 +28,37 @@ class OpcodeInfo(NamedTuple):
     commutative: bool = False
     side_effect: bool = False  # may not be removed, merged or reordered with others of its kind
     calls: int | None = 0  # called computations; None: any number
+    transcendental: bool = False  # counted apart from flops
+    no_work: bool = False  # computes nothing: names what is in memory, or is a constant
+    cycles: int = 1  # of one vector register of elements
 
 
 class Opcode(enum.Enum):
-    """One member per opcode: text, arity, properties, number of called computations. The value is
-    the text."""
+    """One member per opcode: text, arity, properties, number of called computations, cycles. The
+    value is the text."""
 
     _value_: str
     info: OpcodeInfo
     is_elementwise: bool
     is_commutative: bool
+    cycles: int
 
     # Identity hash: enum's own hashes the name on every call.
     __hash__ = object.__hash__
 
     def __new__(
-        cls, text: str, arity: int | None = None, properties: int = PLAIN, calls: int | None = 0
+        cls,
+        text: str,
+        arity: int | None = None,
+        properties: int = PLAIN,
+        calls: int | None = 0,
+        cycles: int = 1,
     ) -> Opcode:
         member = object.__new__(cls)
         member._value_ = text
         member.is_elementwise = bool(properties & ELEMENTWISE)
         member.is_commutative = bool(properties & COMMUTATIVE)
+        member.cycles = cycles
         member.info = OpcodeInfo(
             text,
             arity,
@@ -49,6 +66,9 @@ class Opcode(enum.Enum):
             member.is_commutative,
             bool(properties & SIDE_EFFECT),
             calls,
+            bool(properties & TRANSCENDENTAL),
+            bool(properties & NO_WORK),
+            cycles,
         )
         return member
 
@@ -58,40 +78,40 @@ class Opcode(enum.Enum):
     ABS = "abs", 1, ELEMENTWISE
     CEIL = "ceil", 1, ELEMENTWISE
     FLOOR = "floor", 1, ELEMENTWISE
-    COSINE = "cosine", 1, ELEMENTWISE
-    SINE = "sine", 1, ELEMENTWISE
-    TAN = "tan", 1, ELEMENTWISE
-    SINH = "sinh", 1, ELEMENTWISE
-    COSH = "cosh", 1, ELEMENTWISE
-    ASIN = "asin", 1, ELEMENTWISE
-    ACOS = "acos", 1, ELEMENTWISE
-    ASINH = "asinh", 1, ELEMENTWISE
-    ACOSH = "acosh", 1, ELEMENTWISE
-    ATANH = "atanh", 1, ELEMENTWISE
-    EXPONENTIAL = "exponential", 1, ELEMENTWISE
-    EXPONENTIAL_MINUS_ONE = "exponential-minus-one", 1, ELEMENTWISE
-    LOG = "log", 1, ELEMENTWISE
-    LOG_PLUS_ONE = "log-plus-one", 1, ELEMENTWISE
-    LOGISTIC = "logistic", 1, ELEMENTWISE
+    COSINE = "cosine", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 24
+    SINE = "sine", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 24
+    TAN = "tan", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    SINH = "sinh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    COSH = "cosh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    ASIN = "asin", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    ACOS = "acos", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    ASINH = "asinh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    ACOSH = "acosh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    ATANH = "atanh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
+    EXPONENTIAL = "exponential", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 14
+    EXPONENTIAL_MINUS_ONE = "exponential-minus-one", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 20
+    LOG = "log", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 18
+    LOG_PLUS_ONE = "log-plus-one", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 24
+    LOGISTIC = "logistic", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 24
     NEGATE = "negate", 1, ELEMENTWISE
     NOT = "not", 1, ELEMENTWISE
     POPCNT = "popcnt", 1, ELEMENTWISE
     COUNT_LEADING_ZEROS = "count-leading-zeros", 1, ELEMENTWISE
     ROUND_NEAREST_AFZ = "round-nearest-afz", 1, ELEMENTWISE
     ROUND_NEAREST_EVEN = "round-nearest-even", 1, ELEMENTWISE
-    RSQRT = "rsqrt", 1, ELEMENTWISE
-    SQRT = "sqrt", 1, ELEMENTWISE
-    CBRT = "cbrt", 1, ELEMENTWISE
+    RSQRT = "rsqrt", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 12
+    SQRT = "sqrt", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 4
+    CBRT = "cbrt", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 40
     SIGN = "sign", 1, ELEMENTWISE
-    TANH = "tanh", 1, ELEMENTWISE
-    ERF = "erf", 1, ELEMENTWISE
+    TANH = "tanh", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 24
+    ERF = "erf", 1, ELEMENTWISE | TRANSCENDENTAL, 0, 30
     REAL = "real", 1, ELEMENTWISE
     IMAG = "imag", 1, ELEMENTWISE
     IS_FINITE = "is-finite", 1, ELEMENTWISE
     CONVERT = "convert", 1, ELEMENTWISE
-    BITCAST_CONVERT = "bitcast-convert", 1, ELEMENTWISE
+    BITCAST_CONVERT = "bitcast-convert", 1, ELEMENTWISE, 0, 0
     REDUCE_PRECISION = "reduce-precision", 1, ELEMENTWISE
-    COPY = "copy", 1, ELEMENTWISE
+    COPY = "copy", 1, ELEMENTWISE, 0, 0
     ADD = "add", 2, ELEMENTWISE | COMMUTATIVE
     MULTIPLY = "multiply", 2, ELEMENTWISE | COMMUTATIVE
     MAXIMUM = "maximum", 2, ELEMENTWISE | COMMUTATIVE
@@ -101,10 +121,10 @@ class Opcode(enum.Enum):
     XOR = "xor", 2, ELEMENTWISE | COMMUTATIVE
     MULHI = "mulhi", 2, ELEMENTWISE | COMMUTATIVE
     SUBTRACT = "subtract", 2, ELEMENTWISE
-    DIVIDE = "divide", 2, ELEMENTWISE
-    REMAINDER = "remainder", 2, ELEMENTWISE
-    POWER = "power", 2, ELEMENTWISE
-    ATAN2 = "atan2", 2, ELEMENTWISE
+    DIVIDE = "divide", 2, ELEMENTWISE, 0, 4
+    REMAINDER = "remainder", 2, ELEMENTWISE, 0, 20
+    POWER = "power", 2, ELEMENTWISE | TRANSCENDENTAL, 0, 60
+    ATAN2 = "atan2", 2, ELEMENTWISE | TRANSCENDENTAL, 0, 40
     SHIFT_LEFT = "shift-left", 2, ELEMENTWISE
     SHIFT_RIGHT_ARITHMETIC = "shift-right-arithmetic", 2, ELEMENTWISE
     SHIFT_RIGHT_LOGICAL = "shift-right-logical", 2, ELEMENTWISE
@@ -114,20 +134,20 @@ class Opcode(enum.Enum):
     SELECT = "select", 3, ELEMENTWISE
     CLAMP = "clamp", 3, ELEMENTWISE
     MAP = "map", None, ELEMENTWISE, 1
-    BITCAST = "bitcast", 1
-    RESHAPE = "reshape", 1
-    TRANSPOSE = "transpose", 1
-    BROADCAST = "broadcast", 1
-    REVERSE = "reverse", 1
-    SLICE = "slice", 1
+    BITCAST = "bitcast", 1, NO_WORK
+    RESHAPE = "reshape", 1, NO_WORK, 0, 0
+    TRANSPOSE = "transpose", 1, PLAIN, 0, 0
+    BROADCAST = "broadcast", 1, PLAIN, 0, 0
+    REVERSE = "reverse", 1, PLAIN, 0, 0
+    SLICE = "slice", 1, PLAIN, 0, 0
     DYNAMIC_RESHAPE = "dynamic-reshape", None
-    CONCATENATE = "concatenate", None
-    DYNAMIC_SLICE = "dynamic-slice", None
+    CONCATENATE = "concatenate", None, PLAIN, 0, 2
+    DYNAMIC_SLICE = "dynamic-slice", None, PLAIN, 0, 0
     DYNAMIC_UPDATE_SLICE = "dynamic-update-slice", None
-    PAD = "pad", 2
-    IOTA = "iota", 0
-    PARAMETER = "parameter", 0
-    CONSTANT = "constant", 0
+    PAD = "pad", 2, PLAIN, 0, 2
+    IOTA = "iota", 0, PLAIN, 0, 0
+    PARAMETER = "parameter", 0, NO_WORK
+    CONSTANT = "constant", 0, NO_WORK, 0, 0
     PARTITION_ID = "partition-id", 0
     REPLICA_ID = "replica-id", 0
     GET_DIMENSION_SIZE = "get-dimension-size", 1
@@ -141,7 +161,7 @@ class Opcode(enum.Enum):
     SCAN = "scan", None, PLAIN, 1
     SORT = "sort", None, PLAIN, 1
     SELECT_AND_SCATTER = "select-and-scatter", 3, PLAIN, 2
-    GATHER = "gather", 2
+    GATHER = "gather", 2, PLAIN, 0, 2
     SCATTER = "scatter", None, PLAIN, 1
     TOPK = "topk", 1, PLAIN, None
     FFT = "fft", 1
@@ -150,8 +170,8 @@ class Opcode(enum.Enum):
     BATCH_NORM_TRAINING = "batch-norm-training", 3
     BATCH_NORM_INFERENCE = "batch-norm-inference", 5
     BATCH_NORM_GRAD = "batch-norm-grad", 5
-    TUPLE = "tuple", None
-    GET_TUPLE_ELEMENT = "get-tuple-element", 1
+    TUPLE = "tuple", None, NO_WORK
+    GET_TUPLE_ELEMENT = "get-tuple-element", 1, NO_WORK
     OPT_BARRIER = "opt-barrier", 1
     WHILE = "while", 1, PLAIN, 2
     CONDITIONAL = "conditional", None, PLAIN, None
@@ -161,7 +181,7 @@ class Opcode(enum.Enum):
     AFTER_ALL = "after-all", None
     ADD_DEPENDENCY = "add-dependency", 2
     DOMAIN = "domain", 1
-    RNG = "rng", None, SIDE_EFFECT
+    RNG = "rng", None, SIDE_EFFECT | TRANSCENDENTAL
     RNG_BIT_GENERATOR = "rng-bit-generator", 1
     RNG_GET_AND_UPDATE_STATE = "rng-get-and-update-state", 0, SIDE_EFFECT
     INFEED = "infeed", 1, SIDE_EFFECT

@@ -33,19 +33,12 @@ _OWN_NESTS = frozenset(
 _SAME_ELEMENTS = frozenset({Opcode.BITCAST, Opcode.RESHAPE})
 
 
-def fusion_roots(fused: Computation) -> list[Instruction]:
-    """What a fused computation writes to memory, in output order."""
-    root = fused.root
-    assert root is not None
-    return root.operands if root.opcode is Opcode.TUPLE else [root]
-
-
 def in_place_operands(node: Instruction) -> list[tuple[int, int]]:
     """(operand number, result leaf) pairs that share memory: copy insertion makes it valid."""
     opcode = node.opcode
     if opcode is Opcode.FUSION:
         pairs: list[tuple[int, int]] = []
-        for leaf, root in enumerate(fusion_roots(node.called[0])):
+        for leaf, root in enumerate(node.called[0].outputs):
             if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
                 target = root.operands[0]
                 if target.opcode is Opcode.PARAMETER:
@@ -112,7 +105,7 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     fused = fusion.called[0]
     if fusion.attributes.kind is FusionKind.INPUT:
         return frozenset()
-    roots = fusion_roots(fused)
+    roots = fused.outputs
     if any(r.opcode is Opcode.DYNAMIC_UPDATE_SLICE for r in roots):
         return frozenset()
     rows = rows_of(fusion)
@@ -141,7 +134,7 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
 
 def _read_in_nest_of(fused: Computation, operand: int, leaf: int) -> bool:
     """Whether only the loop nest that writes output `leaf` reads a parameter."""
-    roots = fusion_roots(fused)
+    roots = fused.outputs
     nest = _nest(roots[leaf])
     if nest is None:
         return False
@@ -160,7 +153,7 @@ def _nest(root: Instruction) -> tuple[int, ...] | None:
 
 
 def _target_is_read_at_window_only(fused: Computation, operand: int, leaf: int) -> bool:
-    update = fusion_roots(fused)[leaf]
+    update = fused.outputs[leaf]
     target = fused.parameters[operand]
     for user in target.users:
         if user is update:
@@ -169,7 +162,7 @@ def _target_is_read_at_window_only(fused: Computation, operand: int, leaf: int) 
         elif not same_window_read(user, update) or not _flows_elementwise_into(user, update):
             return False
     # Another in-place output over the same array would see this one's writes.
-    return sum(r.operands[0] is target for r in fusion_roots(fused) if r.operands) == 1
+    return sum(r.operands[0] is target for r in fused.outputs if r.operands) == 1
 
 
 def _flows_elementwise_into(node: Instruction, update: Instruction) -> bool:

@@ -13,9 +13,8 @@ from xla_backend.passes.patterns import splat_value
 
 # Branches up to this much work are done both: a branch would cost as much, and not fuse.
 _MAX_SELECTED_BRANCHES = 4
-_MAX_SELECTED_COST = 16
+_MAX_SELECTED_COST = 13
 _MAX_SELECTED_ELEMENTS = 64
-_CHEAP = frozenset({Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.CONSTANT, Opcode.RESHAPE})
 
 
 class ConditionalSimplifier(HloPass):
@@ -76,7 +75,7 @@ def _worth_selecting(node: Instruction) -> bool:
     cost = 0
     for branch in node.called:
         for inner in branch.instructions:
-            if inner.opcode is Opcode.PARAMETER or inner.opcode in _CHEAP:
+            if inner.opcode.info.no_work:
                 continue
             if not is_fusible(inner) or inner.shape.num_elements > _MAX_SELECTED_ELEMENTS:
                 return False

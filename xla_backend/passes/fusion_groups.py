@@ -25,7 +25,7 @@ MAX_ROOTS = 16
 RECOMPUTE_BUDGET = 8.0
 # A chain this cheap is computed again in each fusion that needs it.
 DUPLICATE_COST = 4
-DUPLICATE_SCALAR_COST = 16
+DUPLICATE_SCALAR_COST = 13
 _MAX_INDEX_MAPS = 16
 _MAX_SEARCH = 300
 _MAX_WRITERS = 16

@@ -17,7 +17,7 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.output_fusion import ResultShape
-from xla_backend.passes.row_space import RowPlanning, RowSpace, roots_of
+from xla_backend.passes.row_space import RowPlanning, RowSpace
 
 _KEY = "backend_config"
 _ROWS, _EPILOGUE = "rows", "epilogue"
@@ -95,7 +95,7 @@ def rows_of(fusion: Instruction) -> RowPlan | None:
     except IndexError:
         raise _misfit(fusion) from None
     inside = {n for n in order if n.opcode is Opcode.REDUCE}
-    roots = dict.fromkeys(roots_of(fused))
+    roots = dict.fromkeys(fused.outputs)
     stored = {root for loop in stores for root in loop}
     if not {n for loop in reduces for n in loop} <= inside or not stored <= set(roots):
         raise _misfit(fusion)

@@ -28,59 +28,13 @@ ELEMENTWISE = (
     frozenset(op for op, info in OPCODES.items() if info.elementwise) - _NOT_SCALAR_TO_SCALAR
 )
 
-# Instructions a vector element costs, roughly; everything else costs 1. Above EXPENSIVE an op is
-# never computed twice on purpose.
+# Cycles of an op that is never computed twice on purpose.
 EXPENSIVE = 8
-_COSTS = {
-    **dict.fromkeys(
-        (
-            Opcode.COSINE,
-            Opcode.SINE,
-            Opcode.TAN,
-            Opcode.SINH,
-            Opcode.COSH,
-            Opcode.ASIN,
-            Opcode.ACOS,
-            Opcode.ASINH,
-            Opcode.ACOSH,
-            Opcode.ATANH,
-            Opcode.EXPONENTIAL,
-            Opcode.EXPONENTIAL_MINUS_ONE,
-            Opcode.LOG,
-            Opcode.LOG_PLUS_ONE,
-            Opcode.LOGISTIC,
-            Opcode.TANH,
-            Opcode.ERF,
-            Opcode.CBRT,
-            Opcode.POWER,
-            Opcode.ATAN2,
-            Opcode.REMAINDER,
-        ),
-        20,
-    ),
-    **dict.fromkeys((Opcode.DIVIDE, Opcode.SQRT, Opcode.RSQRT), 4),
-    **dict.fromkeys(
-        (
-            Opcode.RESHAPE,
-            Opcode.TRANSPOSE,
-            Opcode.BROADCAST,
-            Opcode.SLICE,
-            Opcode.REVERSE,
-            Opcode.IOTA,
-            Opcode.CONSTANT,
-            Opcode.COPY,
-            Opcode.BITCAST_CONVERT,
-            Opcode.DYNAMIC_SLICE,
-        ),
-        0,
-    ),
-    **dict.fromkeys((Opcode.GATHER, Opcode.PAD, Opcode.CONCATENATE), 2),
-}
 
 
 def cost_of(node: Instruction) -> int:
-    """Rough cost of one element of a fusible instruction, in cheap vector instructions."""
-    cost = _COSTS.get(node.opcode, 1)
+    """Rough cycles of one vector register of elements of a fusible instruction."""
+    cost = node.opcode.cycles
     if node.shape.element_type.is_complex:
         cost = 4 * max(cost, 1) if cost else 0
     return cost

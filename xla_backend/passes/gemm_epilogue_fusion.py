@@ -21,7 +21,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import topological_order
-from xla_backend.passes.buffer_sharing import SharingRules, fusion_roots
+from xla_backend.passes.buffer_sharing import SharingRules
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_records import EpilogueRecord, record_epilogue
@@ -103,7 +103,7 @@ def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> 
         return False
     fused = fusion.called[0]
     elements = dot.shape.num_elements
-    if any(root.shape.num_elements != elements for root in fusion_roots(fused)):
+    if any(root.shape.num_elements != elements for root in fused.outputs):
         return False
     aliases = _aliases(dot)
     linear = rules.linear_parameters(fusion)
@@ -223,7 +223,7 @@ def _clone_body(
             clones[node] = inner[fusion.operands[node.parameter_number]]
         elif node.opcode is not Opcode.TUPLE:
             clones[node] = fused.add(clone_instruction(node, [clones[o] for o in node.operands]))
-    return [clones[root] for root in fusion_roots(body)]
+    return [clones[root] for root in body.outputs]
 
 
 def _replace(

@@ -11,7 +11,7 @@ from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_groups import MAX_ROOTS, MAX_SIZE
 from xla_backend.passes.fusion_rules import FREE_ALIASES, cost_of
-from xla_backend.passes.row_space import FULL, RowSpace, demands, roots_of
+from xla_backend.passes.row_space import FULL, RowSpace, demands
 
 # Instructions between the first and the last member of a cluster; more are not searched.
 _MAX_SPAN = 512
@@ -26,7 +26,7 @@ class Body:
     def __init__(self, fusion: Instruction) -> None:
         fused = fusion.called[0]
         self.fusion = fusion
-        self.roots = roots_of(fused)
+        self.roots = fused.outputs
         self.order = [n for n in topological_order(fused) if n is not fused.root or n in self.roots]
         self.size = sum(1 for n in self.order if cost_of(n) > 0)
         self.reduces = [n for n in self.order if n.opcode is Opcode.REDUCE]

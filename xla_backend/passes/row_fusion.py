@@ -149,10 +149,7 @@ class _Merger:
                 mapping[node] = self._value(member.operands[node.parameter_number])
             elif node is not body.root or node.opcode is not Opcode.TUPLE:
                 mapping[node] = self._add(node, [mapping[o] for o in node.operands])
-        root = body.root
-        assert root is not None
-        leaves = root.operands if root.opcode is Opcode.TUPLE else [root]
-        self._roots[member] = [mapping[leaf] for leaf in leaves]
+        self._roots[member] = [mapping[leaf] for leaf in body.outputs]
 
     def _value(self, outer: Instruction) -> Instruction:
         """What stands for an operand of a member inside."""

@@ -282,13 +282,6 @@ class RowPlanning:
         return result
 
 
-def roots_of(fused: Computation) -> list[Instruction]:
-    """What a fused computation writes to memory, in output order."""
-    root = fused.root
-    assert root is not None
-    return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
-
-
 def plan_rows(fused: Computation) -> RowPlanning | None:
     """The plan of a computation that uses reductions inside, or None where rows do not fit it.
 
@@ -297,7 +290,7 @@ def plan_rows(fused: Computation) -> RowPlanning | None:
     reduces = [n for n in fused.instructions if n.opcode is Opcode.REDUCE]
     if not reduces:
         return None
-    roots = roots_of(fused)
+    roots = fused.outputs
     outputs = set(roots)
     if not roots or outputs == set(reduces) or any(n.shape.is_tuple for n in reduces):
         return None

@@ -9,17 +9,7 @@ from xla_backend.passes.fusion_rules import EXPENSIVE, cost_of, is_fusible
 from xla_backend.passes.while_carries import add_carries, is_plain
 
 # Never hoisted for its own sake: names of memory, or cheaper computed again than loaded.
-_FREE = frozenset(
-    {
-        Opcode.PARAMETER,
-        Opcode.CONSTANT,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.TUPLE,
-        Opcode.RESHAPE,
-        Opcode.BROADCAST,
-        Opcode.IOTA,
-    }
-)
+_FREE = frozenset(op for op in Opcode if op.info.no_work) | {Opcode.BROADCAST, Opcode.IOTA}
 # Not hoisted at all: running them although the loop runs zero times would show, or might not end.
 _STAYS = frozenset(
     {

@@ -25,10 +25,6 @@ class Kind(enum.Enum):
     NUMBERS = "numbers"  # an array of them
     KERNEL = "kernel"  # the reference gets a function of the arrays it hands the kernel
 
-    @property
-    def is_memory(self) -> bool:
-        return self in (Kind.READ, Kind.WRITE, Kind.UPDATE, Kind.WORK)
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:

@@ -58,8 +58,7 @@ def _check_groups(name: str, count: int, parts: Sequence[tuple[str, int]]) -> No
             fail(
                 ValueError,
                 f"conv_general_dilated {name} must divide {what} dimension size, but {count} does "
-                "not "
-                f"divide {size}.",
+                f"not divide {size}.",
             )
 
 

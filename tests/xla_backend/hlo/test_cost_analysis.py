@@ -3,7 +3,9 @@
 import pytest
 
 from xla_backend.hlo.cost_analysis import Cost, CostAnalysis, analyze
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
+from xla_backend.passes.fusion_rules import EXPENSIVE
 
 CALLEES = """HloModule m
 add { a = f32[] parameter(0)
@@ -130,3 +132,10 @@ def test_costs_add_up_and_shared_callees_are_counted_per_call():
     )
     once = CostAnalysis().instruction(module.entry.root)
     assert analyze(module) == once + once == once.times(2)
+
+
+def test_every_transcendental_function_costs_many_cycles():
+    """But the square root, which is an instruction."""
+    functions = [op for op in Opcode if op.info.transcendental and op.is_elementwise]
+    assert {op for op in functions if op.cycles < EXPENSIVE} == {Opcode.SQRT}
+    assert Opcode.EXPONENTIAL in functions and Opcode.REMAINDER not in functions

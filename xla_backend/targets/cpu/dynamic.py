@@ -157,7 +157,7 @@ def _checked_roots(module: HloModule) -> list[Instruction]:
             f"module {module.name!r} has arrays of {sorted(lengths)} elements: give all one "
             f"length of at least 2"
         )
-    return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
+    return entry.outputs
 
 
 def _check(node: Instruction) -> None:

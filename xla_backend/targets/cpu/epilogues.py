@@ -12,7 +12,6 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import delinearize, linearize
 from xla_backend.kernels.ir import BufferRole, Kernel
-from xla_backend.passes.buffer_sharing import fusion_roots
 from xla_backend.passes.fusion_records import epilogue_record
 from xla_backend.passes.output_fusion import product_of
 from xla_backend.program.build import ProgramBuilder
@@ -34,7 +33,7 @@ class Epilogue(NamedTuple):
 def epilogue_of(builder: ProgramBuilder, fusion: Instruction, in_place: int | None) -> Epilogue:
     """The epilogue of a kOutput fusion; `in_place`: the result whose memory is that of the
     product."""
-    roots = fusion_roots(fusion.called[0])
+    roots = fusion.called[0].outputs
     product = product_of(fusion.called[0])
     kept = in_place if in_place is not None and roots[in_place] is product else None
     key = ("epilogue", structural_key(fusion), kept)
@@ -77,7 +76,7 @@ def _nest(fusion: Instruction, name: str, kept: int | None) -> Kernel:
         for n, extent in enumerate(shape)
     ]
     linear = linearize(indices, shape)
-    wanted = [(i, root) for i, root in enumerate(fusion_roots(fused)) if i != kept]
+    wanted = [(i, root) for i, root in enumerate(fused.outputs) if i != kept]
     elements = [e.value(root, delinearize(linear, root.shape.dimensions)) for _, root in wanted]
     # Everything is read before anything is written: a result may lie where an operand lies.
     for (i, root), element in zip(wanted, elements):

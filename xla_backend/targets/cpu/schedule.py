@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
     Buffer,
@@ -36,37 +35,6 @@ from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.llvm.target import TargetInfo
 
-# Cycles per vector register of lanes, very roughly; everything else is 1.
-_WEIGHTS: dict[Opcode, float] = {
-    Opcode.DIVIDE: 6,
-    Opcode.REMAINDER: 12,
-    Opcode.SQRT: 8,
-    Opcode.RSQRT: 12,
-    Opcode.EXPONENTIAL: 14,
-    Opcode.EXPONENTIAL_MINUS_ONE: 20,
-    Opcode.LOG: 18,
-    Opcode.LOG_PLUS_ONE: 24,
-    Opcode.LOGISTIC: 24,
-    Opcode.TANH: 24,
-    Opcode.ERF: 30,
-    Opcode.SINE: 24,
-    Opcode.COSINE: 24,
-    Opcode.POWER: 60,
-    Opcode.ATAN2: 40,
-    Opcode.CBRT: 40,
-}
-_HEAVY_FUNCTIONS = frozenset(
-    {
-        Opcode.TAN,
-        Opcode.ASIN,
-        Opcode.ACOS,
-        Opcode.SINH,
-        Opcode.COSH,
-        Opcode.ASINH,
-        Opcode.ACOSH,
-        Opcode.ATANH,
-    }
-)
 CYCLES_PER_MICROSECOND = 2500.0
 _PARALLEL_MICROSECONDS = 25.0
 _BLOCK_MICROSECONDS = 10.0
@@ -89,13 +57,6 @@ _SINGLE_COPY_WEIGHT = 40
 # Loops with range checks are cut into at most this many pieces.
 _MAX_SEGMENTS = 4
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
-
-
-def weight(opcode: Opcode) -> float:
-    """Rough cycles of one operation on one vector register."""
-    if opcode in _HEAVY_FUNCTIONS:
-        return 40
-    return _WEIGHTS.get(opcode, 1)
 
 
 @dataclass(slots=True)
@@ -138,7 +99,7 @@ class _Cost:
         if isinstance(s, Compute):
             if var is not None and any(o in varying for o in s.operands):
                 varying.add(s.result)
-            return weight(s.opcode)
+            return s.opcode.cycles
         if isinstance(s, Load):
             if var is None:
                 return 1.0
@@ -284,7 +245,7 @@ def _segments(loop: Loop, lanes: int) -> list[int]:
 
 
 def _work(loop: Loop) -> float:
-    return sum(weight(s.opcode) for s in loop.body if isinstance(s, Compute))
+    return sum(s.opcode.cycles for s in loop.body if isinstance(s, Compute))
 
 
 def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
@@ -348,7 +309,7 @@ def _lanes_for(loop: Loop, lanes: int) -> int:
     live = 0
     for s in walk(loop.body):
         if isinstance(s, Compute):
-            work += weight(s.opcode)
+            work += s.opcode.cycles
             live += 1
         elif isinstance(s, Load):
             work += 1

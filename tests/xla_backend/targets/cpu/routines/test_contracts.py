@@ -66,7 +66,7 @@ def check(name: str, operands: Sequence) -> None:  # type: ignore[type-arg]
     call_native(routine, native)
     routine.reference(*python)
     for n, p, parameter in zip(native, python, routine.parameters):
-        if not parameter.kind.is_memory or parameter.kind is Kind.WORK:
+        if parameter.kind not in (Kind.READ, Kind.WRITE, Kind.UPDATE):
             continue
         n, p = (n[0], p[0]) if parameter.origin else (n, p)
         tolerance = (TOLERANCE | SMALL_FLOATS).get(n.dtype.name)
