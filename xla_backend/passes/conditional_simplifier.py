@@ -13,7 +13,7 @@ from xla_backend.passes.patterns import splat_value
 
 # Branches up to this much work are done both: a branch would cost as much, and not fuse.
 _MAX_SELECTED_BRANCHES = 4
-_MAX_SELECTED_COST = 13
+_MAX_SELECTED_COST = 16
 _MAX_SELECTED_ELEMENTS = 64
 
 
