@@ -19,7 +19,7 @@ class Primitive:
     """A named operation. `bind` applies it under the current trace and always returns a list.
 
     Attributes:
-      abstract_eval: `(*avals, **params) -> list of avals`.
+      abstract_eval_rule: `(*avals, **params) -> aval or list of avals`; `abstract_eval` asks it.
       effects_of: None, or `(*avals, **params) -> frozenset of effects`.
       impl: None, or a function that runs it eagerly instead of compiling (Python-level primitives).
       exact_params: parameters may be numbers that are equal and not the same (0.0 and -0.0, 1 and
@@ -27,7 +27,7 @@ class Primitive:
     """
 
     __slots__ = (
-        "_abstract_eval",
+        "abstract_eval_rule",
         "effects_of",
         "exact_params",
         "impl",
@@ -37,7 +37,7 @@ class Primitive:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._abstract_eval: Callable[..., Any] = _no_abstract_eval
+        self.abstract_eval_rule: Callable[..., Any] = _no_abstract_eval
         self.effects_of: Callable[..., Effects] | None = None
         self.impl: Callable[..., list[Any]] | None = None
         self.exact_params = True
@@ -45,7 +45,7 @@ class Primitive:
 
     def abstract_eval(self, *avals: Any, **params: Any) -> list[Any]:
         """Output avals; a rule may return one aval or a list."""
-        out = self._abstract_eval(*avals, **params)
+        out = self.abstract_eval_rule(*avals, **params)
         return out if type(out) is list else list(out) if isinstance(out, tuple) else [out]
 
     def effects(self, *avals: Any, **params: Any) -> Effects:

@@ -59,7 +59,7 @@ def constant_array(value: Any, aval: Any) -> np.ndarray:
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)
     if is_extended(aval.dtype):
-        value = value._base_array if hasattr(value, "_base_array") else value
+        value = value.stored_array if hasattr(value, "stored_array") else value
         return np.asarray(value, aval.dtype.physical_dtype)
     return np.asarray(value).astype(aval.dtype, copy=False)
 

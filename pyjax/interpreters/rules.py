@@ -126,7 +126,7 @@ def define_rules(
     """Give a declared primitive (core.structural) its rules; the keywords are those of
     `define_primitive`."""
     all_primitives[primitive.name] = primitive
-    primitive._abstract_eval = abstract_eval
+    primitive.abstract_eval_rule = abstract_eval
     primitive.effects_of = effects
     primitive.impl = impl
     primitive.exact_params = exact_params

@@ -191,7 +191,7 @@ def _to_numpy(object: Any) -> np.ndarray:
                 "__jax_array__ or __array__ method, or convert it first."
             ) from None
     value = np.asarray(object)
-    if not util._is_numeric(value.dtype):
+    if not util.is_numeric(value.dtype):
         raise TypeError(
             f"jnp.array: values of NumPy dtype {value.dtype} are not numeric.\n"
             "  Strings, objects and dates have no compiled form; encode them as numbers first."

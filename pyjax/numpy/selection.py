@@ -31,7 +31,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     shape = util.broadcast_shapes("where", shapes)
     ranks = {len(s) for s in shapes if s}
     if len(ranks) > 1:
-        util._check_rank_promotion("where", shapes)
+        util.check_rank_promotion("where", shapes)
     if condition.shape:
         condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)

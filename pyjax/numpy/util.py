@@ -57,14 +57,14 @@ def check_arraylike(name: str, *args: Any, none_ok: bool = False) -> None:
             continue
         _fail_not_arraylike(name, arg, position)
     for arg in args:
-        if isinstance(arg, _NUMPY_VALUES) and not _is_numeric(arg.dtype):
+        if isinstance(arg, _NUMPY_VALUES) and not is_numeric(arg.dtype):
             raise TypeError(
                 f"{name} requires numeric arrays, got a NumPy value of dtype {arg.dtype}.\n"
                 "  Strings, objects and dates have no compiled form; encode them as numbers first."
             )
 
 
-def _is_numeric(dtype: np.dtype) -> bool:
+def is_numeric(dtype: np.dtype) -> bool:
     return dtype.kind in "biufcV" and (dtype.kind != "V" or dtypes.issubdtype(dtype, np.number))
 
 
@@ -224,7 +224,7 @@ def promote_shapes(name: str, *args: Any) -> tuple[Any, ...]:
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return args  # lax stretches scalars and axes of size one
-    _check_rank_promotion(name, shapes)
+    check_rank_promotion(name, shapes)
     rank = len(broadcast_shapes(name, shapes))
     return tuple(_to_rank(a, s, rank) for a, s in zip(args, shapes, strict=True))
 
@@ -237,7 +237,7 @@ def _to_rank(x: Any, shape: tuple[int, ...], rank: int) -> Any:
     return lax.broadcast_in_dim(as_array(x), (1,) * missing + shape, axes)
 
 
-def _check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     mode = options.numpy_rank_promotion.value
     if mode == "allow":
         return

@@ -195,7 +195,7 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     # -- to NumPy and other libraries ------------------------------------------------------------
 
-    def _view(self) -> np.ndarray:
+    def host_view(self) -> np.ndarray:
         """A NumPy array that cannot be made writable: the memory itself, which it keeps, where the
         host can address that, else a copy."""
         buffer = self._buffer()
@@ -207,7 +207,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.spec.kind.to_host(buffer)
 
     @property
-    def _base_array(self) -> np.ndarray:
+    def stored_array(self) -> np.ndarray:
         """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
         return self.spec.kind.to_host(self._buffer())
 
@@ -216,7 +216,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return isinstance(self.spec.kind, HostBufferKind)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        view = self._view()
+        view = self.host_view()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
                 raise ValueError(f"a copy is needed to turn {view.dtype} into {np.dtype(dtype)}")
@@ -237,7 +237,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         Raises:
           BufferError: memory to write to is asked for, or buffers have no such dtype.
         """
-        view: Any = self._view()
+        view: Any = self.host_view()
         if flags & _WRITABLE:
             raise BufferError(
                 f"arrays are immutable, and memory of {self.aval.str_short()} was asked for to "
@@ -267,7 +267,7 @@ class DeviceArray(BufferHolder, core_array.Array):
           BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False`, and
             a version before 1.0 or memory that the host cannot address.
         """
-        view = self._base_array
+        view = self.stored_array
         if copy is False and not self._is_host_addressable:
             raise BufferError(
                 f"the memory of {self.device} is not host memory, and the consumer wants no copy; "
@@ -296,36 +296,36 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; without index the array must have size 1."""
-        return self._view().item(*args)
+        return self.host_view().item(*args)
 
     def tolist(self) -> Any:
-        return self._view().tolist()
+        return self.host_view().tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
-        return self._view().tobytes(order)
+        return self.host_view().tobytes(order)
 
     def __bool__(self) -> bool:
         self._check_scalar_conversion("bool")
-        return bool(self._view())
+        return bool(self.host_view())
 
     def __int__(self) -> int:
         self._check_scalar_conversion("int")
-        return int(self._view().item())
+        return int(self.host_view().item())
 
     def __float__(self) -> float:
         self._check_scalar_conversion("float")
-        return float(self._view().item())
+        return float(self.host_view().item())
 
     def __complex__(self) -> complex:
         self._check_scalar_conversion("complex")
-        return complex(self._view().item())
+        return complex(self.host_view().item())
 
     def __index__(self) -> int:
         if self.ndim != 0 or not np.issubdtype(self.dtype, np.integer):
             raise TypeError(
                 f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
             )
-        return int(self._view().item())
+        return int(self.host_view().item())
 
     def _check_scalar_conversion(self, name: str) -> None:
         if self.size != 1 or (self.ndim and name != "bool"):
@@ -352,7 +352,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         aval = self.spec.aval.update(shape=self.shape[1:])
         spec = array_spec(aval, self.spec.device, self.spec.committed)
         # Rows are copies of memory, not computations: no program is compiled for them.
-        return map(_from_view, itertools.repeat(spec), self._view())
+        return map(_from_view, itertools.repeat(spec), self.host_view())
 
     def __hash__(self) -> int:
         raise TypeError(
@@ -364,9 +364,9 @@ class DeviceArray(BufferHolder, core_array.Array):
         if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
         if not isinstance(self.spec.aval.dtype, np.dtype):
-            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._base_array}"
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self.stored_array}"
         prefix = "Array("
-        body = np.array2string(self._view(), separator=", ", prefix=prefix, suffix=",")
+        body = np.array2string(self.host_view(), separator=", ", prefix=prefix, suffix=",")
         weak = ", weak_type=True" if self.weak_type else ""
         if self.size == 0 and self.shape != (0,):
             body = f"[], shape={self.shape}"
@@ -380,18 +380,18 @@ class DeviceArray(BufferHolder, core_array.Array):
     def __str__(self) -> str:
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return repr(self)
-        return str(self._view())
+        return str(self.host_view())
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and spec:
-            return format(self._view().item(), spec)
+            return format(self.host_view().item(), spec)
         return format(str(self), spec)
 
     def __reduce__(self) -> Any:
         return _unpickle, (np.asarray(self), self.weak_type)
 
     def __copy__(self) -> DeviceArray:
-        return from_numpy(self._base_array, self.spec)
+        return from_numpy(self.stored_array, self.spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
         return self.__copy__()
@@ -431,7 +431,7 @@ def moved(array: DeviceArray, device: Device) -> DeviceArray:
     """The array for a program on a device: itself where the memory is the same, else a copy."""
     if array.device.shares_memory_with(device):
         return array
-    return from_numpy(array._base_array, array_spec(array.aval, device, array.committed))
+    return from_numpy(array.stored_array, array_spec(array.aval, device, array.committed))
 
 
 def array_from_host(

@@ -51,12 +51,12 @@ def _put(value: Any, target: Any) -> Any:
     if device is None or (array.spec.committed and array.device is device):
         return array
     spec = array_spec(array.aval, device, True)
-    return from_numpy(array._base_array, spec)
+    return from_numpy(array.stored_array, spec)
 
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
-    return tree_map(lambda leaf: leaf._view() if type(leaf) is DeviceArray else leaf, x)
+    return tree_map(lambda leaf: leaf.host_view() if type(leaf) is DeviceArray else leaf, x)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -249,7 +249,7 @@ def check_nans(what: str, results: Sequence[DeviceArray]) -> None:
     for result in results:
         if not dtypes.issubdtype(result.dtype, np.inexact):
             continue
-        if bool(np.isnan(result._view()).any()):
+        if bool(np.isnan(result.host_view()).any()):
             fail(
                 FloatingPointError,
                 f"invalid value (nan) encountered in {what}, result {result.aval.str_short()}",

@@ -35,7 +35,7 @@ VIEWS = {
     "DLPack": np.from_dlpack,
     "memoryview": memoryview,
     "memoryview of asarray": lambda x: memoryview(np.asarray(x)),
-    "base array": lambda x: x._base_array,
+    "base array": lambda x: x.stored_array,
     "from_dlpack of a view": lambda x: jnp.from_dlpack(np.asarray(x)),
     "addressable data": lambda x: np.asarray(x.addressable_data(0)),
     "iterator": lambda x: iter(x),

@@ -28,7 +28,7 @@ EXPORTS: dict[str, Callable[[pyjax.Array], np.ndarray]] = {
     "DLPack": np.from_dlpack,
     "__array__": lambda x: x.__array__(),
     "memoryview": lambda x: np.asarray(memoryview(x)),
-    "base array": lambda x: x._base_array,
+    "base array": lambda x: x.stored_array,
 }
 
 WAYS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -153,7 +153,7 @@ def test_a_refused_buffer_keeps_nothing_alive() -> None:
 
 
 def test_key_data() -> None:
-    words = pyjax.random.key(7)._base_array
+    words = pyjax.random.key(7).stored_array
     assert words.tolist() == [0, 7]
     with pytest.raises(ValueError, match="WRITEABLE"):
         words.setflags(write=True)
