@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
 
@@ -21,7 +20,7 @@ def _shifts(bitorder: str) -> np.ndarray:
     return places[::-1].copy() if bitorder == "big" else places
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Booleans (or nonzero integers) packed eight to a uint8 along `axis`, padded with zeros."""
     a = util.ensure_arraylike("packbits", a)
     if a.dtype != np.bool_ and not dtypes.issubdtype(a.dtype, np.integer):
@@ -42,8 +41,8 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """The bits of a uint8 array as uint8 zeros and ones along `axis`; `count` of them if given."""
     a = util.ensure_arraylike("unpackbits", a)
     if a.dtype != np.uint8:

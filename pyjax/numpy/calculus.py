@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.indexing_basic import take_rows
@@ -22,7 +23,9 @@ from pyjax.numpy.ufuncs import is_complex
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Array:
     """n-th differences of neighbours along `axis` (not-equal for booleans).
 
     >>> diff(np.array([1, 4, 9])).tolist()
@@ -60,7 +63,7 @@ def _edge(value: Any, a: Any, axis: int) -> Any:
     return util.broadcast_array(value, tuple(1 if i == axis else m for i, m in enumerate(a.shape)))
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Array:
     """Differences of neighbours of the flattened array, with values before and after."""
     ary = util.ensure_arraylike("ediff1d", ary)
     out = diff(ravel(ary))
@@ -133,7 +136,7 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
     return lax.concatenate(parts, axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integral of samples `y` along `axis` by the trapezoid rule, at `x` or spacing `dx`.
 
     >>> trapezoid(np.array([0.0, 1.0, 2.0])).item()
@@ -158,8 +161,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
+    x: ArrayLike, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Array:
     """Piecewise linear interpolation at `x` of the samples (xp, fp); `xp` rises.
 
     Args:
@@ -224,7 +227,7 @@ def _interp(
     return out
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
     """`p` with jumps of more than half a `period` between neighbours removed along `axis`."""
     util.check_arraylike("unwrap", p)
     p = util.as_array(p)

@@ -12,6 +12,7 @@ import opt_einsum
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array
 from pyjax.numpy import reductions, util
 from pyjax.numpy.selection import select_where
 
@@ -28,7 +29,7 @@ def einsum(
     preferred_element_type: Any = None,
     _dot_general: Callable[..., Any] = lax.dot_general,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Sum of products in Einstein's notation.
 
     Args:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.calculus import diff
@@ -21,13 +22,13 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 
 def bincount(
-    x: Any,
+    x: ArrayLike,
     weights: Any = None,
     minlength: int = 0,
     *,
     length: int | None = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Number of times (or sum of the weights with which) each nonnegative integer occurs in `x`.
 
     Args:
@@ -62,7 +63,7 @@ def bincount(
     return update(zeros, places, weights, "add", mode="drop")
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
     """Edges of the bins that `histogram` would use: `bins` + 1 evenly spaced values, or `bins`."""
     del weights  # accepted as in NumPy; it does not change the edges
     if isinstance(bins, str):
@@ -185,7 +186,8 @@ def histogramdd(
             raise ValueError("should be a bin for each dimension.")
     else:
         per_axis = [bins] * d
-    edges, places = [], None
+    edges: list[Any] = []
+    places: Any = None
     for i, spec in enumerate(per_axis):
         column = lax.index_in_dim(points, i, 1, keepdims=False)
         span = None if range is None else range[i]

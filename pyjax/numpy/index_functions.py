@@ -12,6 +12,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
@@ -62,7 +63,7 @@ def _integer_indices(name: str, indices: Any) -> Any:
 
 
 def take(
-    a: Any,
+    a: ArrayLike,
     indices: Any,
     axis: int | None = None,
     out: None = None,
@@ -70,7 +71,7 @@ def take(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Elements of `a` at `indices` along `axis` (of the flattened array by default).
 
     Args:
@@ -104,14 +105,14 @@ def take(
 
 
 def take_along_axis(
-    arr: Any,
+    arr: ArrayLike,
     indices: Any,
     axis: int | None = -1,
     mode: Any = None,
     fill_value: Any = None,
     *,
     wrap_negative_indices: bool | None = None,
-) -> Any:
+) -> Array:
     """out[i, j] = arr[i, indices[i, j]] (for the last axis): one index per element.
 
     Args:
@@ -165,7 +166,9 @@ def _check_inplace(name: str, inplace: bool) -> None:
         )
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(
+    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """`a` with the flat elements `ind` replaced by `v` (repeated as needed); inplace=False only.
 
     `mode`: 'clip' or 'wrap' for indices out of bounds; dropped by default.
@@ -190,7 +193,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     return lax.reshape(update(flat, indices, values, "set", mode=mode), x.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     """`arr` with the elements where `mask` is true replaced by successive `vals` (cyclically)."""
     _check_inplace("place", inplace)
     util.check_arraylike("place", arr, mask, vals)
@@ -212,14 +215,14 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
 
 
 def put_along_axis(
-    arr: Any,
+    arr: ArrayLike,
     indices: Any,
     values: Any,
     axis: int | None,
     inplace: bool = True,
     *,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """`arr` with elements at `indices` along `axis` replaced: the write of `take_along_axis`."""
     _check_inplace("put_along_axis", inplace)
     util.check_arraylike("put_along_axis", arr, indices, values)
@@ -247,7 +250,7 @@ def put_along_axis(
     return lax.reshape(update(x, tuple(places), values, "set", mode=mode), original)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
     """`a` with its main diagonal replaced by `val` (a scalar or successive values)."""
     _check_inplace("fill_diagonal", inplace)
     util.check_arraylike("fill_diagonal", a, val)
@@ -315,7 +318,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
 def ravel_multi_index(
     multi_index: Any, dims: Any, mode: str = "raise", order: str = "C", *, dtype: Any = None
-) -> Any:
+) -> Array:
     """Flat indices from one index array per axis; mode 'raise' (concrete only), 'clip', 'wrap'."""
     sizes = util.canonicalize_shape(dims, "dims")
     if len(multi_index) != len(sizes):

@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import diagonals, linear_algebra, manipulation, reductions, util
 from pyjax.numpy.index_functions import take_along_axis
 from pyjax.numpy.selection import select_where
@@ -116,7 +117,7 @@ def _adjoint(a: Any) -> Any:
 # Factorizations
 
 
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """Lower (or upper) triangular L with a = L L^H, for Hermitian positive definite `a`.
 
     nan where a matrix is not positive definite.
@@ -171,7 +172,7 @@ def _svd_hermitian(a: Any, compute_uv: bool) -> Any:
     return SVDResult(u, s, _adjoint(signed))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, falling."""
     return svd(x, compute_uv=False, hermitian=False)
 
@@ -204,7 +205,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Eigenvalues of Hermitian matrices, rising."""
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
@@ -216,7 +217,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(w, v)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of general matrices, complex, in no particular order."""
     a = _matrices("eigvals", a, square=True)
     return lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
@@ -226,7 +227,7 @@ def eigvals(a: Any) -> Any:
 # Solving
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """x with a @ x = b, for square `a`; `b` is one vector if 1-d, else (stacks of) columns.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])).tolist()
@@ -287,7 +288,7 @@ def _lu_solve(factors: Any, permutation: Any, rhs: Any, transposed: bool) -> Any
     )
 
 
-def inv(a: Any) -> Any:
+def inv(a: Any) -> Array:
     """Inverse of square matrices; inf or nan for singular ones.
 
     To apply an inverse, `solve(a, b)` is faster and more accurate.
@@ -347,7 +348,7 @@ def _slogdet_qr(a: Any) -> tuple[Any, Any]:
     return _slogdet_parts(diagonals.diagonal(r, 0, -2, -1), phase)
 
 
-def det(a: Any) -> Any:
+def det(a: Any) -> Array:
     """Determinant of square matrices."""
     a = _matrices("det", a, square=True)
     n = a.shape[-1]
@@ -380,7 +381,7 @@ def _rcond(rtol: Any, s: Any, shape: tuple[int, ...]) -> Any:
     return rtol
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
     """Moore-Penrose inverse; singular values below rtol * the largest count as zero.
 
     `rtol` defaults to 10 * max(m, n) * eps.  `rcond` is its older name.
@@ -452,7 +453,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     return x, reductions.sum(lax.square(lax.abs(rest)), 0), rank, s
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
     """x with tensordot(a, x, x.ndim) = b."""
     a, b = util.ensure_arraylike("jnp.linalg.tensorsolve", a, b)
     if axes is not None:
@@ -468,7 +469,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return lax.reshape(out, shape)
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """Inverse of `a` with respect to tensordot over its first `ind` axes."""
     a = util.ensure_arraylike("jnp.linalg.tensorinv", a)
     ind = util.static_int(ind, "ind")
@@ -485,7 +486,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 # Norms and numbers
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """Vector or matrix norm.
 
     Args:
@@ -535,7 +536,9 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
     """Norm of vectors along `axis` (of all elements by default)."""
     util.check_arraylike("jnp.linalg.vector_norm", x)
     (x,) = util.promote_dtypes_inexact(util.as_array(x))
@@ -559,12 +562,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return lax.pow(total, lax.broadcast(1 / power, total.shape))
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """Norm of the matrices in the last two axes."""
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Array:
     """Condition number: norm(x, p) * norm(inv(x), p); ratio of singular values by default."""
     x = _matrices("cond", x)
     if p in (None, 2, -2):
@@ -578,7 +581,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return select_where((out != out) & ~nan_in, np.inf, out)
 
 
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
     """Number of singular values above rtol * the largest (default: max(m, n) * eps)."""
     util.check_arraylike("jnp.linalg.matrix_rank", M)
     (m,) = util.promote_dtypes_inexact(util.as_array(M))
@@ -592,7 +595,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return reductions.sum(s > limit, -1)
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: Any, n: int) -> Array:
     """`a` multiplied with itself n times; the inverse for negative `n`, identity for 0."""
     a = (
         _matrices("matrix_power", a, square=True)
@@ -610,7 +613,7 @@ def matrix_power(a: Any, n: int) -> Any:
         )
         return lax.broadcast(util.convert(eye, a.dtype), a.shape[:-2])
     base, n = (inv(a), -n) if n < 0 else (a, n)
-    out = None
+    out: Any = None
     while n:
         if n & 1:
             out = base if out is None else linear_algebra.matmul(out, base)
@@ -619,7 +622,7 @@ def matrix_power(a: Any, n: int) -> Any:
     return out
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Product of several matrices in the cheapest order (the first and last may be vectors)."""
     util.check_arraylike("jnp.linalg.multi_dot", *arrays)
     items = [util.as_array(x) for x in arrays]
@@ -685,15 +688,15 @@ def _chain(
 
 
 def matmul(
-    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+    x1: ArrayLike, x2: ArrayLike, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """Same as `jnp.matmul`."""
     return linear_algebra.matmul(
         x1, x2, precision=precision, preferred_element_type=preferred_element_type
     )
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Outer product of two vectors."""
     x1, x2 = util.ensure_arraylike("jnp.linalg.outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
@@ -701,7 +704,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return linear_algebra.outer(x1, x2)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Vector product of 3-d vectors along `axis`."""
     x1, x2 = util.ensure_arraylike("jnp.linalg.cross", x1, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
@@ -713,15 +716,15 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def tensordot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axes: Any = 2,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Same as `jnp.tensordot`."""
     return linear_algebra.tensordot(
         x1, x2, axes=axes, precision=precision, preferred_element_type=preferred_element_type
@@ -729,33 +732,33 @@ def tensordot(
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Same as `jnp.vecdot`."""
     return linear_algebra.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """Last two axes exchanged."""
     util.check_arraylike("jnp.linalg.matrix_transpose", x)
     return manipulation.matrix_transpose(x)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """Diagonals of the matrices in the last two axes."""
     util.check_arraylike("jnp.linalg.diagonal", x)
     return diagonals.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """Sums along the diagonals of the matrices in the last two axes."""
     util.check_arraylike("jnp.linalg.trace", x)
     return diagonals.trace(x, offset, -2, -1, dtype)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.api.jit import jit
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
@@ -70,8 +71,13 @@ def _measured(a: Any) -> Any:
 
 
 def reshape(
-    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
-) -> Any:
+    a: ArrayLike,
+    shape: Any,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """`a` with another shape and the same elements in the same order.
 
     Args:
@@ -136,7 +142,7 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     return tuple(new)
 
 
-def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """`a` as one axis."""
     util.check_arraylike("ravel", a)
     if order == "K":
@@ -144,7 +150,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     return reshape_array(a, (np.size(a),), order)
 
 
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Any) -> Array:
     """`a` repeated or cut to fill `new_shape`, in row order."""
     util.check_arraylike("resize", a)
     new = util.canonicalize_shape(new_shape, "new_shape")
@@ -157,7 +163,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return lax.reshape(lax.slice_in_dim(flat, 0, count), new)
 
 
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: ArrayLike, axes: Any = None) -> Array:
     """`a` with its axes permuted (reversed by default): axis i of the result is axes[i] of `a`.
 
     >>> transpose(np.ones((2, 3))).shape
@@ -173,13 +179,13 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return lax.transpose(a, order) if order != tuple(range(a.ndim)) else a
 
 
-def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Any:
+def permute_dims(a: ArrayLike, /, axes: tuple[int, ...]) -> Array:
     """Same as `transpose` with axes."""
     util.check_arraylike("permute_dims", a)
     return transpose(a, axes)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """`x` with its last two axes exchanged."""
     x = util.ensure_arraylike("matrix_transpose", x)
     if x.ndim < 2:
@@ -187,7 +193,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """`a` with two axes exchanged."""
     a = util.ensure_arraylike("swapaxes", a)
     order = list(range(a.ndim))
@@ -196,7 +202,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return lax.transpose(a, order) if i != j else a
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """`a` with axes moved from `source` to `destination`; the others keep their order."""
     a = util.ensure_arraylike("moveaxis", a)
     source = util.canonicalize_axes(source, a.ndim, "source")
@@ -209,7 +215,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return lax.transpose(a, order) if order != list(range(a.ndim)) else a
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """`a` with `axis` moved before the axis `start` (prefer `moveaxis`)."""
     a = util.ensure_arraylike("rollaxis", a)
     axis = util.canonicalize_axis(axis, a.ndim)
@@ -220,14 +226,14 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: ArrayLike, axis: Any) -> Array:
     """`a` with axes of size one inserted so that they are at `axis` in the result."""
     a = util.ensure_arraylike("expand_dims", a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return lax.expand_dims(a, util.canonicalize_axes(tuple(axes), a.ndim + len(axes)))
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     """`a` without its axes of size one, or without those in `axis` (which must have size one)."""
     a = util.ensure_arraylike("squeeze", a)
     if axis is None:
@@ -302,7 +308,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [util.broadcast_array(util.as_array(a), target) for a in args]
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
     """`array` broadcast to `shape` (axes aligned at the right)."""
     util.check_arraylike("broadcast_to", array)
     x = util.as_array(array)
@@ -321,26 +327,26 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
 # Order
 
 
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: Any = None) -> Array:
     """`m` reversed along `axis` (all axes by default)."""
     m = util.ensure_arraylike("flip", m)
     axes = util.canonicalize_axes(axis, m.ndim)
     return lax.rev(m, axes) if axes else m
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
     """`m` reversed along axis 1."""
     m = util.ensure_arraylike("fliplr", m)
     return flip(m, 1)
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
     """`m` reversed along axis 0."""
     m = util.ensure_arraylike("flipud", m)
     return flip(m, 0)
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """`m` turned by `k` right angles in the plane of `axes`, from the first towards the second."""
     m = util.ensure_arraylike("rot90", m)
     if np.shape(axes) != (2,):
@@ -356,7 +362,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return flip(swapaxes(m, first, second), second) if turns == 3 else m
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """`a` with elements moved `shift` places along `axis`, wrapping around.
 
     `shift` and `axis` broadcast together; `shift` may be traced.  Without `axis` the array is
@@ -417,13 +423,13 @@ def _roll_traced(a: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
 
 
 def repeat(
-    a: Any,
+    a: ArrayLike,
     repeats: Any,
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """`a` with each element along `axis` repeated (flattened first by default).
 
     Args:
@@ -490,7 +496,7 @@ def _repeat_traced(a: Any, counts: Any, axis: int, total: int) -> Any:
     return take_rows(a, places, axis)
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """`A` repeated as a block `reps` times along each axis.
 
     >>> tile(np.array([1, 2]), 2).tolist()
@@ -508,7 +514,7 @@ def tile(A: Any, reps: Any) -> Any:
     return lax.reshape(wide, tuple(c * n for c, n in zip(counts, dims, strict=True)))
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
     """`filt` without leading ('f') and trailing ('b') zeros; the values must be concrete."""
     filt = array(filt) if isinstance(filt, (list, tuple)) else filt
     x = util.ensure_arraylike("trim_zeros", filt)

@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.sorting import ordered
@@ -31,7 +32,7 @@ _ALLOWED: dict[str, set[str]] = {
 }
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """`array` with elements added before and after along each axis.
 
     Args:

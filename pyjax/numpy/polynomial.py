@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import linalg, linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.diagonals import vander
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+def polyval(p: Any, x: ArrayLike, *, unroll: int = 16) -> Array:
     """p[0] x**(n-1) + ... + p[n-1], by Horner's rule; `unroll` terms per loop step.
 
     >>> polyval(np.array([1, 0, 2]), 3).item()
@@ -70,17 +71,17 @@ def _combine(name: str, op: Any, a1: Any, a2: Any) -> Any:
     return op(a, b)
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Sum of two polynomials."""
     return _combine("polyadd", lax.add, a1, a2)
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Difference of two polynomials."""
     return _combine("polysub", lax.sub, a1, a2)
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """Product of two polynomials; `trim_leading_zeros` needs concrete values."""
     a, b = _pair("polymul", a1, a2)
     if trim_leading_zeros and (a.shape[0] > 1 or b.shape[0] > 1):
@@ -108,7 +109,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     return quotient, u
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: Any, m: int = 1) -> Array:
     """m-th derivative."""
     util.check_arraylike("polyder", p)
     m = util.static_int(m, "m")
@@ -125,7 +126,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return lax.slice_in_dim(p, 0, n - m) * factors.astype(p.dtype)
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     """m-th antiderivative with integration constants `k` (default 0)."""
     m = util.static_int(m, "m")
     constants = 0 if k is None else k
@@ -152,7 +153,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return grown / divisors.astype(p.dtype)
 
 
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: Any) -> Array:
     """Coefficients of the polynomial with these roots, or of a matrix's characteristic one."""
     util.check_arraylike("poly", seq_of_zeros)
     (zeros,) = util.promote_dtypes_inexact(util.as_array(seq_of_zeros))
@@ -171,7 +172,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return out
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     """Roots of a polynomial, complex: the eigenvalues of its companion matrix.
 
     Under jit pass strip_zeros=False: leading zeros then give nan roots.

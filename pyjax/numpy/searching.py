@@ -14,6 +14,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.indexing_basic import take_rows
@@ -51,7 +52,7 @@ def _arg_extreme(name: str, op: Any, a: Any, axis: Any, out: Any, keepdims: Any)
     return lax.reshape(result, tuple(kept))
 
 
-def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Index of the first largest element along `axis` (of the flattened array by default).
 
     A nan counts as largest.  Integer result of the default integer dtype.
@@ -61,7 +62,7 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
     return _arg_extreme("argmax", lax.argmax, a, axis, out, keepdims)
 
 
-def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Index of the first smallest element along `axis`; a nan counts as smallest."""
     return _arg_extreme("argmin", lax.argmin, a, axis, out, keepdims)
 
@@ -139,13 +140,13 @@ def _nonzero(mask: Any, fills: tuple[Any, ...], size: int) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Indices of the nonzero elements of the flattened array (see `nonzero`)."""
     a = util.ensure_arraylike("flatnonzero", a)
     return nonzero(lax.reshape(a, (a.size,)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Indices of the nonzero elements as rows of an (n, ndim) array (see `nonzero`)."""
     a = util.ensure_arraylike("argwhere", a)
     if a.ndim == 0:
@@ -182,7 +183,9 @@ def where(
     return select_where(condition, x, y)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(
+    condition: Any, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
+) -> Array:
     """The elements of `arr` (flattened) where `condition` is true."""
     return compress(_ravel("extract", condition), arr, size=size, fill_value=fill_value)
 
@@ -194,13 +197,13 @@ def _ravel(name: str, x: Any) -> Any:
 
 def compress(
     condition: Any,
-    a: Any,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
     fill_value: Any = 0,
     out: None = None,
-) -> Any:
+) -> Array:
     """The slices of `a` along `axis` where the 1-d `condition` is true (of flat `a` by default).
 
     `size` fixes the number of slices (needed under jit); surplus ones hold `fill_value`.
@@ -232,8 +235,8 @@ def compress(
 
 
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-) -> Any:
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Array:
     """Where to insert `v` into sorted 1-d `a` so that it stays sorted.
 
     Args:
@@ -299,7 +302,7 @@ def _bisect(a: Any, v: Any, side: str, index_type: Any) -> Any:
     return lax.fori_loop(0, steps + 1, halve, (low, high))[0]
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """Index of the bin of each element of `x`; `bins` are monotonic 1-d edges.
 
     Rising edges: i such that bins[i-1] <= x < bins[i] (`right`: bins[i-1] < x <= bins[i]).

@@ -11,12 +11,13 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 
 __all__ = ["choose", "clip", "nan_to_num", "piecewise", "select", "select_where"]
 
 
-def select_where(condition: Any, x: Any, y: Any) -> Any:
+def select_where(condition: Any, x: ArrayLike, y: ArrayLike) -> Array:
     """`x` where `condition` is true (nonzero), else `y`; the three broadcast together."""
     util.check_arraylike("where", condition, x, y)
     return _select(condition, x, y)
@@ -38,7 +39,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     return lax.select(condition, util.broadcast_array(x, shape), util.broadcast_array(y, shape))
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """The choice of the first condition that holds, elementwise, else `default`.
 
     >>> x = lax.iota(np.int32, 4)
@@ -61,7 +62,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return out
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """Array whose element i is `choices[a[i]]` at i, for an integer array `a`.
 
     Args:
@@ -100,7 +101,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     return lax.select_n(which, *cases) if count > 1 else cases[0]
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Evaluate each function where its condition holds (the last condition that holds wins).
 
     Args:
@@ -136,7 +137,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     return out
 
 
-def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
+def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
     """`arr` limited to [min, max]; None leaves a side open; `max` wins if min > max.
 
     >>> clip(np.array([-2, 5]), 0, 3).tolist()
@@ -166,8 +167,8 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
     """Replace nan by `nan` and infinities by `posinf`/`neginf` (default: largest finite values).
 
     >>> nan_to_num(np.array([np.nan, 1.0])).tolist()

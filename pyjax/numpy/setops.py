@@ -14,6 +14,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
@@ -228,7 +229,7 @@ def unique_inverse(
     )
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Distinct values."""
     util.check_arraylike("unique_values", x)
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
@@ -253,7 +254,7 @@ def isin(
     invert: bool = False,
     *,
     method: str = "auto",
-) -> Any:
+) -> Array:
     """Which elements of `element` occur in `test_elements`.
 
     `method`: 'binary_search' sorts the test elements, 'compare_all' compares all pairs, 'sort'
@@ -288,20 +289,22 @@ def _isin(a: Any, flat: Any, compare_all: bool) -> Any:
     return lax.eq(take_rows(ordered, place, 0), a)
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     """Distinct values of both arrays, in order."""
     a, b = _two("union1d", ar1, ar2)
     return unique(lax.concatenate([ravel(a), ravel(b)], 0), size=size, fill_value=fill_value)
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Distinct values of `ar1` that are not in `ar2`, in order."""
     a, b = _two("setdiff1d", ar1, ar2)
     a = ravel(a)
@@ -378,13 +381,13 @@ def intersect1d(
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Distinct values in exactly one of the arrays, in order."""
     a, b = _two("setxor1d", ar1, ar2)
     a, b = ravel(a), ravel(b)

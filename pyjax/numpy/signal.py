@@ -7,6 +7,7 @@ from typing import Any
 
 from pyjax import lax
 from pyjax.api.jit import jit
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
 
@@ -14,8 +15,13 @@ __all__ = ["convolve", "correlate"]
 
 
 def convolve(
-    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """Convolution of two 1-d arrays: sum over k of a[k] v[n - k].
 
     `mode`: 'full' (every overlap), 'same' (centered, of the longer length), 'valid' (full
@@ -37,7 +43,7 @@ def correlate(
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """Cross-correlation of two 1-d arrays: sum over k of a[n + k] conj(v[k])."""
     a, v = _operands("correlate", a, v)
     v = lax.conj(v) if is_complex(v) else v

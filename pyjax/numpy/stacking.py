@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
@@ -52,7 +53,7 @@ def _items(name: str, arrays: Any) -> list[Any]:
     return list(arrays)
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """Arrays joined along an existing axis (flattened first if None).
 
     Args:
@@ -91,12 +92,12 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return lax.concatenate(items, axis) if len(items) > 1 else items[0]
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     """Same as `concatenate` (array API name)."""
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Arrays of one shape joined along a new axis.
 
     >>> stack([np.array([1, 2]), np.array([3, 4])], axis=1).tolist()
@@ -132,22 +133,22 @@ def _joined(name: str, tup: Any, widen: Any, axis: Any, dtype: Any) -> Any:
     return concatenate(arrays, axis, dtype)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Any, dtype: Any = None) -> Array:
     """Arrays (as rows if 1-d) joined along axis 0."""
     return _joined("vstack", tup, atleast_2d, 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Any, dtype: Any = None) -> Array:
     """Arrays joined along axis 1 (axis 0 if 1-d)."""
     return _joined("hstack", tup, atleast_1d, lambda a: 0 if a[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: Any, dtype: Any = None) -> Array:
     """Arrays joined along axis 2."""
     return _joined("dstack", tup, atleast_3d, 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Any) -> Array:
     """1-d arrays as the columns of a matrix; 2-d arrays joined along axis 1."""
 
     def widen(x: Any) -> Any:
@@ -157,7 +158,7 @@ def column_stack(tup: Any) -> Any:
     return _joined("column_stack", tup, widen, 1, None)
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """An array assembled from nested lists of blocks, innermost along the last axis.
 
     >>> block([[np.ones((1, 1)), np.zeros((1, 2))]]).tolist()
@@ -269,7 +270,7 @@ dsplit = _axis_split("dsplit", "`split` along axis 2.", 2, 3)
 # Adding and removing elements
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
     """`values` joined after `arr` along `axis` (both flattened by default)."""
     util.check_arraylike("append", arr, values)
     if axis is None:
@@ -285,8 +286,8 @@ def _resolve_axis(name: str, arr: Any, axis: int | None) -> tuple[Any, int]:
 
 
 def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Any:
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
     """`arr` without the entries `obj` along `axis` (of the flattened array by default).
 
     Args:
@@ -354,7 +355,7 @@ def _spread(values: Any, shape: tuple[int, ...]) -> Any:
     return util.broadcast_array(values, shape)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
     """`arr` with `values` inserted before the positions `obj` along `axis`.
 
     >>> insert(np.array([1, 3]), 1, 2).tolist()

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.api.vmap import vmap
+from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.manipulation import expand_dims
@@ -198,8 +199,8 @@ def _mapped(
 
 
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Any:
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
     """`func1d` applied to every 1-d slice of `arr` along `axis` (all at once, with vmap).
 
     >>> apply_along_axis(lambda v: v[0], 1, np.array([[1, 2], [3, 4]])).tolist()
@@ -219,7 +220,9 @@ def apply_along_axis(
     return call(arr)
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int] | int) -> Any:
+def apply_over_axes(
+    func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequence[int] | int
+) -> Array:
     """`func(a, axis)` applied for each axis in turn; reduced axes are kept with size one."""
     a = util.ensure_arraylike("apply_over_axes", a)
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
