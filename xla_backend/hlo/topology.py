@@ -70,3 +70,6 @@ class Topology(Value):
             return tuple((self.number(s, p), self.number(t, p)) for s, t in listed for p in parts)
         replicas = range(self.replica_count)
         return tuple((self.number(r, s), self.number(r, t)) for s, t in listed for r in replicas)
+
+
+ALONE = Topology()

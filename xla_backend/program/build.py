@@ -1,7 +1,7 @@
 """From scheduled HLO and its buffers to a program.
 
-Control flow, copies and kernels are the same for every target. What runs as a library routine or
-on the host is the target's to say: its rules give the steps of single instructions.
+Control flow, copies, collectives and kernels are the same for every target. What runs as a library
+routine or on the host is the target's to say: its rules give the steps of single instructions.
 """
 
 from __future__ import annotations
@@ -13,16 +13,22 @@ import numpy as np
 
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.exchanges import COLLECTIVES, exchange_of
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import Topology
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.from_hlo.combiners import combiner
 from xla_backend.kernels.from_hlo.lower import can_lower
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind
 from xla_backend.program.ir import (
+    PARTITION,
+    REPLICA,
     Call,
+    Collective,
     Copy,
     If,
     Launch,
@@ -35,7 +41,7 @@ from xla_backend.program.ir import (
     aligned,
     launched_buffers,
 )
-from xla_backend.program.kernel_table import KernelTable, ScheduledKernel
+from xla_backend.program.kernel_table import KernelTable, ScheduledKernel, computation_key
 
 # Scratch of a kernel up to this size, such as the partial sums of blocks, is on the stack.
 _STACK_BYTES = 1 << 11
@@ -112,6 +118,7 @@ def build_program(
         temp_size=assignment.temp_size,
         scratch_size=builder.scratch_size,
         stack=(_STACK_BYTES,) * builder.stack_pieces,
+        topology=builder.topology,
     )
 
 
@@ -126,6 +133,7 @@ class ProgramBuilder:
         kernels: KernelTable,
     ) -> None:
         self.module = module
+        self.topology = Topology(module.replica_count, module.num_partitions)
         self.assignment = assignment
         self.kernels = kernels
         self.procedures: dict[str, Steps] = {}
@@ -184,7 +192,7 @@ class ProgramBuilder:
         opcode = node.opcode
         if opcode in _SAME_BYTES:
             return self._copies(node)
-        rule = _CONTROL.get(opcode) or self._rules.find(node)
+        rule = _SAME_FOR_ALL.get(opcode) or self._rules.find(node)
         if rule is not None:
             return rule(self, node)
         if can_lower(node):
@@ -287,8 +295,41 @@ def _call(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     return [Call(node.name, 0.0, computation.name)]
 
 
-_CONTROL: dict[Opcode, Rule] = {
+# -- participants ----------------------------------------------------------------------------------
+
+
+def _own_number(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    source = PARTITION if node.opcode is Opcode.PARTITION_ID else REPLICA
+    return [Copy(node.name, 0.0, builder.slice(node), source)]
+
+
+def _collective(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    exchange = exchange_of(node, builder.topology)
+    operands = tuple(builder.slice(operand) for operand in node.operands)
+    results = tuple(builder.slice(node, leaf) for leaf in range(len(node.shape.flatten())))
+    combiners: tuple[str, ...] = ()
+    if exchange.reduces:
+        combiners = tuple(_combiner(builder, node, operand.shape) for operand in operands)
+    return [Collective(node.name, 0.0, exchange, operands, results, combiners)]
+
+
+def _combiner(builder: ProgramBuilder, node: Instruction, shape: Shape) -> str:
+    """The kernel that combines two arrays of a shape as a reduction does."""
+    reducer = node.called[0]
+    scheduled = builder.kernels.get_built(
+        ("combine", computation_key(reducer), shape.element_type, shape.num_elements),
+        f"{node.name}_combine",
+        lambda name: combiner(reducer, shape, name),
+        node,
+    )
+    return scheduled.kernel.name
+
+
+_SAME_FOR_ALL: dict[Opcode, Rule] = {
     Opcode.WHILE: _while,
     Opcode.CONDITIONAL: _conditional,
     Opcode.CALL: _call,
+    Opcode.PARTITION_ID: _own_number,
+    Opcode.REPLICA_ID: _own_number,
+    **dict.fromkeys(COLLECTIVES, _collective),
 }

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 
@@ -150,6 +152,19 @@ class Host(Step):
     attributes: Any
 
 
+class Collective(Step):
+    """Exchange arrays with other participants of the run; results are apart from operands. For
+    reductions, `combiners` has a kernel for each operand: of two arrays, what earlier members of
+    the group gave and what the next one gives, it makes one (`kernels.from_hlo.combiners`)."""
+
+    name: str
+    cycles: float
+    exchange: Exchange
+    operands: tuple[Slice, ...]
+    results: tuple[Slice, ...]
+    combiners: tuple[str, ...] = ()
+
+
 class While(Step):
     """While the condition's steps leave a true value in `predicate`: run the body."""
 
@@ -192,6 +207,7 @@ class Program:
       constants: arrays of the CONSTANT slices.  state: what the STATE slices hold at first.
       temp_size, scratch_size, stack: bytes of the arenas and of each piece of the stack.
       kernels: by name, with their schedules.  procedures: what Call steps run.
+      topology: the participants of a run; each runs all steps, in memory of its own.
     """
 
     name: str
@@ -206,6 +222,7 @@ class Program:
     temp_size: int = 0
     scratch_size: int = 0
     stack: tuple[int, ...] = ()
+    topology: Topology = ALONE
 
     @property
     def arena_size(self) -> int:
@@ -228,7 +245,7 @@ class Program:
 def _looks_at_context(step: Step) -> bool:
     if isinstance(step, Copy):
         return step.source.space is Space.CONTEXT
-    return isinstance(step, Host)
+    return isinstance(step, Host | Collective)
 
 
 def aligned(size: int) -> int:

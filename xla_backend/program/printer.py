@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from xla_backend.hlo.attributes import NO_ATTRIBUTES
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import Topology
 from xla_backend.program.ir import (
     Call,
+    Collective,
     Copy,
     Element,
     Host,
@@ -56,6 +58,10 @@ def slice_to_text(place: Slice) -> str:
     return f"{memory_to_text(place)} {place.shape}"
 
 
+def _topology_to_text(topology: Topology) -> str:
+    return f"{topology.replica_count} replica(s) x {topology.num_partitions} partition(s)"
+
+
 class _Printer:
     def __init__(self, program: Program, routines: Mapping[str, Routine]) -> None:
         self.program = program
@@ -70,6 +76,8 @@ class _Printer:
         stack = sum(program.stack)
         sizes = (("temp", program.temp_size), ("scratch", program.scratch_size), ("stack", stack))
         used = [f"{name} {size} bytes" for name, size in sizes if size]
+        if program.topology.size > 1:
+            self._line(1, f"participants: {_topology_to_text(program.topology)}")
         if used:
             self._line(1, f"memory: {', '.join(used)}")
         for name, arrays in (("const", program.constants), ("state", program.state)):
@@ -129,8 +137,25 @@ class _Printer:
             plain = step.attributes is None or step.attributes == NO_ATTRIBUTES
             attributes = "" if plain else f" {step.attributes}"
             return f"host {step.target}({given}) -> ({results}){attributes}"
+        if isinstance(step, Collective):
+            return self._collective(step)
         assert isinstance(step, Call), step
         return f"call {step.procedure}"
+
+    def _collective(self, step: Collective) -> str:
+        x = step.exchange
+        given = ", ".join(map(slice_to_text, step.operands))
+        results = ", ".join(map(slice_to_text, step.results))
+        groups = ", ".join(f"{{{','.join(map(str, group))}}}" for group in x.groups)
+        pairs = ", ".join(f"{source}->{target}" for source, target in x.pairs)
+        parts = [f"pairs {pairs}" if pairs else f"groups {groups or 'none'}"]
+        if x.dimension is not None:
+            parts.append(f"dimension {x.dimension}")
+        if x.channel is not None:
+            parts.append(f"channel {x.channel}")
+        if step.combiners:
+            parts.append(f"combined by {', '.join(step.combiners)}")
+        return f"{x.opcode}({given}) -> ({results}) {'; '.join(parts)}"
 
     def _named(self, names: Sequence[str], operands: Sequence[Operand]) -> str:
         texts = [self._operand(operand) for operand in operands]

@@ -9,7 +9,8 @@
   stepper.results()
 
 Kernels run in the kernel interpreter, routines by the reference of their contract, host functions
-by being called. Memory that nobody has written holds a pattern of bits, not zeros.
+by being called. A collective needs the others of its group: `lockstep.run_together` runs all
+participants. Memory that nobody has written holds a pattern of bits, not zeros.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.hlo.exchanges import Members
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import Group
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Buffer, BufferRole
 from xla_backend.program.ir import (
     Call,
+    Collective,
     Copy,
     Element,
     Host,
@@ -80,6 +85,8 @@ class Stepper:
         self.routines = routines
         self.host_function = host_function
         self.context = context
+        self.participant = program.topology.number(context.replica, context.partition)
+        self._received: Sequence[np.ndarray] | None = None
         self.memory: dict[tuple[Space, int], np.ndarray] = {}
         given = [Shape.of(a) for a in arguments]
         wanted = [s for s in program.parameters if s.is_array]
@@ -182,6 +189,12 @@ class Stepper:
                 [self.array(place) for place in places] for places in (step.operands, step.results)
             )
             self.host_function(step.target)(operands, results, step.attributes, self.context)
+        elif isinstance(step, Collective):
+            received, self._received = self._received, None
+            if received is None:
+                received = self._alone(step)
+            for place, array in zip(step.results, received):
+                self.array(place)[...] = array
 
     def _kernel(
         self, name: str, slices: Mapping[Buffer, Slice], handed: Mapping[Buffer, np.ndarray]
@@ -203,6 +216,51 @@ class Stepper:
         passed = passed_buffers(self.program.kernels[operand.kernel])
         slices = dict(zip(passed, operand.buffers))
         return lambda *arrays: self._kernel(operand.kernel, slices, dict(zip(own, arrays)))
+
+    # -- collectives -------------------------------------------------------------------------------
+
+    def group_of(self, step: Collective) -> Group | None:
+        """Whom a collective joins, this participant among them; None: nobody.
+
+        Raises:
+          RuntimeFailure: it has no result for this participant.
+        """
+        return step.exchange.group_of(self.participant, f"%{step.name} ({step.exchange.opcode})")
+
+    def operands_of(self, step: Collective) -> list[np.ndarray]:
+        """What this participant gives to the others, as memory has it now."""
+        return [self.array(place).copy() for place in step.operands]
+
+    def exchanged(self, step: Collective, group: Group, members: Members) -> Members:
+        """The results of each member of a group from the operands of each."""
+
+        def combine(number: int, parts: list[np.ndarray]) -> np.ndarray:
+            kernel = step.combiners[number]
+            buffers = launched_buffers(self.program.kernels[kernel])
+            total = parts[0]
+            for part in parts[1:]:
+                arrays = [total, part, np.empty_like(total)]
+                self._kernel(kernel, {}, dict(zip(buffers, (a.reshape(-1) for a in arrays))))
+                total = arrays[-1]
+            return total
+
+        return step.exchange.results(group, members, combine)
+
+    def receive(self, results: Sequence[np.ndarray]) -> None:
+        """Hand over the results of the collective that is about to run."""
+        self._received = results
+
+    def _alone(self, step: Collective) -> Sequence[np.ndarray]:
+        """The results of a collective that joins this participant to nobody else."""
+        group, operands = self.group_of(step), self.operands_of(step)
+        if group is None:
+            return step.exchange.results_of_nobody(operands)
+        if len(group) > 1:
+            raise RuntimeFailure(
+                f"%{step.name} ({step.exchange.opcode}) joins participants {list(group)}, and "
+                f"{self.participant} runs by itself; run all of them with `run_together`"
+            )
+        return self.exchanged(step, group, [operands])[0]
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:

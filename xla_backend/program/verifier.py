@@ -12,9 +12,11 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
+from xla_backend.program.collective_checks import problem
 from xla_backend.program.ir import (
     CONTEXT_SIZE,
     Call,
+    Collective,
     Copy,
     Element,
     Host,
@@ -224,6 +226,8 @@ class _Verifier:
                 self._write(place, written)
         elif isinstance(step, Library):
             self._library(step, written)
+        elif isinstance(step, Collective):
+            self._collective(step, written)
         elif isinstance(step, Undefined):
             self._write(step.target, written)
         else:
@@ -281,6 +285,20 @@ class _Verifier:
                 operand = a.role is BufferRole.OUTPUT and b.role is BufferRole.OPERAND
                 if not (operand and declared and place[a].same_memory(place[b])):
                     yield a, b
+
+    # -- collectives -------------------------------------------------------------------------------
+
+    def _collective(self, step: Collective, written: Written) -> None:
+        kernels = [self._kernel(name) for name in step.combiners]
+        wrong = problem(step, self.program.topology, kernels)
+        if wrong is not None:
+            self._fail(wrong)
+        for place in step.operands:
+            self._read(place, written)
+        opcode = str(step.exchange.opcode)
+        for number, place in enumerate(step.results):
+            self._disjoint(opcode, [place], [*step.operands, *step.results[:number]])
+            self._write(place, written)
 
     # -- routines ----------------------------------------------------------------------------------
 

@@ -9,6 +9,9 @@ without the target, never a default. One step at a time:
   executable = xla_backend.compile(module, platform="emulator")
   for step in executable.loaded.stepper(arrays).steps():
       ...
+
+Participants of one run need each other at collectives: make a stepper for each of them, with its
+context, and step them by `program.lockstep.run_together`.
 """
 
 from __future__ import annotations

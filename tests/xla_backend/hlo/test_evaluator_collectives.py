@@ -155,6 +155,12 @@ def test_collective_permute_across_replicas_and_across_partitions():
     np.testing.assert_array_equal(shifted, [0 * x[0], x[0], x[1], 0 * x[3]])
 
 
+def test_collective_permute_in_place_is_refused():
+    line = "f32[4] collective-permute(x), source_target_pairs={{0,1}}, slice_sizes={{4}}"
+    with pytest.raises(UnimplementedError, match=r"in-place form of .*; write slices around it"):
+        run(line, data(2, 4), 2)
+
+
 def test_ragged_all_to_all():
     module = module_of(
         "x = f32[4] parameter(0)\no = f32[6] parameter(1)\ni = s32[2] parameter(2)\n"

@@ -12,7 +12,7 @@ from typing import Any
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.exchanges import never_come
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.topology import Topology
+from xla_backend.hlo.topology import ALONE, Topology
 
 Value = Any
 # From the operands of each member of a group, in group order, to the result of each.
@@ -139,7 +139,7 @@ class Participant:
 
 def lone_participant() -> Participant:
     """The only participant of a run of its own."""
-    return Participant(0, Topology(), Lockstep(1))
+    return Participant(0, ALONE, Lockstep(1))
 
 
 _PAIR = re.compile(r"\{(\d+),(\d+)\}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -22,6 +23,7 @@ from xla_backend.program.ir import (
     ALIGNMENT,
     CONTEXT_SIZE,
     Call,
+    Collective,
     Copy,
     Element,
     Host,
@@ -467,6 +469,16 @@ class _Emitter:
     def call(self, step: Call) -> None:
         self.run(self.program.procedures[step.procedure])
 
+    def collective(self, step: Collective) -> None:
+        """Among one participant these are gone by now."""
+        run = self.program.topology
+        raise UnimplementedError(
+            f"%{step.name} ({step.exchange.opcode}): the CPU backend runs collectives for one "
+            f"participant, and this module has {run.replica_count} replica(s) of "
+            f"{run.num_partitions} partition(s); compile it with replica_count=1 and "
+            "num_partitions=1"
+        )
+
     # -- routines that are written into the program ------------------------------------------------
 
     def rng_state(self, step: Library) -> None:
@@ -490,6 +502,7 @@ class _Emitter:
 
 _STEPS: dict[type[Step], Callable[..., None]] = {
     Call: _Emitter.call,
+    Collective: _Emitter.collective,
     Copy: _Emitter.copy,
     Host: _Emitter.host,
     If: _Emitter.if_,

@@ -9,7 +9,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import PARTITION, REPLICA, Copy, Host, Step, Undefined
+from xla_backend.program.ir import Host, Step, Undefined
 from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.targets.cpu.rules import RULES
 
@@ -47,28 +47,3 @@ def _custom_call(builder: ProgramBuilder, node: Instruction) -> list[Step]:
 @RULES.runs(Opcode.FFT, Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE)
 def _on_host(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     return [host_step(builder, node, node.opcode, node.attributes)]
-
-
-@RULES.runs(Opcode.PARTITION_ID, Opcode.REPLICA_ID)
-def _own_number(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    source = PARTITION if node.opcode is Opcode.PARTITION_ID else REPLICA
-    return [Copy(node.name, 0.0, builder.slice(node), source)]
-
-
-@RULES.runs(
-    Opcode.ALL_REDUCE,
-    Opcode.ALL_GATHER,
-    Opcode.ALL_TO_ALL,
-    Opcode.REDUCE_SCATTER,
-    Opcode.COLLECTIVE_BROADCAST,
-    Opcode.COLLECTIVE_PERMUTE,
-    Opcode.RAGGED_ALL_TO_ALL,
-)
-def _of_several_participants(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    """Among one participant these are gone by now."""
-    module = builder.module
-    raise UnimplementedError(
-        f"{node!r}: the CPU backend runs collectives for one participant, and this module has "
-        f"{module.replica_count} replica(s) of {module.num_partitions} partition(s); compile it "
-        "with replica_count=1 and num_partitions=1"
-    )
