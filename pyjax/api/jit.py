@@ -96,39 +96,40 @@ class Jit:
         """The program for a call and its arrays, if it is there already: the path of most calls."""
         context = trace_context()
         at_hand = self._at_hand
+        # By type, not by attribute: a user's container may have a `spec` of its own.
         if self._direct and not kwargs:
-            try:
-                found = at_hand.get((context, *[a.spec for a in args]))
+            key: list[Any] = [context]
+            for a in args:
+                if type(a) is not DeviceArray:
+                    args = tuple(
+                        [
+                            as_array(a) if type(a) is not DeviceArray and _is_host_value(a) else a
+                            for a in args
+                        ]
+                    )
+                    key = [context, *[a.spec for a in args if type(a) is DeviceArray]]
+                    break
+                key.append(a.spec)
+            if len(key) > len(args):  # no containers, which go the general way
+                found = at_hand.get(tuple(key))
                 if found is not None:
                     return found, args
-            except AttributeError:
-                args = tuple(
-                    [
-                        as_array(a) if type(a) is not DeviceArray and _is_host_value(a) else a
-                        for a in args
-                    ]
-                )
-            try:
-                found = at_hand.get((context, *[a.spec for a in args]))
-                if found is not None:
-                    return found, args
-            except AttributeError:
-                pass  # containers: the general way
         leaves: list[Any] = []
         if kwargs:
             leaves, in_tree = tree_flatten((args, kwargs))
             trees: Any = in_tree.exact_key()
         else:  # structures of arguments are remembered, that of the call would be made anew
             trees = tuple([flatten_into(a, leaves).exact_key() for a in args])
-        try:
-            specs = tuple([x.spec for x in leaves])
-        except AttributeError:  # numbers or NumPy arrays
+        specs = [x.spec for x in leaves if type(x) is DeviceArray]
+        if len(specs) != len(leaves):
             leaves = [
                 as_array(x) if type(x) is not DeviceArray and _is_host_value(x) else x
                 for x in leaves
             ]
-            specs = tuple([getattr(x, "spec", None) for x in leaves])
-        return at_hand.get((trees, (), specs, context)), leaves
+            specs = [x.spec for x in leaves if type(x) is DeviceArray]
+            if len(specs) != len(leaves):
+                return None, leaves
+        return at_hand.get((trees, (), tuple(specs), context)), leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

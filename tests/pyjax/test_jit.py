@@ -144,6 +144,42 @@ def test_decorator_with_options_and_methods() -> None:
     assert (increment.__name__, increment.__doc__) == ("increment", "Adds one.")
 
 
+class _Wrapped:
+    """A container that hands on what it does not know to the array in it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["value"], name)
+
+
+class _Layer:
+    """A container with a `spec` of its own."""
+
+    def __init__(self, value):
+        self.value = value
+        self.spec = ["dense"]
+
+
+for _kind in (_Wrapped, _Layer):
+    pyjax.tree_util.register_pytree_node(
+        _kind, lambda c: ([c.value], None), lambda _, values, kind=_kind: kind(*values)
+    )
+
+
+@pytest.mark.parametrize("kind", [_Wrapped, _Layer])
+def test_containers_are_not_taken_for_arrays_by_their_attributes(kind) -> None:
+    f = jit(lambda x: x.value + 1000 if isinstance(x, kind) else x * 2)
+    pair = jit(lambda xs: xs["a"].value if isinstance(xs["a"], kind) else xs["a"] * 2)
+    x = jnp.ones(2)
+    for _ in range(2):  # the second round finds the programs of the first
+        assert f(x).tolist() == [2.0, 2.0]
+        assert f(kind(x)).tolist() == [1001.0, 1001.0]
+        assert pair({"a": x}).tolist() == [2.0, 2.0]
+        assert pair(xs={"a": kind(x)}).tolist() == [1.0, 1.0]
+
+
 def test_nested_jit_and_closures() -> None:
     inner = jit(lambda x, y: x * y)
     offset = jnp.arange(100.0)  # large enough to become a hidden argument
