@@ -104,6 +104,19 @@ def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) 
     )
 
 
+def wide_integer(value: int, dtype: Any) -> Any:
+    """A Python int that is to be of `dtype`. One of more than 32 bits becomes a NumPy scalar of it
+    at once, as C++ converts 64-bit integers: it does not have to fit the default integer first.
+
+    >>> wide_integer(0xDEADBEEF, np.dtype(np.uint32))
+    np.uint32(3735928559)
+    """
+    if -(1 << 31) <= value < 1 << 31 or not isinstance(dtype, np.dtype):
+        return value
+    wide = np.asarray(value)
+    return wide.astype(dtype)[()] if wide.dtype.kind in "iu" else value
+
+
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Convert every element to `new_dtype`, as C++ would, with defined results at the edges.
 
@@ -111,6 +124,8 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     (and nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
     `pyjax_enable_x64` is on. The result is not weakly typed.
     """
+    if type(operand) is int and new_dtype is not None:
+        operand = wide_integer(operand, canonical_dtype(new_dtype))
     return convert(operand, new_dtype)
 
 

@@ -17,7 +17,7 @@ from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import NUMBER, aval_of, canonical_dtype, canonical_shape
 from pyjax.lax.compare import eq, ge
-from pyjax.lax.convert import convert, convert_element_type
+from pyjax.lax.convert import convert, convert_element_type, wide_integer
 from pyjax.lax.nary import expand_to
 
 # -- iota ------------------------------------------------------------------------------------------
@@ -94,6 +94,8 @@ def full(
       TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
     """
     target = canonical_shape(shape, "full shape")
+    if type(fill_value) is int and dtype is not None:
+        fill_value = wide_integer(fill_value, canonical_dtype(dtype))
     aval = aval_of(fill_value)
     if aval.shape:
         fail(

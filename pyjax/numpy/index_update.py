@@ -18,6 +18,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.lax.convert import wide_integer
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.eager import is_ready
@@ -242,6 +243,8 @@ def update(
     wrap_negative_indices: bool = True,
 ) -> Any:
     """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
+    if type(values) is int:
+        values = wide_integer(values, dtypes.dtype(x))
     if (
         type(x) is DeviceArray
         and mode is None

@@ -227,3 +227,22 @@ def test_values_of_an_update_must_fit() -> None:
             X.at[0].set(np.ones(3, np.float32))
         with pytest.raises(IndexError, match="Too many indices"):
             X.at[0, 0, 0].set(1.0)
+
+
+@pytest.mark.parametrize("value", [0xDEADBEEF, 2**40, -(2**35), 2**63])
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint8", "float32", "bfloat16", "bool"])
+def test_a_wide_integer_takes_the_dtype_that_is_asked_for(value: int, dtype: str) -> None:
+    """As C++ converts 64-bit integers; only an int that becomes the default integer must fit it."""
+    zeros = jnp.zeros(2, dtype)
+    expected = np.asarray(value).astype(zeros.dtype)
+    for result in (
+        jnp.full(2, value, dtype)[0],
+        jnp.full_like(zeros, value)[1],
+        pyjax.lax.convert_element_type(value, zeros.dtype),
+        zeros.at[1].set(value)[1],
+        pyjax.jit(lambda x: x.at[1].set(value))(zeros)[1],
+        pyjax.jit(lambda: jnp.full(2, value, dtype))()[0],
+    ):
+        assert result.dtype == zeros.dtype and np.asarray(result) == expected
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        jnp.full(2, value)
