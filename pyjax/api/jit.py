@@ -8,8 +8,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.call_signature import CallSignature
@@ -28,11 +26,10 @@ from pyjax.interpreters.traced_function import TracedFunction, forget_traces, tr
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import (
-    NUMPY_DTYPES,
     PROGRAMS,
-    SCALAR_KINDS,
     as_array,
     compile_jaxpr,
+    is_host_value,
     placement,
 )
 from pyjax.runtime.placement import device_put
@@ -103,7 +100,7 @@ class Jit:
                 if type(a) is not DeviceArray:
                     args = tuple(
                         [
-                            as_array(a) if type(a) is not DeviceArray and _is_host_value(a) else a
+                            as_array(a) if type(a) is not DeviceArray and is_host_value(a) else a
                             for a in args
                         ]
                     )
@@ -123,7 +120,7 @@ class Jit:
         specs = [x.spec for x in leaves if type(x) is DeviceArray]
         if len(specs) != len(leaves):
             leaves = [
-                as_array(x) if type(x) is not DeviceArray and _is_host_value(x) else x
+                as_array(x) if type(x) is not DeviceArray and is_host_value(x) else x
                 for x in leaves
             ]
             specs = [x.spec for x in leaves if type(x) is DeviceArray]
@@ -162,7 +159,7 @@ class Jit:
                 context, specs = trace_context(), tuple([a.spec for a in arrays])
                 trees = tuple([tree_structure(a).exact_key() for a in args])
                 self._compiled.alias(key, (trees, (), specs, context))
-                if all(type(a) is DeviceArray or _is_host_value(a) for a in args):
+                if all(type(a) is DeviceArray or is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
                     self._direct = True
         return self._run(compiled, arrays, args, kwargs)
@@ -302,12 +299,6 @@ class Jit:
 
     def __repr__(self) -> str:
         return f"<jit of {source_info.function_location(self._fun)}>"
-
-
-def _is_host_value(x: Any) -> bool:
-    """Whether it is a number or a NumPy array that an array can hold."""
-    kind = type(x)
-    return kind in SCALAR_KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)
 
 
 def _committed_device(leaves: Sequence[Any]) -> Device | None:

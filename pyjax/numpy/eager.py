@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS
+from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS, is_host_value
 
 # What goes straight to the compiled function. Everything else (tracers, lists, objects with
 # __jax_array__, what is no number) is the plain function's business, its errors too.
@@ -21,11 +22,12 @@ _KINDS = frozenset({DeviceArray, *SCALAR_KINDS})
 
 
 def is_ready(x: Any) -> bool:
-    """Whether a function of `x` can be one program now: `x` is an array or a number, and nothing is
-    being traced."""
-    kind = type(x)
-    return (kind in _KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)) and (
-        not entered or state.traces[0] is eval_trace
+    """Whether a function of `x` can be one program now: `x` is an array or a number, nothing is
+    being traced, and compiling is not switched off."""
+    return (
+        (type(x) is DeviceArray or is_host_value(x))
+        and (not entered or state.traces[0] is eval_trace)
+        and not options.disable_jit.value
     )
 
 
@@ -48,7 +50,7 @@ def compiled_binary(
     @functools.wraps(otherwise)
     def call(x: Any, y: Any, /) -> Any:
         kind, other = type(x), type(y)
-        if (
+        if (  # as `is_ready`, written out: calls cost
             (other in _KINDS or (other is np.ndarray and y.dtype in NUMPY_DTYPES))
             and (kind in _KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES))
             and (not entered or state.traces[0] is eval_trace)

@@ -23,7 +23,7 @@ from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.eager import is_ready
 from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, static_key
-from pyjax.numpy.indexing import read, wrapped
+from pyjax.numpy.indexing import integer_arrays, read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import as_array
@@ -256,21 +256,24 @@ def update(
         if key is not None:
             arrays, program = _recipe(x.aval.shape, key, kind)
             return program(x, values, *arrays)
-        parts = index if type(index) is tuple else (index,)
-        if all(
-            type(i) is DeviceArray and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts
-        ):
+        parts = integer_arrays(index)
+        if parts is not None:
             return _at_arrays(kind, indices_are_sorted, unique_indices)(x, values, *parts)
-    return _update_now(
-        x,
-        index,
-        values,
-        kind,
-        indices_are_sorted,
-        unique_indices,
-        mode,
-        wrap_negative_indices,
-    )
+    util.check_arraylike(f"at[].{kind}", x, values)
+    x = util.as_array(x)
+    mask = _pure_mask(index, x)
+    if mask is not None and np.ndim(values) == 0:
+        return _update_masked(x, mask, values, kind)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
+    parsed = parse_mode(mode)
+    if parsed == "wrap":
+        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    if all(isinstance(a, np.ndarray) for a in arrays) and plan.array_shape is None:
+        indices_are_sorted = unique_indices = True
+    if parsed is None:
+        parsed = lax.GatherScatterMode.FILL_OR_DROP
+    _warn_if_lossy(values, x)
+    return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
 
 
 _WEAKER_KINDS = {bool: "biufc", int: "iufc", float: "fc"}
@@ -321,37 +324,10 @@ def _planned(plan: IndexPlan, kind: str) -> _Program:
 @lru_cache(maxsize=64)
 def _at_arrays(kind: str, are_sorted: bool, unique: bool) -> _Program:
     @jit
-    def update(x: Any, values: Any, *index: Any) -> Any:
-        return _update_now(x, index, values, kind, are_sorted, unique, None, True)
+    def update_at(x: Any, values: Any, *index: Any) -> Any:
+        return update(x, index, values, kind, are_sorted, unique)
 
-    return update
-
-
-def _update_now(
-    x: Any,
-    index: Any,
-    values: Any,
-    kind: str,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    mode: Any,
-    wrap_negative_indices: bool,
-) -> Any:
-    util.check_arraylike(f"at[].{kind}", x, values)
-    x = util.as_array(x)
-    mask = _pure_mask(index, x)
-    if mask is not None and np.ndim(values) == 0:
-        return _update_masked(x, mask, values, kind)
-    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
-    parsed = parse_mode(mode)
-    if parsed == "wrap":
-        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    if all(isinstance(a, np.ndarray) for a in arrays) and plan.array_shape is None:
-        indices_are_sorted = unique_indices = True
-    if parsed is None:
-        parsed = lax.GatherScatterMode.FILL_OR_DROP
-    _warn_if_lossy(values, x)
-    return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
+    return update_at
 
 
 def _combined(

@@ -46,12 +46,19 @@ def getitem(x: Any, index: Any) -> Any:
         key = static_key(index)
         if key is not None:
             return _read_eager(x, key)
-        parts = index if type(index) is tuple else (index,)
-        if all(
-            type(i) is DeviceArray and getattr(i.dtype, "kind", "") in ("i", "u") for i in parts
-        ):
+        parts = integer_arrays(index)
+        if parts is not None:
             return _read_compiled(x, parts)
     return read(x, index)
+
+
+def integer_arrays(index: Any) -> tuple[DeviceArray, ...] | None:
+    """The parts of an index that is integer arrays on a device and nothing else."""
+    parts = index if type(index) is tuple else (index,)
+    for i in parts:
+        if type(i) is not DeviceArray or getattr(i.dtype, "kind", "") not in ("i", "u"):
+            return None
+    return parts
 
 
 @jit

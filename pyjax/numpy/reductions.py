@@ -99,20 +99,6 @@ def _reduce(
         and is_ready(a)
     ):
         return _program(kind, axis, bool(keepdims), bool(promote_integers))(a)
-    return _reduce_now(kind, a, axis, dtype, out, keepdims, initial, where, promote_integers)
-
-
-def _reduce_now(
-    kind: _Kind,
-    a: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    keepdims: bool,
-    initial: Any,
-    where: Any,
-    promote_integers: bool,
-) -> Any:
     util.reject_out(kind.name, out)
     util.check_arraylike(kind.name, a)
     dtype = util.check_user_dtype(dtype, kind.name)
@@ -172,7 +158,7 @@ def _program(
     kind: _Kind, axis: int | None, keepdims: bool, promote_integers: bool
 ) -> Callable[[Any], Any]:
     def reduce(a: ArrayLike) -> Array:
-        return _reduce_now(kind, a, axis, None, None, keepdims, None, None, promote_integers)
+        return _reduce(kind, a, axis, None, None, keepdims, None, None, promote_integers)
 
     reduce.__name__ = kind.name
     return jit(reduce)

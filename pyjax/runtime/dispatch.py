@@ -217,6 +217,15 @@ def _array_of_numpy(value: np.ndarray) -> DeviceArray:
 SCALAR_KINDS = frozenset({bool, int, float, np.bool_, np.int32, np.int64, np.float32, np.float64})
 # Of NumPy arrays that become arrays as they are, or with half as many bits.
 NUMPY_DTYPES = frozenset(dtypes.ALL_DTYPES)
+
+
+def is_host_value(x: Any) -> bool:
+    """Whether it is a number or NumPy array that `as_array` takes without a look at more than its
+    type."""
+    kind = type(x)
+    return kind in SCALAR_KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)
+
+
 _scalar_specs: BoundedCache[Any, ArraySpec] = BoundedCache(Budget("scalars", entries=1024))
 _INT32_LIMIT = 1 << 31
 
