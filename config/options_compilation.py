@@ -72,7 +72,6 @@ compiler_enable_remat_pass = option(
     affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
     help="Let the compiler recompute values to save memory.",
-    no_effect=NOT_YET,
 )
 
 disable_most_optimizations = option(
@@ -140,7 +139,6 @@ memory_fitting_effort = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, -1 to 1.",
-    no_effect=NOT_YET,
 )
 
 memory_fitting_level = option(
@@ -150,7 +148,6 @@ memory_fitting_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, O0 to O3.",
-    no_effect=NOT_YET,
 )
 
 optimization_level = option(

@@ -69,7 +69,7 @@ cpu_memory_limit = option(
     "jax_cpu_memory_limit",
     kind=Int(),
     default=-1,
-    affects=Affects.NOTHING,
+    affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
     help="Most bytes that arrays and temporaries of programs on CPUs may take; -1: as many as "
     "there are.",

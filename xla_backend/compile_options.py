@@ -19,10 +19,12 @@ class CompileOptions:
         second level); which pass runs from which level on is a table, `cpu.pass_levels`.
       exec_time_optimization_effort: -1 to 1, moves the level: by -2 at -1, -1 from -0.5, +1 from
         0.5.
-      memory_fitting_level, memory_fitting_effort: the same two for passes that trade time for
-        memory.
-      memory_limit: bytes of temporaries that may be alive at once; cheap values are computed again
-        rather than kept where a program needs more. None for no limit.
+      memory_fitting_level, memory_fitting_effort: the same two for what trades time for memory:
+        0 nothing, 1 an order of execution that keeps less alive, 2 cheap values are computed again
+        rather than kept where a program needs more than `memory_limit`, 3 or wherever that lowers
+        its peak clearly.
+      memory_limit: bytes that arguments, results and temporaries may take together; None for no
+        limit.
       num_threads: threads generated code may use; None: as many as the pool has, 1: no loop is
         split, and library kernels keep to the calling thread.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.

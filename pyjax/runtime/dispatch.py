@@ -56,11 +56,15 @@ _LEVELS = {"UNKNOWN": 2, "O0": 0, "O1": 1, "O2": 2, "O3": 3}
 def compile_options(debug: DebugOptions) -> CompileOptions:
     """Options of a compilation under the current configuration; flags come last and win."""
     level = _LEVELS[options.optimization_level.value]
+    memory = options.cpu_memory_limit.value
+    again = options.compiler_enable_remat_pass.value
     base = CompileOptions(
         optimization_level=0 if options.disable_most_optimizations.value else level,
         exec_time_optimization_effort=options.exec_time_optimization_effort.value,
         memory_fitting_level=_LEVELS[options.memory_fitting_level.value],
         memory_fitting_effort=options.memory_fitting_effort.value,
+        memory_limit=None if memory < 0 else memory,
+        disabled_passes=frozenset() if again else frozenset({"rematerialization"}),
         verify=options.enable_checks.value,
     )
     return with_flags(base, debug)

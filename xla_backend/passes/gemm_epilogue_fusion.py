@@ -49,14 +49,21 @@ class GemmEpilogueFusion(ControlFlowFusion):
     Why: bias and activation would read and write the whole result again; the product can do them
     block by block while the result is in the first-level cache.
     Needs: loop fusion has run; `takes_epilogue` says for which products code generation can do so.
+    `one_result`: leave epilogues with several results apart, which rematerialization can then
+    compute again one by one, and without the product.
     Leaves: a product, with the kLoop fusion that reads it element by element (perhaps through a
     reshape), in a fusion of kind kOutput. A product that others read too is one of its results.
     """
 
     name = "gemm-epilogue-fusion"
 
-    def __init__(self, takes_epilogue: Callable[[Instruction], bool] = _is_product) -> None:
+    def __init__(
+        self,
+        takes_epilogue: Callable[[Instruction], bool] = _is_product,
+        one_result: bool = False,
+    ) -> None:
         self._takes_epilogue = takes_epilogue
+        self._one_result = one_result
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
         if not any(node.opcode in PRODUCTS for node in computation.instructions):
@@ -70,7 +77,10 @@ class GemmEpilogueFusion(ControlFlowFusion):
                 continue
             # The first reader in the order needs none of the others, so no cycle can arise, and
             # the fusion may stand in its place.
-            reader = min(_readers(dot), key=position.__getitem__, default=None)
+            readers = _readers(dot)
+            reader = min(readers, key=position.__getitem__, default=None)
+            if self._one_result and (len(readers) != 1 or readers[0].shape.is_tuple):
+                continue
             if reader is not None and _is_epilogue(dot, reader, rules):
                 place = position[reader]
                 fusion = _fuse(computation, dot, reader)

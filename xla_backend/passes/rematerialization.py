@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
-from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
+from xla_backend.hlo.instruction import CONTROL_FLOW, Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
@@ -11,8 +11,10 @@ from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_rules import FREE_ALIASES
 from xla_backend.passes.memory_schedule import Liveness
 
-# Each round walks over the program once.
+# Each round walks over one computation once.
 _MAX_ROUNDS = 400
+# What is not needed to fit must be worth it: this part of the peak.
+_WORTH_IT = 1 / 32
 _VIEWS = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT}
 
 
@@ -21,38 +23,94 @@ class Rematerialization(HloPass):
 
     Why: a backward pass needs activations that are cheap to compute from what is in memory anyway;
     kept, they fill memory from the forward pass on.
-    Needs: a schedule. `memory_limit`: bytes of temporaries of the entry that may be alive at once,
-    without arguments and outputs; None leaves the module alone.
+    Needs: a schedule. `memory_limit`: bytes that arguments, results and temporaries may take
+    together, None for no limit; `lowest`: go on below it, as long as each value computed again
+    lowers the peak by a thirty-second.
     Leaves: a schedule with a lower peak, below the limit if cheap values are enough for that.
-    Products, convolutions, loops and in-place updates are never run twice.
+    Where the peak is inside of a loop or a branch, values of the caller are tried first (they are
+    computed again once), then those of the body. Products, convolutions, loops and in-place
+    updates are never run twice.
     """
 
     name = "rematerialization"
 
-    def __init__(self, memory_limit: int | None = None) -> None:
+    def __init__(self, memory_limit: int | None = None, lowest: bool = False) -> None:
         self.memory_limit = memory_limit
+        self.lowest = lowest
 
     def run(self, module: HloModule) -> bool:
-        if self.memory_limit is None or module.entry is None:
+        if module.entry is None:
             return False
+        peaks = _Peaks(module)
+        changed = False
+        if self.memory_limit is not None:
+            changed = peaks.lower(module.entry, self.memory_limit - fixed_bytes(module), 1)
+        if self.lowest:
+            least = max(1, int(peaks.of(module.entry) * _WORTH_IT))
+            changed |= peaks.lower(module.entry, 0, least)
+        return changed
+
+
+def fixed_bytes(module: HloModule) -> int:
+    """Bytes of the arguments and results of a module: results that are an argument's memory count
+    once."""
+    assert module.entry is not None and module.entry.root is not None
+    results = module.entry.root.shape
+    taken_over = {results.leaf_number(alias.output_index) for alias in module.aliases}
+    return sum(p.shape.byte_size for p in module.entry.parameters) + sum(
+        leaf.byte_size for n, leaf in enumerate(results.flatten()) if n not in taken_over
+    )
+
+
+class _Peaks:
+    """The most memory that computations use at once, those that they call included."""
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._known: dict[Computation, int] = {}
+
+    def of(self, computation: Computation) -> int:
+        if computation not in self._known:
+            self._known[computation] = self._moment(computation).bytes
+        return self._known[computation]
+
+    def _moment(self, computation: Computation) -> _Moment:
+        inside = {
+            node: max(map(self.of, node.called))
+            for node in computation.instructions
+            if node.opcode in CONTROL_FLOW
+        }
+        return _Moment(computation, inside)
+
+    def lower(self, computation: Computation, goal: int, least: int) -> bool:
+        """Bring the peak below `goal`, by values that save `least` bytes each; whether something
+        changed."""
         changed = False
         for _ in range(_MAX_ROUNDS):
-            moment = _Moment(module.entry)
-            if moment.bytes <= self.memory_limit:
+            moment = self._moment(computation)
+            if moment.bytes <= goal:
                 break
-            choice = moment.best_choice()
-            if choice is None:
-                break
-            _compute_again(module, module.entry, choice, moment)
+            choice = moment.best_choice(least)
+            if choice:
+                _compute_again(self._module, computation, choice, moment)
+            else:
+                callee = max(moment.now.called, key=self.of, default=None)
+                if callee is None or moment.now.opcode not in CONTROL_FLOW:
+                    break
+                if not self.lower(callee, goal - moment.bytes + self.of(callee), least):
+                    break
             changed = True
+        self._known.pop(computation, None)
         return changed
 
 
 class _Moment:
-    """The time at which most memory is in use."""
+    """The time at which most memory is in use. `inside`: what computations use that instructions
+    call."""
 
-    def __init__(self, computation: Computation) -> None:
+    def __init__(self, computation: Computation, inside: dict[Instruction, int]) -> None:
         self.order = computation.instructions
+        self.inside = inside
         self.position = {node: i for i, node in enumerate(self.order)}
         self.memory = Liveness(computation, self.order)
         self.readers = self.memory.readers()
@@ -65,6 +123,7 @@ class _Moment:
             max((self.position[n] for n in readers), default=-1) for readers in self.readers
         ]
         self.time, self.bytes = self._find()
+        self.now = self.order[self.time]
 
     def _find(self) -> tuple[int, int]:
         sizes = self.memory.sizes
@@ -73,41 +132,60 @@ class _Moment:
             changes[self.position[node]] += sizes[buffer]
             changes[max(self.last[buffer], self.position[node]) + 1] -= sizes[buffer]
         now, best = 0, (0, 0)
-        for time, change in enumerate(changes):
-            now += change
-            if now > best[1]:
-                best = (time, now)
+        for time, node in enumerate(self.order):
+            now += changes[time]
+            used = now + self.inside.get(node, 0)
+            if used > best[1]:
+                best = (time, used)
         return best
 
-    def best_choice(self) -> int | None:
-        """The buffer whose later readers should have a second one; None if that never helps."""
-        best, most = None, 0
+    def best_choice(self, least: int) -> list[int]:
+        """Buffers whose later readers should have second ones, which all need the same values kept
+        for longer; empty if that never saves `least` bytes."""
+        groups: dict[frozenset[int], list[int]] = {}
         for buffer, (node, leaf) in self.defined_by.items():
             waits = self.position[node] < self.time < self.last[buffer]
-            if waits and self.memory.sizes[buffer] > most and _is_cheap(node):
-                saved = self._saved(buffer, node, leaf)
-                if saved > most:
-                    best, most = buffer, saved
+            if waits and self.memory.sizes[buffer] and _is_cheap(node):
+                kept = self._kept_longer(buffer, node, leaf)
+                if kept is not None:
+                    groups.setdefault(kept, []).append(buffer)
+        best: list[int] = []
+        most = least - 1
+        for kept, buffers in groups.items():
+            alone = self._independent(buffers)
+            sizes = self.memory.sizes
+            saved = sum(sizes[b] for b in alone) - sum(sizes[b] for b in kept)
+            if saved > most:
+                best, most = alone, saved
         return best
+
+    def _independent(self, buffers: list[int]) -> list[int]:
+        """Those that are not computed from others among them."""
+        together = set(buffers)
+        return [b for b in buffers if not self.needed(*self.defined_by[b]) & together]
+
+    def needed(self, node: Instruction, leaf: int) -> set[int]:
+        """The buffers that an output of an instruction is computed from."""
+        return {b for o in _needed_operands(node, leaf) for b in self.memory.leaves[o]}
 
     def later_readers(self, buffer: int) -> list[Instruction]:
         """Readers after the moment, in order."""
         found = [n for n in self.readers[buffer] if self.position[n] > self.time]
         return sorted(found, key=self.position.__getitem__)
 
-    def _saved(self, buffer: int, node: Instruction, leaf: int) -> int:
-        """Bytes less at this moment; negative if the operands are larger than the value."""
+    def _kept_longer(self, buffer: int, node: Instruction, leaf: int) -> frozenset[int] | None:
+        """What else would be in memory at this moment, if the buffer were computed again after it;
+        None if it cannot be, or should not."""
         if any(self.position[n] == self.time for n in self.readers[buffer]):
-            return 0
+            return None
         again = self.position[self.later_readers(buffer)[0]]
-        kept_longer = 0
-        for operand in _needed_operands(node, leaf):
-            for read in self.memory.leaves[operand]:
-                if self.last[read] < self.time:
-                    kept_longer += self.memory.sizes[read]
-                elif self.last[read] < again and self.memory.sizes[read] > 0:
-                    return 0  # it would have to live past the moment, and perhaps make another
-        return self.memory.sizes[buffer] - kept_longer
+        kept = set()
+        for read in self.needed(node, leaf):
+            if self.last[read] < self.time:
+                kept.add(read)
+            elif self.last[read] < again and self.memory.sizes[read] > 0:
+                return None  # it would have to live past the moment, and perhaps make another
+        return frozenset(kept)
 
 
 def _is_cheap(node: Instruction) -> bool:
@@ -133,20 +211,22 @@ def _needed_operands(node: Instruction, leaf: int) -> list[Instruction]:
 
 
 def _compute_again(
-    module: HloModule, computation: Computation, buffer: int, moment: _Moment
+    module: HloModule, computation: Computation, buffers: list[int], moment: _Moment
 ) -> None:
-    """Give the later readers of a buffer a copy of the instruction that defines it."""
-    node, leaf = moment.defined_by[buffer]
-    later = moment.later_readers(buffer)
-    again = computation.add(_only_leaf(module, node, leaf))
-    new = [again]
-    for reader in later:
-        for number, operand in enumerate(reader.operands):
-            if buffer in moment.memory.leaves[operand]:
-                value = _same_view(computation, operand, node, again, new)
-                computation.replace_operand(reader, number, value)
-    first = moment.position[later[0]]
-    order = [*moment.order[:first], *new, *moment.order[first:]]
+    """Give the later readers of each buffer a copy of the instruction that defines it."""
+    before: dict[Instruction, list[Instruction]] = {}
+    for buffer in buffers:
+        node, leaf = moment.defined_by[buffer]
+        later = moment.later_readers(buffer)
+        again = computation.add(_only_leaf(module, node, leaf))
+        new = [again]
+        for reader in later:
+            for number, operand in enumerate(reader.operands):
+                if buffer in moment.memory.leaves[operand]:
+                    value = _same_view(computation, operand, node, again, new)
+                    computation.replace_operand(reader, number, value)
+        before.setdefault(later[0], []).extend(new)
+    order = [n for node in moment.order for n in (*before.get(node, ()), node)]
     computation.reorder(order)
     for unused in reversed(order):
         if unused.opcode in _VIEWS and not unused.users and unused is not computation.root:

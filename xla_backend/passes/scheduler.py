@@ -26,25 +26,30 @@ class Scheduler(HloPass):
     Why: buffers are assigned by live range, so the order decides how many are alive at once; and
     putting the readers of an array before an in-place update of it saves copying the array.
     Needs: fusion done (nothing that changes instructions follows, but copy insertion).
+    `for_memory`: look for an order that needs less memory than depth first.
     Leaves: instruction order = execution order, module.is_scheduled.
     """
 
     name = "scheduler"
 
+    def __init__(self, for_memory: bool = True) -> None:
+        self.for_memory = for_memory
+
     def run(self, module: HloModule) -> bool:
         changed = not module.is_scheduled
         for computation in control_flow_computations(module):
-            order = schedule(computation)
+            order = schedule(computation, self.for_memory)
             changed |= order != computation.instructions
             computation.reorder(order)
         module.is_scheduled = True
         return changed
 
 
-def schedule(computation: Computation) -> list[Instruction]:
+def schedule(computation: Computation, for_memory: bool = True) -> list[Instruction]:
     """A topological order: depth first, or one that needs less memory."""
     before = _preferred_predecessors(computation)
-    return best_order(computation, _depth_first(computation, before), before)
+    depth_first = _depth_first(computation, before)
+    return best_order(computation, depth_first, before) if for_memory else depth_first
 
 
 def _depth_first(

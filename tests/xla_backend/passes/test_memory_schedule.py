@@ -56,6 +56,15 @@ def test_gradients_of_weights_run_as_soon_as_they_can():
     assert memory.peak(listed) <= (layers + 3) * BYTES
 
 
+def test_the_lowest_memory_level_does_not_look_for_an_order():
+    sizes = []
+    for level in (0, 1):
+        module = parse_module(gradients(12))
+        build_pipeline(CompileOptions(memory_fitting_level=level)).run(module)
+        sizes.append(assign_buffers(module).temp_size)
+    assert sizes[1] < 0.8 * sizes[0]
+
+
 def test_small_programs_keep_their_order():
     text = gradients(4).replace("512,512", "16,16")
     computation = parse_module(text).entry

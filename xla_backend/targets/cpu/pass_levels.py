@@ -76,8 +76,9 @@ LEVELS: dict[str, int] = {
     "dot-reassociation": 3,
 }
 
-# The same for passes that give up time for memory, by `memory_fitting_level`.
-MEMORY_LEVELS: dict[str, int] = {"rematerialization": 1}
+# The same for passes that give up time for memory, by `memory_fitting_level`. (From level 1 on the
+# scheduler looks for an order that needs less, at level 3 rematerialization needs no limit.)
+MEMORY_LEVELS: dict[str, int] = {"rematerialization": 2}
 
 # Rounds of a fixed point by level: a round that changes something enables at most a few more, and
 # programs settle in two or three.

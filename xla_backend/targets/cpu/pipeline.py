@@ -111,11 +111,13 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # What is dead is gone; the next asks which operands are read where results are written.
         RowPlanAnnotator(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(partial(takes_epilogue, target_for(options))),
+        GemmEpilogueFusion(
+            partial(takes_epilogue, target_for(options)), one_result=options.memory_level == 3
+        ),
         # From here on, instruction order means execution order.
-        Scheduler(),
+        Scheduler(for_memory=options.memory_level >= 1),
         # Into the schedule, before loops and updates tie buffers together.
-        Rematerialization(options.memory_limit),
+        Rematerialization(options.memory_limit, lowest=options.memory_level == 3),
         WhileDoubleBuffering(),
         CopyInsertion(),
     ]
