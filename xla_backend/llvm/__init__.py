@@ -3,7 +3,7 @@
 writer        one function or module as text, with value numbering and code motion
 types         spellings of element types, exact constants
 target        vector width and abilities of a target
-jit           text -> object code -> linked native functions; object_cache keeps objects on disk
+jit           text -> object code -> linked native functions
 elemental     EMITTERS: HLO elementwise opcode + element type -> code (register representation)
 math, ...     the vector mathematics behind it
 """

@@ -20,18 +20,22 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from xla_backend.llvm import object_cache
 from xla_backend.llvm.apart import apart
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.persistent import store
+from xla_backend.persistent.settings import cache_settings
 from xla_backend.process.forks import CODE, Visitors, check_forked, take_for_forks
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
 _LINE = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
+# Of entries on disk that are object code.
+_KIND = "object"
 # Target machines that no thread is using.
 _idle_machines: dict[tuple[TargetInfo, int, bool], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
@@ -125,14 +129,34 @@ def compile_object(
 
 
 def _compile(ir: str, target: TargetInfo, opt: int, cache: bool, jit: bool) -> bytes:
-    if not cache:
-        return _emit(ir, target, opt, jit)
-    key = object_cache.object_key(ir, target, opt + 10 * jit)
-    data = object_cache.load(key)
+    key = _key(ir, target, opt, jit) if cache else ""
+    data = load_object(key, target)
     if data is None:
         data = _emit(ir, target, opt, jit)
-        object_cache.store(key, data)
+        store_object(key, target, data)
     return data
+
+
+def _key(ir: str, target: TargetInfo, opt: int, jit: bool = True) -> str:
+    return store.entry_key(_KIND, ir, target.key, str(opt), str(jit), llvm_version())
+
+
+def llvm_version() -> str:
+    """What turns text into object code, as a part of keys."""
+    return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}"
+
+
+def load_object(key: str, target: TargetInfo) -> bytes | None:
+    """Object code that is on disk; None if there is none, or no key."""
+    if not key or not cache_settings().internal:
+        return None
+    return store.load(key, _KIND, target.key)
+
+
+def store_object(key: str, target: TargetInfo, data: bytes) -> None:
+    """Keep object code on disk, if there is a key."""
+    if key and cache_settings().internal:
+        store.store(key, _KIND, target.key, data)
 
 
 def compile_objects(
@@ -150,8 +174,8 @@ def compile_objects(
 
 
 def _compile_all(texts: Sequence[str], target: TargetInfo, cache: bool, opt: int) -> list[bytes]:
-    keys = [object_cache.object_key(t, target, opt + 10) if cache else "" for t in texts]
-    objects = [object_cache.load(key) if cache else None for key in keys]
+    keys = [_key(t, target, opt) if cache else "" for t in texts]
+    objects = [load_object(key, target) for key in keys]
     missing = [i for i, found in enumerate(objects) if found is None]
     failures: list[Exception] = []
 
@@ -172,9 +196,8 @@ def _compile_all(texts: Sequence[str], target: TargetInfo, cache: bool, opt: int
         raise failures[0]
     done = [o for o in objects if o is not None]
     assert len(done) == len(texts)
-    if cache:
-        for i in missing:
-            object_cache.store(keys[i], done[i])
+    for i in missing:
+        store_object(keys[i], target, done[i])
     return done
 
 

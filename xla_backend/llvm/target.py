@@ -11,6 +11,7 @@ Nothing here emits code; machine code is made in `jit`.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 
@@ -65,6 +66,12 @@ class TargetInfo:
         """Whether masked loads and stores of elements of this width are instructions rather than a
         branch per lane."""
         return self.has_masks and (bits >= _NARROWEST_BY_SIGN or not self.masks_by_sign)
+
+    @property
+    def key(self) -> str:
+        """One short line, another one for every other target."""
+        features = hashlib.sha256(self.features.encode()).hexdigest()[:16]
+        return f"{self.triple} {self.cpu} {self.vector_bits} {features}"
 
     @property
     def size_type(self) -> str:

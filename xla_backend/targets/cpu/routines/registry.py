@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
 
-from xla_backend.llvm import object_cache
+from xla_backend.llvm import objects
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.objects import compile_object, object_symbols
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.persistent.sources import source_digest
+from xla_backend.persistent.store import entry_key
 from xla_backend.process.bounded_cache import BoundedCache, made_for_good
 from xla_backend.process.forks import check_forked
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import pool_library, serial_library
 
+# Folders with the generators of kernels.
+_SOURCES = ("targets/cpu/routines", "llvm", "hlo")
 # Group name -> (symbols, emitter that adds them to a module). A group is one object on disk.
 Emit = Callable[[ModuleWriter], None]
 _GROUPS: dict[str, tuple[tuple[str, ...], Emit]] = {}
@@ -84,13 +85,14 @@ def group_object(
     The text follows from the sources of the generators, the target and the flags, so those make
     the key: generating it only to look it up would take longer than everything else.
     """
-    facts = (_source_digest(), group, target.vector_bits, *fast_math)
-    key = object_cache.object_key(" ".join(map(str, facts)), target, 1 + 10 * jit)
-    kept = object_cache.load(key)
+    sources = source_digest(*_SOURCES)
+    facts = (group, sources or "", target.key, str(jit), objects.llvm_version(), *fast_math)
+    key = "" if sources is None else entry_key("routines", *facts)
+    kept = objects.load_object(key, target)
     if kept is not None:
         return kept
     code = compile_object(group_module(group, target, fast_math).to_text(), target, jit=jit)
-    object_cache.store(key, code)
+    objects.store_object(key, target, code)
     return code
 
 
@@ -125,14 +127,3 @@ def called_outside(module: ModuleWriter) -> list[str]:
     """Functions of this project that a module calls and does not define."""
     names = [n for n in module.declarations if n.startswith("pyjax_")]
     return [n for n in names if not module.has_function(n)]
-
-
-@cache
-def _source_digest() -> str:
-    """Digest of the Python files that kernels are generated from."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for folder in (here, here.parent.parent / "llvm", here.parent.parent / "hlo"):
-        for path in sorted(folder.glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
