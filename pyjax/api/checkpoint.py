@@ -19,7 +19,7 @@ from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
 from pyjax.interpreters.hlo import LoweringContext
-from pyjax.interpreters.lift_constants import lift_leading, lift_rules
+from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
     partial_eval_jaxpr,
@@ -120,7 +120,7 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     new, nonzero_out = ad.jvp_jaxpr(jaxpr, [type(t) is not Zero for t in tangents])
     dense = [t for t in tangents if type(t) is not Zero]
-    outs = remat_p.bind(*primals, *dense, jaxpr=new, **params)
+    outs = bind_lifted(remat_p, *primals, *dense, jaxpr=new, **params)
     n = len(jaxpr.out_avals)
     found = iter(outs[n:])
     return outs[:n], [
@@ -260,7 +260,7 @@ def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, **params: Any
     new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, [type(ct) is not Zero for ct in cts])
     values = [x for x, lin in zip(args, linear) if not lin]
     dense = [ct for ct in cts if type(ct) is not Zero]
-    found = iter(remat_p.bind(*values, *dense, jaxpr=new, **params))
+    found = iter(bind_lifted(remat_p, *values, *dense, jaxpr=new, **params))
     linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
     return [next(linear_cts) if lin else None for lin in linear]
 

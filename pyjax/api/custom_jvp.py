@@ -16,7 +16,7 @@ from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import BatchTrace
+from pyjax.interpreters.batching import MappedCall
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
@@ -260,7 +260,7 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
 class _Call(CustomCall):
     """A flat function and its flat rule, from primals and tangents to outputs and theirs."""
 
-    __slots__ = ("fun", "name", "rule", "rule_name", "symbolic_zeros")
+    __slots__ = ("closed_over", "fun", "name", "rule", "rule_name", "symbolic_zeros")
 
     def __init__(
         self,
@@ -269,16 +269,19 @@ class _Call(CustomCall):
         name: str,
         rule_name: str,
         symbolic_zeros: bool,
+        closed_over: Sequence[Any] = (),
     ) -> None:
+        self.closed_over = closed_over
         self.fun = fun
         self.rule = rule
         self.name = name
         self.rule_name = rule_name
         self.symbolic_zeros = symbolic_zeros
 
-    def batched(self, trace: BatchTrace, dims: Sequence[Any]) -> _Call:
-        fun, rule = trace.batched(self.fun, dims), trace.batched(self.rule, [*dims, *dims])
-        return _Call(fun, rule, self.name, self.rule_name, self.symbolic_zeros)
+    def batched(self, mapped: MappedCall) -> _Call:
+        fun, rule = mapped.batched(self.fun), mapped.batched(self.rule, copies=2)
+        closed_over = mapped.values(self.closed_over)
+        return _Call(fun, rule, self.name, self.rule_name, self.symbolic_zeros, closed_over)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         if not self.symbolic_zeros:
@@ -327,7 +330,7 @@ def _rebind(
     def fun(*xs: Any) -> list[Any]:
         return call_jaxpr.eval(*consts, *xs)
 
-    call = _Call(fun, jvp.rule, name, jvp.__name__, symbolic_zeros)
+    call = _Call(fun, jvp.rule, name, jvp.__name__, symbolic_zeros, consts)
     return state.traces[0].process_custom_call(call, primals)
 
 

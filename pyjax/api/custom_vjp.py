@@ -26,7 +26,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import BatchTrace
+from pyjax.interpreters.batching import MappedCall
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
@@ -371,7 +371,7 @@ class _CallWithRules(CustomCall):
     `num_outs()`: how many of the last results of `fwd` are outputs.
     """
 
-    __slots__ = ("bwd", "fun", "fwd", "name", "num_outs", "symbolic_zeros")
+    __slots__ = ("bwd", "closed_over", "fun", "fwd", "name", "num_outs", "symbolic_zeros")
 
     def __init__(
         self,
@@ -381,7 +381,9 @@ class _CallWithRules(CustomCall):
         bwd: _Rule,
         num_outs: Callable[[], int],
         symbolic_zeros: bool,
+        closed_over: Sequence[Any] = (),
     ) -> None:
+        self.closed_over = closed_over
         self.name = name
         self.fun = fun
         self.fwd = fwd
@@ -389,15 +391,27 @@ class _CallWithRules(CustomCall):
         self.num_outs = num_outs
         self.symbolic_zeros = symbolic_zeros
 
-    def batched(self, trace: BatchTrace, dims: Sequence[Any]) -> _CallWithRules:
+    def batched(self, mapped: MappedCall) -> _CallWithRules:
         fwd, bwd = self.fwd, self.bwd
         return _CallWithRules(
             self.name,
-            trace.batched(self.fun, dims),
-            _Rule(trace.batched(fwd.fun, dims), fwd.__name__, fwd.set_perturbed),
-            _Rule(trace.batched_bwd(bwd.fun, dims), bwd.__name__),
+            mapped.batched(self.fun),
+            _Rule(mapped.batched(fwd.fun), fwd.__name__, fwd.set_perturbed),
+            _Rule(mapped.batched_bwd(bwd.fun), bwd.__name__),
             self.num_outs,
             self.symbolic_zeros,
+            mapped.values(self.closed_over),
+        )
+
+    def check_closed_over(self) -> None:
+        fail(
+            TypeError,
+            f"custom_vjp function {self.name} is differentiated with respect to a value that it "
+            "closes over.",
+            "Its rule says how cotangents flow back to its arguments, not to closed-over values: "
+            "the derivative would lack their part.",
+            "Make the value an argument, with a cotangent from bwd; or, to take it for constant, "
+            "close over lax.stop_gradient of it.",
         )
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -459,7 +473,7 @@ def _rebind(
         return call_jaxpr.eval(*consts, *xs)
 
     n = len(call_jaxpr.out_avals)
-    call = _CallWithRules(name, fun, fwd, bwd, lambda: n, symbolic_zeros)
+    call = _CallWithRules(name, fun, fwd, bwd, lambda: n, symbolic_zeros, consts)
     return state.traces[0].process_custom_call(call, primals)
 
 

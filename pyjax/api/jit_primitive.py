@@ -16,7 +16,7 @@ from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
 from pyjax.interpreters.hlo import LoweringContext
-from pyjax.interpreters.lift_constants import lift_leading, lift_rules
+from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.staging import is_staging, staging_rules
@@ -51,7 +51,8 @@ def _jvp(
     nonzero_in = [type(t) is not Zero for t in tangents]
     new, nonzero_out = ad.jvp_jaxpr(jaxpr, nonzero_in)
     dense = [t for t in tangents if type(t) is not Zero]
-    outs = jit_p.bind(*primals, *dense, **_params(new, name, params.get("inline", False)))
+    inline = params.get("inline", False)
+    outs = bind_lifted(jit_p, *primals, *dense, **_params(new, name, inline))
     n = len(jaxpr.out_avals)
     found = iter(outs[n:])
     out_tangents = [
@@ -143,7 +144,7 @@ def _transpose(
     new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
     values = [x for x, lin in zip(args, linear) if not lin]
     dense = [ct for ct in cts if type(ct) is not Zero]
-    found = iter(jit_p.bind(*values, *dense, **_params(new, name)))
+    found = iter(bind_lifted(jit_p, *values, *dense, **_params(new, name)))
     linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
     return [next(linear_cts) if lin else None for lin in linear]
 

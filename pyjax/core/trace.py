@@ -76,10 +76,13 @@ class CustomCall:
 
     Attributes:
       fun: the function of flat values.
+      closed_over: the values that `fun` closes over, of a call that was recorded; otherwise nobody
+        knows them.
     """
 
     __slots__ = ()
     fun: Callable[..., list[Any]]
+    closed_over: Sequence[Any]
 
     def stage(self, trace: Any, args: Sequence[Any]) -> list[Any]:
         """Record the call, rule and all, with a staging trace."""
@@ -89,8 +92,11 @@ class CustomCall:
         """Outputs and their tangents by the rule; tangents in and out may be Zero."""
         raise NotImplementedError
 
-    def batched(self, trace: Any, dims: Sequence[Any]) -> CustomCall:
-        """The call on values that a batching trace maps over `dims`."""
+    def check_closed_over(self) -> None:
+        """Called when `closed_over` is differentiated: raises if the rule would pass over it."""
+
+    def batched(self, mapped: Any) -> CustomCall:
+        """The call on batched values, its functions mapped by a `batching.MappedCall`."""
         raise NotImplementedError
 
 

@@ -130,6 +130,8 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
+        if any(type(x) is JVPTracer and x._trace is self for x in call.closed_over):
+            call.check_closed_over()
         outer = state.traces
         state.traces = [self.parent]
         try:

@@ -71,6 +71,7 @@ class BatchTrace(Trace):
         self.axis_name = axis_name
         self.debug_info = debug_info
         self.closed = False
+        self.lent = False  # while the parent processes a call for it, which may run under it again
 
     def split(self, x: Any) -> tuple[Any, Dim]:
         """(value, batch dimension or None)."""
@@ -122,37 +123,93 @@ class BatchTrace(Trace):
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         pairs = [self.split(x) for x in args]
-        values, dims = [v for v, _ in pairs], [d for _, d in pairs]
-        outer = state.traces
-        state.traces = [self.parent]
+        mapped = MappedCall(self, [d for _, d in pairs])
+        outer, outer_lent = state.traces, self.lent
+        state.traces, self.lent = [self.parent], True
         try:
-            if all(d is None for d in dims) and self.axis_name is None:
-                return self.parent.process_custom_call(call, values)
-            outs = self.parent.process_custom_call(call.batched(self, dims), values)
+            outs = self.parent.process_custom_call(call.batched(mapped), [v for v, _ in pairs])
         finally:
-            state.traces = outer
-        return [BatchTracer(self, o, 0) for o in outs]
+            state.traces, self.lent = outer, outer_lent
+        return [BatchTracer(self, o, 0) for o in outs] if mapped.outputs_mapped else outs
 
-    def batched(self, fun: FlatFun, dims: Sequence[Dim]) -> Callable[..., list[Any]]:
-        """`fun` over values batched at `dims`; every output is batched at 0."""
-
-        def batched(*values: Any) -> list[Any]:
-            return batch(fun, values, dims, 0, self.axis_size, self.axis_name, self.debug_info)
-
-        return batched
-
-    def batched_bwd(self, bwd: FlatFun, dims: Sequence[Dim]) -> Callable[..., list[Any]]:
-        """Residuals and cotangents come batched at 0; cotangents go out as the primals came in."""
-
-        def batched(*values: Any) -> list[Any]:
-            in_dims = [0] * len(values)
-            outs = batch(bwd, values, in_dims, 0, self.axis_size, self.axis_name, self.debug_info)
-            return [_as_cotangent(o, d) for o, d in zip(outs, dims)]
-
-        return batched
+    def run(
+        self, fun: FlatFun, values: Sequence[Any], in_dims: Sequence[Dim]
+    ) -> tuple[list[Any], list[Dim]]:
+        """Outputs of a flat function of values batched at `in_dims`, and where they are batched."""
+        args = [v if d is None else BatchTracer(self, v, d) for v, d in zip(values, in_dims)]
+        outs = under(self, under_axis, self.axis_name, self.axis_size, fun, *args)
+        pairs = [self.split(x) for x in outs]
+        return [v for v, _ in pairs], [d for _, d in pairs]
 
     def origin(self) -> str:
         return self.debug_info.describe()
+
+
+class MappedCall:
+    """A call of a function with a derivative rule of its own, as vmap passes it on.
+
+    What the function and its rules close over may be mapped too, so they run under the trace that
+    maps the call: its tracers are theirs. A rule that was recorded runs when that vmap is over;
+    what was mapped there is gone then, and the rule runs under a trace of its own.
+
+    Attributes:
+      outputs_mapped: all outputs, or none; None until it is known. With mapped operands, or an axis
+        by whose name collectives can ask, they are mapped whatever runs, so that the function and
+        its rules agree. Otherwise what runs first decides: only what it closes over can be mapped.
+    """
+
+    def __init__(self, trace: BatchTrace, dims: Sequence[Dim]) -> None:
+        self._trace = trace
+        self._dims = dims
+        any_mapped = trace.axis_name is not None or any(d is not None for d in dims)
+        self.outputs_mapped: bool | None = True if any_mapped else None
+
+    def values(self, closed_over: Sequence[Any]) -> list[Any]:
+        """What the parent trace sees of values that the function closes over."""
+        return [self._trace.split(x)[0] for x in closed_over]
+
+    def batched(self, fun: FlatFun, copies: int = 1) -> Callable[..., list[Any]]:
+        """`fun`, of as many copies of the operands, over batched values."""
+        dims = list(self._dims) * copies
+
+        def batched(*values: Any) -> list[Any]:
+            return self._placed(*self._run(fun, values, dims))
+
+        return batched
+
+    def batched_bwd(self, bwd: FlatFun) -> Callable[..., list[Any]]:
+        """Residuals and cotangents come as the outputs of the forward rule went; cotangents go out
+        as the operands came in."""
+
+        def batched(*values: Any) -> list[Any]:
+            if not self.outputs_mapped:
+                return list(bwd(*values))
+            outs, dims = self._run(bwd, values, [0] * len(values))
+            return [_as_cotangent(o, d) for o, d in zip(self._placed(outs, dims), self._dims)]
+
+        return batched
+
+    def _placed(self, outs: list[Any], dims: list[Dim]) -> list[Any]:
+        if self.outputs_mapped is None:
+            self.outputs_mapped = any(d is not None for d in dims)
+        if not self.outputs_mapped:
+            return outs
+        size = self._trace.axis_size
+        return [bdim_at_front(x, d, size) for x, d in zip(outs, dims)]
+
+    def _run(
+        self, fun: FlatFun, values: Sequence[Any], dims: Sequence[Dim]
+    ) -> tuple[list[Any], list[Dim]]:
+        trace = self._trace
+        if not trace.lent:
+            name, debug = trace.axis_name, trace.debug_info
+            return batch_with_dims(fun, values, dims, trace.axis_size, name, debug)
+        outer = trace.parent
+        trace.parent, trace.lent = state.traces[0], False
+        try:
+            return trace.run(fun, values, dims)
+        finally:
+            trace.parent, trace.lent = outer, True
 
 
 def _as_cotangent(x: Any, dim: Dim) -> Any:
@@ -204,11 +261,9 @@ def batch_with_dims(
 ) -> tuple[list[Any], list[Dim]]:
     """Like `batch`, with output dimensions where they fell."""
     trace = BatchTrace(state.traces[0], axis_size, axis_name, debug)
-    args = [v if d is None else BatchTracer(trace, v, d) for v, d in zip(values, in_dims)]
-    outs = under(trace, under_axis, axis_name, axis_size, fun, *args)
+    results = trace.run(fun, values, in_dims)
     trace.closed = True
-    pairs = [trace.split(x) for x in outs]
-    return [v for v, _ in pairs], [d for _, d in pairs]
+    return results
 
 
 def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> Any:

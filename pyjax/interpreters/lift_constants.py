@@ -38,6 +38,20 @@ def constants_as_inputs(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(constvars_as_inputs(closed.jaxpr))
 
 
+def bind_lifted(primitive: Primitive, *operands: Any, **params: Any) -> list[Any]:
+    """Bind a primitive to programs that may hold constants, which become operands.
+
+    For derived programs: what a recorded rule closes over is a constant of what is derived with it,
+    and may be a value that the trace in context maps or differentiates.
+    """
+    args, params = lift_rules[primitive](list(operands), params, _with_constants_taken_out)
+    return primitive.bind(*args, **params)
+
+
+def _with_constants_taken_out(program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    return constants_as_inputs(program) if program.consts else program, list(program.consts)
+
+
 def lift_leading(parameter: str, counted: str | None = None) -> LiftRule:
     """The rule of a primitive with one program, whose inputs are the operands.
 

@@ -94,7 +94,7 @@ class PartialTrace(Trace):
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         # Only reached with all operands known, or by a function that is partially evaluated without
         # being differentiated: then its rule has no say any more.
-        if any(map(self.is_unknown, args)):
+        if any(map(self.is_unknown, (*args, *call.closed_over))):
             return call.fun(*args)
         assert self.parent is not None
         outer = state.traces

@@ -22,7 +22,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import aval_to_shape
-from pyjax.interpreters.lift_constants import Lift, lift_rules
+from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -73,7 +73,9 @@ def _cond_jvp(
     nonzero_in = [type(t) is not ad.Zero for t in op_tangents]
     nonzero_out = _nonzero_outputs(branches, nonzero_in)
     pushed = tuple(ad.jvp_jaxpr(b, nonzero_in, nonzero_out)[0] for b in branches)
-    outs = cond_p.bind(index, *operands, *pick(op_tangents, nonzero_in), branches=pushed, **params)
+    outs = bind_lifted(
+        cond_p, index, *operands, *pick(op_tangents, nonzero_in), branches=pushed, **params
+    )
     n = len(nonzero_out)
     found = iter(outs[n:])
     out_tangents = [
@@ -187,7 +189,8 @@ def _cond_transpose(
     linear = tuple(ad.is_undefined_primal(x) for x in operands)
     nonzero = tuple(type(ct) is not ad.Zero for ct in cts)
     transposed = tuple(_transposed_branch(b, linear, nonzero) for b in branches)
-    outs = cond_p.bind(
+    outs = bind_lifted(
+        cond_p,
         index,
         *pick(operands, linear, False),
         *pick(cts, nonzero),

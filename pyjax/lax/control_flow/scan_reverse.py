@@ -14,6 +14,7 @@ from typing import Any
 from pyjax.core.jaxpr import ClosedJaxpr, Literal
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.interpreters import ad
+from pyjax.interpreters.lift_constants import bind_lifted
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
@@ -245,7 +246,8 @@ def _transpose_linear(
         jaxpr, num_consts, num_carry, tuple(consts_lin), tuple(xs_lin), ys_nonzero
     )
     ct_consts = [zeros_like_aval(x.aval.to_tangent_aval()) for x in pick(consts, consts_lin)]
-    outs = scan_p.bind(
+    outs = bind_lifted(
+        scan_p,
         *pick(consts, consts_lin, False),
         *ct_consts,
         *[ad.instantiate_zeros(ct) for ct in ct_carry],

@@ -15,6 +15,7 @@ from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.dead_code import dce_jaxpr
+from pyjax.interpreters.lift_constants import bind_lifted
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.tracing import either, pick, reordered, split_list
@@ -73,7 +74,8 @@ def scan_jvp(
         operands += [ad.instantiate_zeros(t) for t in pick(tangent_part, flag)]
     ins = interleaved([len(p) for p in parts], [sum(f) for f in flags])
     out_order = interleaved([num_carry, num_ys], [sum(carry_nz), sum(ys_nz)])
-    outs = scan_p.bind(
+    outs = bind_lifted(
+        scan_p,
         *operands,
         jaxpr=reordered(pushed, ins, out_order),
         num_consts=num_consts + sum(consts_nz),

@@ -22,7 +22,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import LoweringContext, lower_into
-from pyjax.interpreters.lift_constants import Lift, lift_rules
+from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -104,7 +104,8 @@ def _while_jvp(
     if tangent_avals:
         cond = _with_extra_inputs(cond_jaxpr, cond_nconsts + num_carry, tangent_avals)
     dense = [ad.instantiate_zeros(t) for t in pick(init_t, carry_nz)]
-    outs = while_p.bind(
+    outs = bind_lifted(
+        while_p,
         *cond_consts,
         *body_consts,
         *pick(body_consts_t, body_consts_nz),
