@@ -51,7 +51,6 @@ custom_vjp_disable_shape_check = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Accept cotangents of another shape from custom_vjp rules.",
-    no_effect=NOT_YET,
 )
 
 debug_infs = option(

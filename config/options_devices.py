@@ -73,6 +73,7 @@ cpu_memory_limit = option(
     scope=Scope.GLOBAL,
     help="Most bytes that arrays and temporaries of programs on CPUs may take; -1: as many as "
     "there are.",
+    ours=True,
 )
 
 cuda_visible_devices = option(
@@ -111,7 +112,6 @@ num_cpu_devices = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="How many CPU devices to make; -1: as XLA_FLAGS says, else one.",
-    no_effect=NOT_YET,
 )
 
 pjrt_client_create_options = option(

@@ -75,7 +75,7 @@ class _ThreadState(threading.local):
 
 _thread = _ThreadState()
 _options: dict[str, Option] = {}
-_keyed: list[Option] = []  # options with affects != NOTHING, in order of declaration
+_keyed: list[Option] = []  # options that tracing or compilation depend on, as declared
 # A key lives as long as a cache holds it, or a thread is in its context. The references to those
 # that are gone go when a new one comes: a function that is called at that moment, as that of a
 # WeakValueDictionary, may be interrupted, and Python forgets the interrupt.
@@ -97,8 +97,9 @@ class Option:
     Attributes:
       name: the full public name, `jax_enable_x64`.
       kind, default, affects, scope, help: as declared.
-      effect: None if the option acts; else why setting it changes nothing (shown once as a
+      no_effect: None if the option acts; else why setting it changes nothing (shown once as a
         UserWarning).
+      ours: the reference has no such option.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Option:
         scope: Scope,
         help: str,
         no_effect: str | None,
+        ours: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -118,6 +120,7 @@ class Option:
         self.scope = scope
         self.help = help
         self.no_effect = no_effect
+        self.ours = ours
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
         self._listeners: list[Callable[[Any], None]] = []
@@ -135,6 +138,12 @@ class Option:
                 if block._option is self:
                     return block._value
         return self._value
+
+    @property
+    def keyed(self) -> bool:
+        """Whether traces and programs depend on it. One that does nothing is in no key: to set it
+        makes nothing anew."""
+        return self.affects is not Affects.NOTHING and self.no_effect is None
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -203,7 +212,7 @@ class Option:
     def _refresh(self) -> None:
         old = self._value
         self._value = self._layers[max(self._layers)][0]
-        if self.affects is not Affects.NOTHING:
+        if self.keyed:
             _refresh_keys()
         if old != self._value:
             for listener in self._listeners:
@@ -263,13 +272,14 @@ def option(
     scope: Scope,
     help: str,
     no_effect: str | None = None,
+    ours: bool = False,
 ) -> Option:
     """Declare an option and read its environment variables."""
     if name in _options:
         raise ValueError(f"option {name} is declared twice")
-    new = Option(name, kind, default, affects, scope, help, no_effect)
+    new = Option(name, kind, default, affects, scope, help, no_effect, ours)
     _options[name] = new
-    if affects is not Affects.NOTHING:
+    if new.keyed:
         _keyed.append(new)
     for variable in environment_names(name):
         text = os.environ.get(variable)

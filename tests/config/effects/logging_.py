@@ -1,0 +1,71 @@
+"""Options for logging, dumping and profiling."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pyjax
+import pyjax.numpy as jnp
+from tests.config.effects.observe import files_in, records_of
+from tests.config.effects.table import effect
+
+
+def compile_cube() -> None:
+    def cube(x: pyjax.Array) -> pyjax.Array:
+        return x * x * x
+
+    pyjax.jit(cube)(jnp.ones(3))
+
+
+@effect(
+    "jax_log_compiles",
+    True,
+    default="",
+    changed=re.compile(r"WARNING:.*Finished compiling jit_cube.* in \d+\.\d+ s"),
+)
+def log_compiles() -> str:
+    return records_of(compile_cube)
+
+
+@effect(
+    "jax_explain_cache_misses",
+    True,
+    default="",
+    changed=re.compile(r"WARNING:.*CACHE MISS.*float32\[2\] before, now float32\[3\]"),
+)
+def explain_cache_misses() -> str:
+    f = pyjax.jit(lambda x: x + 1)
+    f(jnp.ones(2))
+    return records_of(lambda: f(jnp.ones(3)))
+
+
+@effect("jax_logging_level", "ERROR", default=True, changed=False)
+def logging_level() -> bool:
+    """Whether a warning of a module of the library is shown."""
+    lines = records_of(lambda: logging.getLogger("pyjax.runtime").warning("a warning"))
+    return "a warning" in lines
+
+
+@effect("jax_debug_log_modules", "jax.runtime.dispatch", default=False, changed=True)
+def debug_log_modules() -> bool:
+    """Whether a debug message of that module is shown."""
+    lines = records_of(lambda: logging.getLogger("pyjax.runtime.dispatch").debug("a detail"))
+    return "a detail" in lines
+
+
+@effect(
+    "jax_dump_ir_to",
+    lambda scratch: str(scratch / "ir"),
+    default=[],
+    changed=lambda names: (
+        [n for n in names if re.fullmatch(r"pyjax_ir\d{4}_jit_cube\.(jaxpr|hlo)\.txt", n)] == names
+        and len(names) >= 2
+    ),
+)
+def dump_ir_to(scratch: Path) -> list[str]:
+    folder = scratch / "ir"
+    before = files_in(folder)
+    compile_cube()
+    return [name for name in files_in(folder) if name not in before and "cube" in name]

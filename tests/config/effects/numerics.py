@@ -1,0 +1,103 @@
+"""Options about numbers: dtypes, promotion, precision, random numbers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+import pyjax
+import pyjax.numpy as jnp
+from tests.config.effects.observe import error_of, warnings_of
+from tests.config.effects.table import effect
+
+
+@effect(
+    "jax_enable_x64",
+    True,
+    default=["int32", "float32", "float32"],
+    changed=["int64", "float64", "float64"],
+)
+def x64() -> list[str]:
+    values = (jnp.arange(3), jnp.asarray(1.0), jnp.zeros(2))
+    return [str(x.dtype) for x in values]
+
+
+@effect("jax_enable_x64", True, default=re.compile("float64.*truncated"), changed="")
+def x64_truncation() -> str:
+    return warnings_of(lambda: jnp.zeros(2, np.float64))
+
+
+@effect("jax_default_matmul_precision", "highest", default=["DEFAULT"] * 2, changed=["HIGHEST"] * 2)
+def matmul_precision_in_programs() -> list[str]:
+    lowered = pyjax.jit(lambda x: x @ x).lower(jnp.ones((2, 2))).as_text()
+    found = re.search(r"precision = \[(\w+), (\w+)\]", lowered)
+    return [] if found is None else [*found.groups()]
+
+
+@effect(
+    "jax_numpy_dtype_promotion",
+    "strict",
+    default="",
+    changed=re.compile(r"^TypePromotionError: (?s:.*)(int32(?s:.*)float32|float32(?s:.*)int32)"),
+)
+def dtype_promotion() -> str:
+    return error_of(lambda: jnp.ones(2, np.float32) + jnp.ones(2, np.int32))
+
+
+@effect(
+    "jax_numpy_rank_promotion",
+    "raise",
+    default="",
+    changed=re.compile(r"^ValueError: (?s:.*)\(2, 3\), \(3,\)"),
+)
+def rank_promotion_raises() -> str:
+    return error_of(lambda: jnp.ones((2, 3)) + jnp.ones(3))
+
+
+@effect(
+    "jax_numpy_rank_promotion",
+    "warn",
+    default="",
+    changed=re.compile(r"^UserWarning: (?s:.*)\(2, 3\), \(3,\)"),
+)
+def rank_promotion_warns() -> str:
+    return warnings_of(lambda: jnp.ones((2, 3)) + jnp.ones(3))
+
+
+@effect("jax_high_dynamic_range_gumbel", True, default=False, changed=True)
+def gumbel_tail() -> bool:
+    """Whether a sample is beyond 15.95, the most that a random number of 23 bits gives."""
+    return bool(pyjax.random.gumbel(pyjax.random.key(7), (1 << 18,)).max() > 15.95)
+
+
+@effect("jax_default_prng_impl", "rbg", default="key<fry>", changed="key<rbg>")
+def prng_impl() -> str:
+    return str(pyjax.random.key(0).dtype)
+
+
+@effect("jax_default_prng_impl", "unsafe_rbg", default=False, changed=True)
+def prng_impl_in_programs() -> bool:
+    lowered = pyjax.jit(pyjax.random.bits).lower(pyjax.random.key(0))
+    return "rng-bit-generator" in lowered.as_text("hlo")
+
+
+@effect("jax_enable_custom_prng", True, default="uint32", changed="key<fry>")
+def custom_prng() -> str:
+    return str(pyjax.random.PRNGKey(0).dtype)
+
+
+@effect("jax_random_seed_offset", 5, default=[0, 2], changed=[0, 7])
+def seed_offset() -> list[int]:
+    return pyjax.random.key_data(pyjax.random.key(2)).tolist()
+
+
+@effect(
+    "jax_threefry_partitionable",
+    False,
+    default=[4070199207, 4202968722, 1427181096, 2012915765],
+    changed=[4146024105, 967050713, 2718843009, 1272950319],
+)
+def threefry_stream() -> list[int]:
+    """The bits that the reference draws."""
+    return pyjax.random.bits(pyjax.random.key(0), (4,)).tolist()

@@ -1,0 +1,16 @@
+"""All rows of all areas."""
+
+from __future__ import annotations
+
+from tests.config.effects import (
+    compilation,
+    debugging,
+    devices,
+    kernels,
+    logging_,
+    numerics,
+)
+from tests.config.effects.table import ROWS
+
+__all__ = ["ROWS"]
+AREAS = (compilation, debugging, devices, kernels, logging_, numerics)
