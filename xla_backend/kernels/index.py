@@ -36,15 +36,16 @@ class Var:
 
 class Parameter:
     """A number that the caller of a kernel supplies, such as the length of its arrays; it lies
-    within `bounds`."""
+    within `bounds` and is a multiple of `unit`."""
 
-    __slots__ = ("bounds", "name")
+    __slots__ = ("bounds", "name", "unit")
 
     depth = 0
 
-    def __init__(self, name: str, bounds: tuple[int, int]) -> None:
+    def __init__(self, name: str, bounds: tuple[int, int], unit: int = 1) -> None:
         self.name = name
         self.bounds = bounds
+        self.unit = unit
 
     def __repr__(self) -> str:
         return self.name
@@ -203,7 +204,8 @@ class Index:
     def __mod__(self, divisor: int) -> Index:
         if divisor == 1:
             return ZERO
-        rest = Index({a: c for a, c in self.terms.items() if c % divisor}, self.constant % divisor)
+        terms = {a: c for a, c in self.terms.items() if c * _unit(a) % divisor}
+        rest = Index(terms, self.constant % divisor)
         low, high = rest.bounds
         if 0 <= low and high < divisor:
             return rest
@@ -269,6 +271,11 @@ class Index:
 
 
 ZERO = Index({}, 0)
+
+
+def _unit(atom: Atom) -> int:
+    """What an atom is a multiple of."""
+    return atom.unit if isinstance(atom, Parameter) else 1
 
 
 def constant(value: int) -> Index:

@@ -97,13 +97,22 @@ class Interpreter:
         self.kernel = kernel
         self.values: dict[Value, np.ndarray] = {}
         self.variables: dict[Var | Parameter, int | np.ndarray] = {
-            p: (parameters or {})[p.name] for p in kernel.parameters
+            p: self._checked(p, (parameters or {})[p.name]) for p in kernel.parameters
         }
         self._grid_order = grid_order
         self._axes: list[Axis] = []  # of what runs in lockstep around
         self._together = False
         self._mask: np.ndarray | None = None  # which of them take part; None: all
         self._memory = Memory(kernel, operands, self._count, memory or {})
+
+    def _checked(self, parameter: Parameter, number: int) -> int:
+        (low, high), unit = parameter.bounds, parameter.unit
+        if not low <= number <= high or number % unit:
+            raise KernelRunError(
+                f"kernel {self.kernel.name!r} is called with {parameter.name}={number}, and takes "
+                f"multiples of {unit} from {low} to {high}"
+            )
+        return number
 
     @property
     def memory(self) -> dict[Buffer, np.ndarray]:

@@ -74,7 +74,8 @@ class _Printer:
             parameters.append(f"{buffer.name}:{role} {buffer.element_type}[{size}]")
         for parameter in kernel.parameters:
             low, high = parameter.bounds
-            parameters.append(f"{parameter.name}: {low}..{high}")
+            unit = f" by {parameter.unit}" if parameter.unit > 1 else ""
+            parameters.append(f"{parameter.name}: {low}..{high}{unit}")
         self.lines.append(f"def {kernel.name}({', '.join(parameters)}):")
         for output, operand in kernel.in_place.items():
             self.lines.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -19,9 +20,10 @@ class Scheduler(Protocol):
     def kernel(self, kernel: Kernel) -> float:
         """Schedule a kernel; the estimated cycles of one run."""
 
-    def epilogue(self, kernel: Kernel) -> float:
+    def epilogue(self, kernel: Kernel, *, whole: bool) -> float:
         """Schedule what a routine runs on blocks of its result: loops over batch, rows and
-        columns. The estimated cycles of one element."""
+        columns. `whole`: blocks begin at whole vectors of columns, and end there but for the last
+        ones. The estimated cycles of one element."""
 
 
 @dataclass(slots=True)
@@ -60,10 +62,17 @@ class KernelTable:
         return self._get(key, name, build, self._scheduler.kernel, instruction)
 
     def get_epilogue(
-        self, key: Hashable, instruction: Instruction, build: Callable[[str], Kernel]
+        self,
+        key: Hashable,
+        instruction: Instruction,
+        build: Callable[[str], Kernel],
+        *,
+        whole: bool,
     ) -> ScheduledKernel:
-        """A kernel that a routine calls on blocks of its result, for an instruction."""
-        return self._get(key, instruction.name, build, self._scheduler.epilogue, instruction)
+        """A kernel that a routine calls on blocks of its result, for an instruction; `whole`: see
+        `Scheduler.epilogue`."""
+        schedule = partial(self._scheduler.epilogue, whole=whole)
+        return self._get((key, whole), instruction.name, build, schedule, instruction)
 
     def _get(
         self,

@@ -23,7 +23,7 @@ class Kind(enum.Enum):
     WORK = "work"  # memory for the routine's own use
     NUMBER = "number"
     NUMBERS = "numbers"  # an array of them
-    KERNEL = "kernel"  # the reference gets a function of the arrays it hands the kernel
+    KERNEL = "kernel"  # the reference gets a function of arrays and, by name, of parameters
 
 
 @dataclass(frozen=True, slots=True)

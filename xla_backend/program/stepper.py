@@ -197,11 +197,15 @@ class Stepper:
                 self.array(place)[...] = array
 
     def _kernel(
-        self, name: str, slices: Mapping[Buffer, Slice], handed: Mapping[Buffer, np.ndarray]
+        self,
+        name: str,
+        slices: Mapping[Buffer, Slice],
+        handed: Mapping[Buffer, np.ndarray],
+        parameters: Mapping[str, int] | None = None,
     ) -> None:
         memory = {b: self.flat(place, b.element_type) for b, place in slices.items()}
         memory |= {b: array.view(b.element_type.numpy_dtype) for b, array in handed.items()}
-        Interpreter(self.program.kernels[name], memory=memory).run()
+        Interpreter(self.program.kernels[name], (), parameters, memory=memory).run()
 
     def _operand(self, operand: Operand) -> Any:
         """What the reference of a routine takes for an operand."""
@@ -215,7 +219,11 @@ class Stepper:
         own = [b for b in buffers if b.role is BufferRole.SCRATCH]
         passed = passed_buffers(self.program.kernels[operand.kernel])
         slices = dict(zip(passed, operand.buffers))
-        return lambda *arrays: self._kernel(operand.kernel, slices, dict(zip(own, arrays)))
+
+        def run(*arrays: np.ndarray, **parameters: int) -> None:
+            self._kernel(operand.kernel, slices, dict(zip(own, arrays)), parameters)
+
+        return run
 
     # -- collectives -------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.races import KernelRunError, RaceError
 from xla_backend.kernels.schedule.binding import bind, reorder, split
 from xla_backend.kernels.schedule.blocks import bind_to_grid
+from xla_backend.kernels.schedule.called_blocks import Nest, run_in_blocks
 from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.schedule.splitting import ScheduleError
 from xla_backend.kernels.schedule.staging import stage
@@ -374,3 +375,95 @@ def test_ill_formed_kernels(spoil: Callable[[Kernel, list[Loop]], None], message
     spoil(kernel, loops)
     with pytest.raises(KernelVerificationError, match=f"kernel 'k' after step 's': .*{message}"):
         verify_kernel(kernel, "s")
+
+
+def finishing(batches: int, rows: int, columns: int) -> tuple[Kernel, Buffer]:
+    """out[b, i, j] = c[b, i, j] * p[j], where c is somebody else's."""
+    b = LoopBuilder("k")
+    size = batches * rows * columns
+    p = b.buffer("p0", P.F32, columns, BufferRole.OPERAND)
+    c = b.buffer("c", P.F32, size, BufferRole.SCRATCH)
+    out = b.buffer("out0", P.F32, size, BufferRole.OUTPUT)
+    batch, row, column = (
+        b.open_loop(n, independent=True, may_vectorize=n == columns, name=name)[0]
+        for n, name in ((batches, "b"), (rows, "i"), (columns, "j"))
+    )
+    at = (batch * rows + row) * columns + column
+    b.store(out, at, (b.compute(Opcode.MULTIPLY, P.F32, (b.load(c, at), b.load(p, column))),))
+    for _ in range(3):
+        b.close_loop()
+    return b.kernel, c
+
+
+def run_blocks(kernel: Kernel, product: np.ndarray, factors: np.ndarray, size: int) -> np.ndarray:
+    """Call a kernel for all blocks of a product, 2 rows and `size` columns each."""
+    own = {b.name: b for b in kernel.buffers}
+    out = np.zeros(product.size, np.float32)
+    batches, rows, columns = product.shape
+    for batch, i, j in np.ndindex(batches, -(-rows // 2), -(-columns // size)):
+        block = product[batch, 2 * i : 2 * i + 2, size * j : size * (j + 1)]
+        ld = block.shape[1] + 3
+        padded = np.full((block.shape[0], ld), np.nan, np.float32)
+        padded[:, : block.shape[1]] = block
+        memory = {own["p0"]: factors, own["out0"]: out, own["c"]: padded.reshape(-1)}
+        part = {"row_lo": 2 * i, "rows": block.shape[0], "column_lo": size * j}
+        part |= {"columns": block.shape[1], "ld": ld, "batch": batch}
+        Interpreter(kernel, (), part, memory=memory).run()
+    return out.reshape(product.shape)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("shape", [(3, 5, 48), (1, 1, 32), (2, 3, 21), (1, 6, 5), (1, 9, 1)])
+def test_blocks_that_a_routine_hands_over(shape: tuple[int, int, int], masked: bool) -> None:
+    kernel, c = finishing(*shape)
+    even = shape[2] % 16 == 0
+    columns = Nest.of(kernel).columns
+    run_in_blocks(kernel, c, 16 if even else 1)
+    verify_kernel(kernel, "run_in_blocks")
+    vectorise(kernel, columns, 8, masked=masked, serial_rest=True)
+    verify_kernel(kernel, "vectorise")
+    rng = np.random.default_rng(0)
+    product = rng.normal(size=shape).astype(np.float32)
+    factors = rng.normal(size=shape[2]).astype(np.float32)
+    got = run_blocks(kernel, product, factors, 16 if even else 10)
+    np.testing.assert_array_equal(got, product * factors)
+
+
+def test_whole_blocks_have_no_rest() -> None:
+    kernel, c = finishing(2, 30, 48)
+    columns = Nest.of(kernel).columns
+    run_in_blocks(kernel, c, 16)
+    vectorise(kernel, columns, 16)
+    text = """
+        // CHECK: columns: 1..48 by 16, batch: 0..1):
+        // CHECK-NEXT: v0 = s64(ld)
+        // CHECK-NEXT: for i in range(rows):
+        // CHECK-NEXT: v1 = s64(i)
+        // CHECK-NEXT: v2 = v1 * v0
+        // CHECK-NEXT: for j in range((columns // 16)):
+        // CHECK-NEXT: for lane in lanes(16):
+        // CHECK-NEXT: c[{{.*}}v2 + 16*j + lane]
+        // CHECK-NOT: if
+        """
+    check_text(kernel_to_text(kernel), text)
+
+
+def test_blocks_are_as_they_were_promised() -> None:
+    kernel, c = finishing(1, 4, 48)
+    run_in_blocks(kernel, c, 16)
+    part = {"row_lo": 0, "rows": 4, "column_lo": 0, "columns": 40, "ld": 48, "batch": 0}
+    with pytest.raises(KernelRunError, match="columns=40, and takes multiples of 16 from 1 to 48"):
+        Interpreter(kernel, [np.zeros(48)], part)
+    with pytest.raises(KernelRunError, match="rows=5, and takes multiples of 1 from 1 to 4"):
+        Interpreter(kernel, [np.zeros(48)], part | {"columns": 48, "rows": 5})
+
+
+def test_a_block_that_is_not_read_in_place() -> None:
+    kernel, c = finishing(1, 4, 8)
+    (load,) = (s for s in Nest.of(kernel).columns.body if isinstance(s, Load) and s.buffer is c)
+    load.index = load.index + 1
+    with pytest.raises(ScheduleError, match=r"c is read at 8\*i \+ j \+ 1 in the round of j"):
+        run_in_blocks(kernel, c)
+    kernel, (_, _) = scaled(4, 8)
+    with pytest.raises(ScheduleError, match="has no nest of batch, rows and columns"):
+        run_in_blocks(kernel, kernel.buffers[0])

@@ -13,6 +13,8 @@ the carried values on, and says how the lanes are put together at its end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
     Carry,
@@ -34,9 +36,12 @@ from xla_backend.kernels.schedule.splitting import (
 )
 
 
-def vectorise(kernel: Kernel, loop: Loop, lanes: int, *, masked: bool = False) -> None:
+def vectorise(
+    kernel: Kernel, loop: Loop, lanes: int, *, masked: bool = False, serial_rest: bool = False
+) -> None:
     """Run a loop in groups of `lanes` iterations. The rest is a copy of the body for some of the
-    lanes, or with `masked`, every group asks which of its lanes are inside the loop.
+    lanes, or with `masked`, every group asks which of its lanes are inside the loop, or with
+    `serial_rest`, the iterations that are left run one after another.
 
     Raises:
       ScheduleError: the iterations may not run in lockstep.
@@ -48,7 +53,8 @@ def vectorise(kernel: Kernel, loop: Loop, lanes: int, *, masked: bool = False) -
     elif masked:
         replace(kernel, loop, [_masked(loop, lanes)])
     else:
-        replace(kernel, loop, groups_and_rest(loop, lanes))
+        rest = serial_iterations if serial_rest else rest_in_lanes
+        replace(kernel, loop, groups_and_rest(loop, lanes, rest))
 
 
 def lanes_loop(lane: Var, body: list[Statement]) -> Loop:
@@ -85,10 +91,12 @@ def _enter_groups(loop: Loop, lanes: int, lane: Var) -> If:
     return If(over, min(0, over.bounds[0]), limit.constant)
 
 
-def groups_and_rest(loop: Loop, lanes: int) -> list[Statement]:
-    """What a loop without carried values becomes in lanes."""
+def groups_and_rest(
+    loop: Loop, lanes: int, last: Callable[[Loop, int, Rest | None], list[Statement]]
+) -> list[Statement]:
+    """What a loop without carried values becomes in lanes; `last` makes the last iterations."""
     division = divide(loop, lanes)
-    rest = rest_in_lanes(loop, lanes, division.rest)
+    rest = last(loop, lanes, division.rest)
     if not division.groups:
         return rest
     lane = lane_of(loop, lanes)
@@ -115,6 +123,17 @@ def rest_in_lanes(loop: Loop, lanes: int, rest: Rest | None) -> list[Statement]:
     lane = lane_of(loop, lanes)
     body = live(rest.copy(loop.var, Index.of(lane), lane).block(loop.body))
     return rest.only_here(_some_lanes(lane, rest, body))
+
+
+def serial_iterations(loop: Loop, lanes: int, rest: Rest | None) -> list[Statement]:
+    """A copy of a loop without carried values for its last iterations, fewer than `lanes`."""
+    if rest is None:
+        return []
+    count = rest.count
+    var = Var(loop.var.name, count.bounds[1], loop.var.depth)
+    body = live(rest.copy(loop.var, Index.of(var), var).block(loop.body))
+    limits = () if count.is_constant else (count,)
+    return rest.only_here([Loop(var, body, independent=True, limits=limits)])
 
 
 def _some_lanes(lane: Var, rest: Rest, body: list[Statement]) -> list[Statement]:

@@ -96,9 +96,9 @@ def divide(loop: Loop, size: int) -> Division:
         groups, left = divmod(extent, size)
         rest = Rest(constant(groups * size), constant(left)) if left else None
         return Division(groups, (), rest)
-    if len(loop.limits) != 1 or extent % size:
+    (limit, *others) = loop.limits
+    if others or (extent % size and limit.bounds[1] > extent):
         raise ScheduleError(f"loop {loop.var.name!r} has no whole groups of {size} iterations")
-    (limit,) = loop.limits
     left_over = limit % size
     groups_limit = limit // size
     rest = None

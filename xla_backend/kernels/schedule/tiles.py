@@ -84,7 +84,7 @@ def _last_rows(rows: Loop, size: int, down: Division) -> list[Statement]:
     loop = Loop(var, live(body), independent=True)
     columns = inner_loop(loop)
     at = loop.body.index(columns)
-    loop.body[at : at + 1] = groups_and_rest(columns, size)
+    loop.body[at : at + 1] = groups_and_rest(columns, size, rest_in_lanes)
     return rest.only_here([loop])
 
 

@@ -46,7 +46,6 @@ from xla_backend.program.ir import (
 from xla_backend.program.routines import Kind
 from xla_backend.runtime.custom_calls import HostCall
 from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.cpu.epilogue_functions import epilogue_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
@@ -362,13 +361,10 @@ class _Emitter:
         if written is not None:
             written(self, step)
         else:
-            # Blocks of a GEMM begin at whole vectors, and end there but for the last columns.
-            whole = step.routine.startswith("gemm_")
             arguments: list[tuple[str, str]] = []
             for operand, parameter in zip(step.operands, routine.parameters):
                 if isinstance(operand, KernelOperand):
-                    kernel = self.program.kernels[operand.kernel]
-                    function = epilogue_function(self.kernels, kernel, whole)
+                    function = self.kernels.called(self.program.kernels[operand.kernel])
                     data = self._table([self.pointer(s) for s in operand.buffers])
                     arguments += [("ptr", f"@{function}"), ("ptr", data)]
                 elif parameter.kind is Kind.KERNEL:

@@ -30,14 +30,18 @@ class Epilogue(NamedTuple):
     weight: int
 
 
-def epilogue_of(builder: ProgramBuilder, fusion: Instruction, in_place: int | None) -> Epilogue:
+def epilogue_of(
+    builder: ProgramBuilder, fusion: Instruction, in_place: int | None, *, whole: bool
+) -> Epilogue:
     """The epilogue of a kOutput fusion; `in_place`: the result whose memory is that of the
-    product."""
+    product. `whole`: the routine's blocks are of whole vectors of columns, but for the last."""
     roots = fusion.called[0].outputs
     product = product_of(fusion.called[0])
     kept = in_place if in_place is not None and roots[in_place] is product else None
     key = ("epilogue", structural_key(fusion), kept)
-    scheduled = builder.kernels.get_epilogue(key, fusion, lambda name: _nest(fusion, name, kept))
+    scheduled = builder.kernels.get_epilogue(
+        key, fusion, lambda name: _nest(fusion, name, kept), whole=whole
+    )
     kernel = scheduled.kernel
     slices = tuple(
         builder.slice(fusion.operands[b.number])

@@ -17,7 +17,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.program.ir import launched_buffers
+from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
@@ -104,6 +104,27 @@ class KernelFunctions:
         emitter.vars[grid.var] = "%block"
         emitter.emit(statements)
         w.ret()
+
+    def called(self, kernel: Kernel) -> str:
+        """The function of a kernel that a routine calls, emitted on first use: void f(ptr data,
+        ptr of the routine's own memory, parameters). `data` has the addresses of the others."""
+        name = function_name(kernel)
+        if kernel.name not in self.functions:
+            self.functions[kernel.name] = [name]
+            (own,) = (b for b in kernel.buffers if b.role is BufferRole.SCRATCH)
+            parameters = [("ptr", "data"), ("ptr", own.name)]
+            parameters += [("i64", parameter.name) for parameter in kernel.parameters]
+            w = self.module.function(name, parameters, internal=True)
+            pointers = {
+                b: w.load_invariant("ptr", w.gep("ptr", "%data", i))
+                for i, b in enumerate(passed_buffers(kernel))
+            }
+            emitter = self.body(w, kernel, pointers | {own: f"%{own.name}"})
+            for parameter in kernel.parameters:
+                emitter.vars[parameter] = f"%{parameter.name}"
+            emitter.emit(kernel.stages)
+            w.ret()
+        return name
 
     def body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
         """An emitter for statements of a kernel in the function of `w`."""

@@ -35,9 +35,11 @@ def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         if builder.slice(node.operands[added]).same_memory(target):
             return [product_step(builder, name, product, operands, target, add=True)]
     home = _home(builder, node, product)
-    epilogue, weight = epilogue_of(builder, node, home)
+    convolution = product.opcode is Opcode.CONVOLUTION
+    # Blocks of convolutions are rows of pixels.
+    epilogue, weight = epilogue_of(builder, node, home, whole=not convolution)
     place = _scratch(builder, product) if home is None else builder.slice(node, home)
-    if product.opcode is Opcode.CONVOLUTION:
+    if convolution:
         kind = direct_kind(product)
         assert kind is not None and place is not None
         routine = f"conv_direct_{kind}_{product.shape.element_type}"

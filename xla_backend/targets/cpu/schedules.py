@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from xla_backend.kernels.ir import Kernel, Loop
+from xla_backend.kernels.ir import BufferRole, Kernel
+from xla_backend.kernels.schedule.called_blocks import Nest, run_in_blocks
+from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.schedule import cycles_in_lanes, schedule
@@ -15,37 +17,30 @@ class Schedules:
 
     def __init__(self, target: TargetInfo, *, verify: bool = False) -> None:
         self.target = target
-        self._on_step = _check if verify else None
+        self._verify = verify
 
     def kernel(self, kernel: Kernel) -> float:
-        return schedule(kernel, self.target, on_step=self._on_step)
+        return schedule(kernel, self.target, on_step=self._done)
 
-    def epilogue(self, kernel: Kernel) -> float:
-        """Columns run in lanes, and each call is for one thread: the function of an epilogue sees
-        to both, for the part of the product that it is given."""
-        loops = epilogue_loops(kernel)
-        lanes = epilogue_lanes(loops[-1], self.target)
-        return cycles_in_lanes(loops[0], lanes) / math.prod(loop.var.extent for loop in loops)
+    def epilogue(self, kernel: Kernel, *, whole: bool) -> float:
+        """Blocks of columns in lanes, on the thread that calls. One body for all columns, with a
+        mask where one is needed: two cost more to compile than they gain."""
+        nest = Nest.of(kernel)
+        columns = nest.columns
+        extents = [loop.var.extent for loop in nest]
+        types = [s.result.type for s in columns.body if hasattr(s, "result")]
+        lanes = self.target.lanes(max([32, *(t.bits for t in types)]))
+        cycles = cycles_in_lanes(nest.batch, lanes) / math.prod(extents)
+        even = whole and columns.var.extent % lanes == 0
+        kept = next(b for b in kernel.buffers if b.role is BufferRole.SCRATCH)
+        run_in_blocks(kernel, kept, lanes if even else 1)
+        self._done("run_in_blocks", kernel)
+        if lanes > 1:
+            masked = not even and self.target.has_masks
+            vectorise(kernel, columns, lanes, masked=masked, serial_rest=True)
+            self._done("vectorise", kernel)
+        return cycles
 
-
-def _check(step: str, kernel: Kernel) -> None:
-    verify_kernel(kernel, step)
-
-
-def epilogue_loops(kernel: Kernel) -> tuple[Loop, Loop, Loop]:
-    """Batch, rows and columns of an epilogue."""
-    batch = next(s for s in kernel.stages if isinstance(s, Loop))
-    rows = _inner_loop(batch)
-    return batch, rows, _inner_loop(rows)
-
-
-def _inner_loop(loop: Loop) -> Loop:
-    inner = loop.body[-1]
-    assert isinstance(inner, Loop)
-    return inner
-
-
-def epilogue_lanes(columns: Loop, target: TargetInfo) -> int:
-    """Columns of an epilogue that run side by side."""
-    types = [s.result.type for s in columns.body if hasattr(s, "result")]
-    return target.lanes(max([32, *(t.bits for t in types)]))
+    def _done(self, step: str, kernel: Kernel) -> None:
+        if self._verify:
+            verify_kernel(kernel, step)

@@ -33,9 +33,9 @@ gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any
                                     inner, osA, osB)
         batches come in groups of `inner`: bs is the step in a group, os from group to group;
         each block of C, once all of its sums are complete, is handed to
-          epilogue(data, ptr block, ld, row_lo, row_hi, column_lo, column_hi, batch)
-        by the thread that computed it; element (i, j) of C lies at block + (i - row_lo) ld +
-        (j - column_lo). C null (not where M or N is 1): the blocks lie in scratch memory and are
+          epilogue(data, ptr block, ld, row_lo, rows, column_lo, columns, batch)
+        by the thread that computed it; element (row_lo + i, column_lo + j) of C lies at
+        block + i ld + j. C null (not where M or N is 1): the blocks lie in scratch memory and are
         gone after the call. weight: cost of the epilogue for one element, in multiply-adds
 
 conv     void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)     t: the kinds of pyjax_gemm_<t>

@@ -25,6 +25,8 @@ Array = np.ndarray
 _ADD = 1
 _DESCENDING, _REFINE = 1, 2
 _FROM_THE_END = 1
+# Blocks of a result that references hand to an epilogue.
+_ROWS_AT_ONCE, _COLUMNS = 64, 512
 
 
 def _numbers(names: str) -> list[Parameter]:
@@ -82,31 +84,63 @@ def _run_gemm(t: GemmType, names: list[str], *operands: Any) -> None:
             product = product + c[place].astype(compute)
         c[place] = product.astype(c.dtype)
     if o["epilogue"] is not None:
-        o["epilogue"](c)
+        for batch in range(batches):
+            start = batch * o["bsC"]
+            _hand_over(o["epilogue"], c[start:], o["ldc"], m, n, batch=o["batch"] + batch)
+
+
+def _hand_over(
+    epilogue: Callable[..., None],
+    c: Array,
+    ld: int,
+    m: int,
+    n: int,
+    *,
+    first: int = 0,
+    line: int = _COLUMNS,
+    batch: int = 0,
+) -> None:
+    """Give a matrix to an epilogue in blocks of columns in whole lines and of some rows. `first`:
+    the number of its first row in the array that it is a part of."""
+    for row, column in np.ndindex(-(-m // _ROWS_AT_ONCE), -(-n // line)):
+        i, j = row * _ROWS_AT_ONCE, column * line
+        rows, columns = min(m - i, _ROWS_AT_ONCE), min(n - j, line)
+        epilogue(
+            c[i * ld + j :],
+            ld=ld,
+            row_lo=first + i,
+            rows=rows,
+            column_lo=j,
+            columns=columns,
+            batch=batch,
+        )
 
 
 # -- convolutions ----------------------------------------------------------------------------------
 
 
-def _convolution(t: GemmType, name: str, direct: bool) -> Routine:
+def _convolution(t: GemmType, name: str, kind: str | None = None) -> Routine:
+    """`kind`: of a direct one, which takes an epilogue."""
     parameters = [
         Parameter("x", Kind.READ, t.source),
         Parameter("w", Kind.READ, t.source, origin=True),
         Parameter("out", Kind.WRITE, t.target),
         Parameter("dims", Kind.NUMBERS),
     ]
-    if direct:
+    if kind is not None:
         parameters += [Parameter("epilogue", Kind.KERNEL, optional=True)]
-    return Routine(name, tuple(parameters), partial(_run_convolution, t), stops=True)
+    reference = partial(_run_convolution, t, kind)
+    return Routine(name, tuple(parameters), reference, stops=True)
 
 
 def _run_convolution(
     t: GemmType,
+    kind: str | None,
     x: Array,
     w: tuple[Array, int],
     out: Array,
     dims: tuple[int, ...],
-    epilogue: Callable[[Array], None] | None = None,
+    epilogue: Callable[..., None] | None = None,
 ) -> None:
     d = dict(zip(FIELDS, dims))
     compute = t.compute.numpy_dtype
@@ -128,8 +162,15 @@ def _run_convolution(
             (d["n"], d["ob"]), (d["co"], d["oc"]), *((d[f"out{k}"], d[f"o{k}"]) for k in range(3))
         )
         out[place] = total.astype(out.dtype)
-    if epilogue is not None:
-        epilogue(out)
+    if epilogue is None:
+        return
+    features, line = d["co"], d["out2"]
+    pixels = d["out0"] * d["out1"] * line
+    if kind == "channels":
+        _hand_over(epilogue, out, features, d["n"] * pixels, features)
+        return
+    for row in range(0, d["n"] * features, features):
+        _hand_over(epilogue, out[row * pixels :], pixels, features, pixels, first=row, line=line)
 
 
 def _pixels(d: dict[str, int], tap: tuple[int, ...]) -> tuple[Array, Array]:
@@ -264,10 +305,10 @@ def _routines() -> dict[str, Routine]:
     found = [_RNG_STATE, _MERGE_ARGSORT]
     for name, t in GEMM_TYPES.items():
         found += [_gemm(t, batched, fused) for batched in (False, True) for fused in (False, True)]
-        found += [_convolution(t, f"conv_{name}", False)]
+        found += [_convolution(t, f"conv_{name}")]
         if t.source is t.compute is t.target and t.compute.is_floating:
             kinds = ("channels", "planes")
-            found += [_convolution(t, f"conv_direct_{kind}_{name}", True) for kind in kinds]
+            found += [_convolution(t, f"conv_direct_{kind}_{name}", kind) for kind in kinds]
     for sorted_type in SORT_TYPES:
         found += _sorts(sorted_type)
     for scanned in SCAN_TYPES:

@@ -288,17 +288,18 @@ def _finish(
     image, out0 = place
     per_image = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     first = w.imul(w.iadd(w.imul(out0, d["out1"]), rows[0]), d["out2"])
-    channels = (w.imul(image, d["co"]), w.imul(w.iadd(image, 1), d["co"]))
     step = d["co"] if kind == "channels" else per_image
     with w.loop("0", rows[1]) as row:
         pixel = w.iadd(w.iadd(first, columns[0]), w.imul(row.index, d["out2"]))
         if kind == "channels":
             pixel = w.iadd(pixel, w.imul(image, per_image))
-        pixels = (pixel, w.iadd(pixel, columns[1]))
-        bounds = (*pixels, "0", d["co"]) if kind == "channels" else (*channels, *pixels)
-        at = w.iadd(w.imul(bounds[0], step), bounds[2])
+        if kind == "channels":
+            part = (pixel, columns[1], "0", d["co"])
+        else:
+            part = (w.imul(image, d["co"]), d["co"], pixel, columns[1])
+        at = w.iadd(w.imul(part[0], step), part[2])
         arguments = [("ptr", ctx.get("data")), ("ptr", w.gep(elem, ctx.get("out"), at))]
-        arguments += [("i64", x) for x in (step, *bounds, "0")]
+        arguments += [("i64", x) for x in (step, *part, "0")]
         w.call_pointer(ctx.get("epilogue"), "void", arguments)
 
 

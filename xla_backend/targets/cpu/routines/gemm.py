@@ -248,7 +248,9 @@ class _Driver:
                 self._multiply_panel(w, ctx, layout, rows, panel, (place, block[1]))
             with w.if_(finish):
                 end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
-                self._call_epilogue(w, ctx, rows, (start, w.imin(n, end)), block)
+                count = w.isub(w.imin(n, end), start)
+                rows = (rows[0], w.isub(rows[1], rows[0]))
+                self._call_epilogue(w, ctx, rows, (start, count), block)
         w.ret()
 
     def _block_of_c(
@@ -270,6 +272,7 @@ class _Driver:
         columns: tuple[str, str],
         block: tuple[str, str],
     ) -> None:
+        """Hands some rows and columns (first, count) of C to the epilogue."""
         arguments = [("ptr", ctx.get("data")), ("ptr", block[0]), ("i64", block[1])]
         arguments += [("i64", x) for x in (*rows, *columns, ctx.get("batch"))]
         w.call_pointer(ctx.get("epilogue"), "void", arguments)

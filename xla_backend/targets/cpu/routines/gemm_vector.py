@@ -58,10 +58,10 @@ def _emit_finish(
     with w.if_(w.cmp("ne", "ptr", epilogue, "null")):
         place = w.gep(register_type(t.compute), get(5, "ptr"), w.imul(lo, step))
         rows = w.cmp("ne", "i64", by_rows, "0")
-        along, across = (lo, hi), ("0", "1")
-        bounds = [w.select(rows, "i64", a, b) for a, b in zip(along + across, across + along)]
+        along, across = (lo, w.isub(hi, lo)), ("0", "1")
+        parts = [w.select(rows, "i64", a, b) for a, b in zip(along + across, across + along)]
         arguments = [("ptr", data), ("ptr", place), ("i64", step)]
-        w.call_pointer(epilogue, "void", arguments + [("i64", x) for x in (*bounds, batch)])
+        w.call_pointer(epilogue, "void", arguments + [("i64", x) for x in (*parts, batch)])
 
 
 def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:

@@ -192,9 +192,20 @@ def test_every_library_routine_has_a_contract():
     assert exported - helpers == contracts
 
 
-def test_epilogue_sees_the_whole_product():
-    a, b = (draw(GEMM_TYPES["f32"].source, 12, seed) for seed in (0, 1))
-    seen = []
+@pytest.mark.parametrize("m, n", [(3, 3), (1, 1100), (150, 2), (70, 600)])
+def test_epilogue_sees_the_whole_product_in_blocks(m, n):
+    a, b = (draw(GEMM_TYPES["f32"].source, size, seed) for seed, size in enumerate((4 * m, 4 * n)))
+    seen = np.zeros((m, n), np.float32)
+    count = np.zeros((m, n), int)
+
+    def epilogue(block, ld, row_lo, rows, column_lo, columns, batch):
+        assert batch == 0 and column_lo % 64 == 0
+        for i in range(rows):
+            here = row_lo + i, slice(column_lo, column_lo + columns)
+            seen[here] = block[i * ld : i * ld + columns]
+            count[here] += 1
+
     routine = ROUTINES["gemm_fused_f32"]
-    routine.reference(3, 3, 4, a, 4, 1, b, 3, 1, None, 3, 0, seen.append, 0, 1)
-    np.testing.assert_allclose(seen[0].reshape(3, 3), a.reshape(3, 4) @ b.reshape(4, 3))
+    routine.reference(m, n, 4, a, 4, 1, b, n, 1, None, n, 0, epilogue, 0, 1)
+    np.testing.assert_allclose(seen, a.reshape(m, 4) @ b.reshape(4, n), rtol=1e-6)
+    assert (count == 1).all()

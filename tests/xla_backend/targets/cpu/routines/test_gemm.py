@@ -269,14 +269,16 @@ def test_epilogue_gets_every_element_once_and_complete(kind, scratch):
         c, seen = np.zeros((m, n), DTYPES[target]), np.zeros((m, n), DTYPES[target])
         count = np.zeros((m, n), int)
 
-        def epilogue(data, block, ld, row_lo, row_hi, column_lo, column_hi, batch):
+        def epilogue(data, block, ld, row_lo, rows, column_lo, columns, batch):
             assert batch == 7
-            width = column_hi - column_lo
-            for row in range(row_lo, row_hi):
-                at = block + (row - row_lo) * ld * c.itemsize  # noqa: B023
-                raw = ctypes.string_at(at, width * c.itemsize)  # noqa: B023
-                seen[row, column_lo:column_hi] = np.frombuffer(raw, c.dtype)  # noqa: B023
-                count[row, column_lo:column_hi] += 1  # noqa: B023
+            for i in range(rows):
+                raw = ctypes.string_at(
+                    block + i * ld * c.itemsize,  # noqa: B023
+                    columns * c.itemsize,  # noqa: B023
+                )
+                here = row_lo + i, slice(column_lo, column_lo + columns)
+                seen[here] = np.frombuffer(raw, c.dtype)  # noqa: B023
+                count[here] += 1  # noqa: B023
 
         callback = EPILOGUE(epilogue)
         place = 0 if scratch else c.ctypes.data
