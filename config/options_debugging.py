@@ -60,7 +60,6 @@ debug_infs = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Raise FloatingPointError where an infinity first appears.",
-    no_effect=NOT_YET,
 )
 
 debug_nans = option(
@@ -137,7 +136,6 @@ error_checking_behavior_divide = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="What division by zero does under error checking: ignore or raise.",
-    no_effect=NOT_YET,
 )
 
 error_checking_behavior_nan = option(
@@ -147,7 +145,6 @@ error_checking_behavior_nan = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="What a NaN result does under error checking: ignore or raise.",
-    no_effect=NOT_YET,
 )
 
 error_checking_behavior_oob = option(
@@ -157,7 +154,6 @@ error_checking_behavior_oob = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="What an out-of-bounds index does under error checking: ignore or raise.",
-    no_effect=NOT_YET,
 )
 
 experimental_unsafe_xla_runtime_errors = option(

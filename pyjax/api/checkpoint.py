@@ -25,7 +25,7 @@ from pyjax.interpreters.partial_eval import (
     partial_eval_jaxpr,
     trace_to_jaxpr,
 )
-from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
@@ -304,4 +304,5 @@ remat_p = define_primitive(
     impl=_impl,
 )
 remat_p.multiple_results = True
+called_programs[remat_p] = "jaxpr"
 lift_rules[remat_p] = lift_leading("jaxpr")

@@ -20,7 +20,7 @@ from pyjax.interpreters.batching import MappedCall
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
-from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.rules import FullJvp, Unsupported, called_programs, define_primitive
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from xla_backend.hlo.instruction import Instruction
@@ -371,6 +371,7 @@ custom_jvp_call_p = define_primitive(
     effects=_effects,
 )
 custom_jvp_call_p.multiple_results = True
+called_programs[custom_jvp_call_p] = "call_jaxpr"
 eval_rules[custom_jvp_call_p] = _rebind
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 

@@ -84,7 +84,7 @@ class Jit:
         if self._has_direct_path and (not entered or state.traces[0] is eval_trace):
             compiled, arrays = self._known(args, kwargs)
             if compiled is not None:
-                return self._run(compiled, arrays, args, kwargs)
+                return self._run(compiled, arrays)
         return self._call(args, kwargs)
 
     def _known(
@@ -162,20 +162,10 @@ class Jit:
                 if all(type(a) is DeviceArray or is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
                     self._direct = True
-        return self._run(compiled, arrays, args, kwargs)
+        return self._run(compiled, arrays)
 
-    def _run(
-        self,
-        compiled: Compiled,
-        arrays: Sequence[DeviceArray],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        try:
-            results = compiled.call(arrays)
-        except FloatingPointError:
-            self._locate_nan(args, kwargs)
-            raise
+    def _run(self, compiled: Compiled, arrays: Sequence[DeviceArray]) -> Any:
+        results = compiled.call(arrays)
         if compiled.single:
             return results[0]
         return tree_unflatten(compiled.out_tree, results)
@@ -254,12 +244,6 @@ class Jit:
         )
         program.bring_from([a.device for a in arrays])
         return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
-
-    def _locate_nan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Run again op by op: the error then names the primitive and the user's line."""
-        if not self._signature.has_donated:
-            with options.disable_jit(True):
-                self._fun(*args, **kwargs)
 
     # -- stages and the rest -----------------------------------------------------------------------
 

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyjax.api.flat import as_arrays
+from pyjax.core import source_info
 from pyjax.core.effects import Effects
-from pyjax.core.jaxpr import ClosedJaxpr, Literal, Var, eval_jaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
 from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr
-from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.staging import is_staging, staging_rules
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -196,13 +197,24 @@ jit_p = define_primitive(
     effects=_effects,
 )
 jit_p.multiple_results = True
+called_programs[jit_p] = "jaxpr"
 lift_rules[jit_p] = lift_leading("jaxpr")
 
 
 def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:
     if not params.get("inline", False):
         return None
-    return eval_jaxpr(params["jaxpr"].jaxpr, params["jaxpr"].consts, *args)
+    jaxpr = params["jaxpr"].jaxpr
+    if not jaxpr.debug_info.is_library():
+        return eval_jaxpr(jaxpr, params["jaxpr"].consts, *args)
+    # A function of pyjax was traced for the user's line that called it first.
+    here = source_info.current_frame()
+
+    def bind_here(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        source_info.override.frame = here
+        return bind_eqn(eqn, values)
+
+    return eval_jaxpr(jaxpr, params["jaxpr"].consts, *args, apply=bind_here)
 
 
 staging_rules[jit_p] = _stage_inline

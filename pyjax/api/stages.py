@@ -17,6 +17,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from pyjax.lax.faults.guard import check_results
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
@@ -256,7 +257,9 @@ class Compiled(_Stage):
                     f"{aval.str_short()} at compilation and is {array.aval.str_short()} now. "
                     "Lower and compile again for the new types, or call the jitted function."
                 )
-        return tree_unflatten(self.out_tree, self._program(arrays))
+        results = self._program(arrays)
+        check_results(self._lowered._traced.jaxpr, arrays, results)
+        return tree_unflatten(self.out_tree, results)
 
     def _placed(self, array: DeviceArray, position: int) -> DeviceArray:
         """An argument on the device of the program."""

@@ -53,6 +53,20 @@ class DebugInfo:
             return self._text or "<a function that is gone>"
         return fun if isinstance(fun, str) else source_info.function_location(fun)
 
+    def name(self) -> str:
+        """`loss`."""
+        return self.function.split(" at ")[0]
+
+    def is_library(self) -> bool:
+        """Whether the function is known to be one of pyjax's own, or none at all."""
+        fun = self._fun()
+        while hasattr(fun, "__wrapped__"):
+            fun = fun.__wrapped__
+        code = getattr(fun, "__code__", None)
+        return isinstance(fun, str) or (
+            code is not None and source_info.is_internal_file(code.co_filename)
+        )
+
     def outliving(self) -> DebugInfo:
         """The same, which knows the name of the function also when that is gone."""
         self._text = self.function

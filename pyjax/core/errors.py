@@ -131,6 +131,10 @@ class UnhashableStaticError(PyjaxError, ValueError):
     """A static argument cannot be hashed, so it cannot be part of a cache key."""
 
 
+class OutOfBoundsError(PyjaxError, IndexError):
+    """An index is out of bounds (option `error_checking_behavior_oob`)."""
+
+
 class JaxprTypeError(PyjaxError, TypeError):
     """A jaxpr is ill-typed (found by `check_jaxpr`)."""
 
@@ -151,6 +155,7 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "NonConcreteBooleanIndexError",
+    "OutOfBoundsError",
     "PyjaxError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",

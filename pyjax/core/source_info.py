@@ -69,14 +69,29 @@ def current_names() -> tuple[str, ...]:
 
 
 class Frame:
-    """A place in the user's code, with the name stack at that moment."""
+    """A place in the user's code, with the name stack at that moment.
 
-    __slots__ = ("code", "lasti", "names")
+    Attributes:
+      rules: if faults are looked for, the differentiation rules that made an operation of the one
+        at this place, the first applied first.
+      lanes: then, too, the vmaps around the operation (`core.fault_checks.Lane`), innermost first.
+    """
 
-    def __init__(self, code: CodeType, lasti: int, names: tuple[str, ...]) -> None:
+    __slots__ = ("code", "lanes", "lasti", "names", "rules")
+
+    def __init__(
+        self,
+        code: CodeType,
+        lasti: int,
+        names: tuple[str, ...],
+        rules: tuple[str, ...] = (),
+        lanes: tuple[Any, ...] = (),
+    ) -> None:
         self.code = code
         self.lasti = lasti
         self.names = names
+        self.rules = rules
+        self.lanes = lanes
 
     @property
     def file_name(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from pyjax.core import dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.fault_checks import fault_checks, in_rule
 from pyjax.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -84,6 +85,7 @@ class JVPTrace(Trace):
         self.parent: Trace = parent
         self.debug_info = debug_info
         self.closed = False
+        self._names_rules = fault_checks() is not None
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """(primal, tangent) of a value used under this trace."""
@@ -121,7 +123,10 @@ class JVPTrace(Trace):
             for i, t in enumerate(tangents):
                 if t is None:
                     tangents[i] = Zero(abstractify(primals[i]).to_tangent_aval())
-            outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
+            if self._names_rules:
+                outs, out_tangents = _jvp_by_name(primitive, primals, tangents, params)
+            else:
+                outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
         finally:
             state.traces = outer
         return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
@@ -144,6 +149,19 @@ class JVPTrace(Trace):
 
     def origin(self) -> str:
         return self.debug_info.describe()
+
+
+def _jvp_by_name(
+    primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """The primitive's rule, under a frame that names it."""
+    override = source_info.override
+    outer = override.frame
+    override.frame = in_rule(source_info.current_frame(), f"jvp of {primitive}")
+    try:
+        return jvp_rules[primitive](primals, tangents, **params)
+    finally:
+        override.frame = outer
 
 
 def jvp(
@@ -325,6 +343,7 @@ def backward_pass(
             values[v] = x
     override = source_info.override
     outer_frame = override.frame
+    names_rules = fault_checks() is not None
     try:
         linear_eqns = _evaluate_nonlinear(jaxpr, linear, values)
         cts: dict[Var, Any] = {}
@@ -352,6 +371,8 @@ def backward_pass(
                 for a in invars
             ]
             override.frame = eqn.source or outer_frame
+            if names_rules:
+                override.frame = in_rule(override.frame, f"transpose of {eqn.primitive}")
             in_cts = transpose_rules[eqn.primitive](out_cts, *args, **eqn.params)
             for a, ct in zip(invars, in_cts):
                 if ct is None or type(ct) is Zero or type(a) is Literal:

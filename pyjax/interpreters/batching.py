@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.core import dtypes
+from pyjax.core import dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import NamedAxisEffect
+from pyjax.core.fault_checks import Lane, fault_checks, in_lane
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
@@ -72,6 +73,7 @@ class BatchTrace(Trace):
         self.debug_info = debug_info
         self.closed = False
         self.lent = False  # while the parent processes a call for it, which may run under it again
+        self._names_lanes = fault_checks() is not None
 
     def split(self, x: Any) -> tuple[Any, Dim]:
         """(value, batch dimension or None)."""
@@ -114,12 +116,30 @@ class BatchTrace(Trace):
                 outs, out_dims = collective(axis_name, self.axis_size, values, dims, **params)
             elif not mapped:
                 return parent.process_primitive(primitive, args, params)
+            elif self._names_lanes:
+                outs, out_dims = self._batched_by_name(primitive, values, dims, params)
             else:
                 outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
             state.traces = outer
             _current_axis.name = outer_axis
         return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
+
+    def _batched_by_name(
+        self, primitive: Primitive, values: list[Any], dims: list[Dim], params: dict[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The primitive's rule, under a frame that knows this axis."""
+        lane = Lane(self.axis_size, self.axis_name)
+        lane.learn([np.shape(x) for x in values], dims)
+        override = source_info.override
+        outer = override.frame
+        override.frame = in_lane(lane)
+        try:
+            outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
+        finally:
+            override.frame = outer
+        lane.learn([np.shape(x) for x in outs], out_dims)
+        return outs, out_dims
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         pairs = [self.split(x) for x in args]

@@ -101,6 +101,8 @@ partial_eval_jaxpr_rules = RuleTable("partial evaluation of equations")
 collective_batching_rules = RuleTable("batching of collectives")
 
 all_primitives: dict[str, Primitive] = {}
+# Calls: which parameter is the program that takes the operands and gives the results.
+called_programs: dict[Primitive, str] = {}
 # Element i of the outputs needs element i of the operands only, whatever the shape.
 elementwise_primitives: set[Primitive] = set()
 

@@ -155,6 +155,7 @@ from pyjax.lax.dot_types import Precision as Precision
 from pyjax.lax.dot_types import PrecisionLike as PrecisionLike
 from pyjax.lax.dot_types import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from pyjax.lax.elementwise import *
+from pyjax.lax.faults import guard as _fault_guard
 from pyjax.lax.fft import FftType as FftType
 from pyjax.lax.fft import fft as fft
 from pyjax.lax.fft import fft_p as fft_p

@@ -13,6 +13,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.fault_checks import fault_checks
 from pyjax.lax.arithmetic import integer_power
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
@@ -121,7 +122,7 @@ def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @partial(jit, inline=True)
 def _remainder(x: Any, y: Any) -> Any:
     if dtypes.issubdtype(x.dtype, np.integer):
-        y = select_where(y == 0, 1, y)
+        y = _no_zero(y)
     rest = lax.rem(x, y)
     if dtypes.issubdtype(x.dtype, np.unsignedinteger):
         return rest
@@ -129,11 +130,19 @@ def _remainder(x: Any, y: Any) -> Any:
     return select_where(wrong_sign, rest + y, rest)
 
 
+def _no_zero(divisor: Any) -> Any:
+    """Integers by zero give zero, unless an option makes that an error."""
+    checks = fault_checks()
+    return (
+        divisor if checks is not None and checks.divide else select_where(divisor == 0, 1, divisor)
+    )
+
+
 def fmod(x1: Any, x2: Any, /) -> Array:
     """Remainder of truncated division: has the sign of x1 (C's fmod)."""
     x1, x2 = util.promote_args_numeric("fmod", x1, x2)
     if dtypes.issubdtype(x1.dtype, np.integer):
-        x2 = select_where(x2 == 0, 1, x2)
+        x2 = _no_zero(x2)
     return lax.rem(x1, x2)
 
 

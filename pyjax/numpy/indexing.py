@@ -17,7 +17,9 @@ from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.fault_checks import fault_checks
 from pyjax.core.trace import entered, eval_trace, state
+from pyjax.lax.faults.messages import static_index_error
 from pyjax.numpy import util
 from pyjax.numpy.index_plan import (
     Indexed,
@@ -93,9 +95,8 @@ def _window_recipe(shape: tuple[int, ...], key: tuple[Any, ...]) -> _Recipe:
         if isinstance(e, Window) and not e.reverse:
             starts.append(e.start)
             sizes.append(e.size)
-        elif isinstance(e, Indexed) and plan.operand_shape[e.dim]:
-            i = int(arrays[e.position])
-            starts.append(min(max(i, 0), plan.operand_shape[e.dim] - 1))
+        elif isinstance(e, Indexed) and 0 <= arrays[e.position] < plan.operand_shape[e.dim]:
+            starts.append(int(arrays[e.position]))
             sizes.append(1)
             squeezed.append(e.dim)
         else:
@@ -119,14 +120,26 @@ _small_numbers: BoundedCache[Any, Array] = BoundedCache(Budget("row numbers", en
 def _row_number(i: int, size: int) -> Any:
     """A static integer index counted from the end if negative, and clamped into bounds."""
     if i < 0:
-        i = max(i + size, 0)
-    elif i >= size:
-        i = size - 1
+        i += size
+    if not 0 <= i < size:
+        i = _clamped(i, 0, size)
     if i >= _SMALL:
         return np.int32(i)
     key = (i, trace_context())
     array = _small_numbers.hot.get(key)
     return _small_numbers.make(key, lambda: as_array(np.int32(i))) if array is None else array
+
+
+def _clamped(i: int, axis: int, size: int) -> int:
+    """The index in bounds that a static one out of bounds stands for.
+
+    Raises:
+      OutOfBoundsError: the option error_checking_behavior_oob makes it an error.
+    """
+    checks = fault_checks()
+    if checks is not None and checks.oob and not 0 <= i < size:
+        raise static_index_error(i, axis, size)
+    return min(max(i, 0), size - 1)
 
 
 @jit
@@ -221,7 +234,7 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
                     f"index is out of bounds for axis {e.dim} with size 0 (shape "
                     f"{plan.operand_shape})"
                 )
-            i = min(max(int(arrays[e.position]), 0), size - 1)
+            i = _clamped(int(arrays[e.position]), e.dim, size)
             starts.append(i)
             limits.append(i + 1)
             strides.append(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.exact_keys import exact_key
+from pyjax.core.fault_checks import FaultChecks, fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import hlo, partial_eval
@@ -129,7 +130,6 @@ def make_program(
     out_avals: Sequence[ShapedArray],
     device: Device,
     committed: bool,
-    nan_check: str | None = None,
     debug: DebugInfo = UNKNOWN,
 ) -> Program:
     """Wrap an executable; which donations came true is read off its aliases."""
@@ -138,9 +138,22 @@ def make_program(
         device,
         constants,
         [array_spec(aval, device, committed) for aval in out_avals],
-        nan_check if options.debug_nans.value else None,
         debug,
     )
+
+
+_Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
+_FaultGuard = Callable[
+    [ClosedJaxpr, FaultChecks, Sequence[bool]], tuple[ClosedJaxpr, Callable[[_Call], _Call]]
+]
+# Installed by lax, which knows operations: `guard(closed, checks, donated)` gives a program with a
+# flag as its last result, and what wraps calls of it.
+_fault_guards: list[_FaultGuard] = []
+
+
+def set_fault_guard(guard: _FaultGuard) -> None:
+    """Set what makes programs that look for faults."""
+    _fault_guards[:] = [guard]
 
 
 def compile_jaxpr(
@@ -152,12 +165,29 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    checks = fault_checks()
+    if checks is None:
+        return _compile_jaxpr(closed, name, device, committed, donated, overrides)
+    flagged, guarded = _fault_guards[0](closed, checks, donated)
+    program = _compile_jaxpr(flagged, name, device, committed, (), overrides)
+    program.call = guarded(program.call)
+    return program
+
+
+def _compile_jaxpr(
+    closed: ClosedJaxpr,
+    name: str,
+    device: Device,
+    committed: bool,
+    donated: Sequence[bool],
+    overrides: Mapping[str, Any] | None,
+) -> Program:
     options_now = compile_options(current_debug_options())
     if not any(donated) and not overrides and not _watched(options_now):
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
             return make_program(
-                generic, (), closed.out_avals, device, committed, name, closed.jaxpr.debug_info
+                generic, (), closed.out_avals, device, committed, closed.jaxpr.debug_info
             )
     hoisted, constants = hoist_constants(closed)
     start = time.perf_counter()
@@ -167,9 +197,8 @@ def compile_jaxpr(
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
     executable = compile_lowered(module, device, overrides)
-    return make_program(
-        executable, constants, closed.out_avals, device, committed, name, closed.jaxpr.debug_info
-    )
+    debug = closed.jaxpr.debug_info
+    return make_program(executable, constants, closed.out_avals, device, committed, debug)
 
 
 def _watched(options_now: CompileOptions) -> bool:
@@ -301,10 +330,10 @@ def _compile_primitive(
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]
     options_now = compile_options(current_debug_options())
-    if not _watched(options_now):
+    if fault_checks() is None and not _watched(options_now):
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
         if found is not None:
-            program = make_program(found[0], (), found[1], device, committed, primitive.name)
+            program = make_program(found[0], (), found[1], device, committed)
             program.bring_from([a.device for a in arrays])
             return program
     closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)

@@ -10,9 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
-import numpy as np
-
-from pyjax.core import dtypes
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import fail
 from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, moved, out_of_memory
@@ -45,7 +42,6 @@ class Program:
         device: Device,
         constants: Sequence[DeviceArray],
         out_specs: Sequence[ArraySpec],
-        nan_check: str | None = None,
         debug: DebugInfo = UNKNOWN,
     ) -> None:
         self.executable = executable
@@ -68,8 +64,6 @@ class Program:
             self.call = self._one_output_call(direct)
         else:
             self.call = self._call_general
-        if nan_check is not None:
-            self.call = _checking_nans(self.call, nan_check)
 
     def bring_from(self, devices: Sequence[Device]) -> None:
         """Arguments come from these devices: from now on each call moves those that lie in memory
@@ -227,32 +221,3 @@ class Program:
         if number >= taken:
             return "a value that the function closes over"
         return f"argument {names[number]!r}" if len(names) == taken else f"argument {number}"
-
-
-def _checking_nans(
-    call: Callable[[Sequence[DeviceArray]], list[DeviceArray]], what: str
-) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
-    def checked(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        results = call(arguments)
-        check_nans(what, results)
-        return results
-
-    return checked
-
-
-def check_nans(what: str, results: Sequence[DeviceArray]) -> None:
-    """Raise if a floating-point result has a NaN.
-
-    Raises:
-      FloatingPointError: names what was computed and the user's line.
-    """
-    for result in results:
-        if not dtypes.issubdtype(result.dtype, np.inexact):
-            continue
-        if bool(np.isnan(result.host_view()).any()):
-            fail(
-                FloatingPointError,
-                f"invalid value (nan) encountered in {what}, result {result.aval.str_short()}",
-                "the option jax_debug_nans checks every result",
-                "look at the operands of this operation; pyjax.debug_nans(False) allows NaNs",
-            )

@@ -66,6 +66,7 @@ def _counting_scan_body(held: Callable[[], Any]) -> Callable[..., Any]:
         i, x = carry
         return (add(i, np.ones((), dtype_of(i))), _checked_step(held(), i, x)), None
 
+    body.__name__ = "fori_loop"
     return body
 
 
@@ -74,6 +75,7 @@ def _counting_while_body(held: Callable[[], Any]) -> Callable[..., Any]:
         i, upper, x = carry
         return add(i, np.ones((), dtype_of(i))), upper, _checked_step(held(), i, x)
 
+    body.__name__ = "fori_loop"
     return body
 
 

@@ -51,7 +51,7 @@ from xla_backend.hlo.opcode import Opcode
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-def _window_sizes(
+def window_sizes(
     x: ShapedArray, updates: ShapedArray, dn: ScatterDimensionNumbers
 ) -> tuple[int, ...]:
     """Size of the updated window in every operand dimension."""
@@ -109,7 +109,7 @@ def _scatter_aval(
             f"Updates tensor must be of rank {len(batch) + len(dn.update_window_dims)}; got "
             f"{len(updates.shape)}.",
         )
-    for d, (size, have) in enumerate(zip(_window_sizes(x, updates, dn), x.shape)):
+    for d, (size, have) in enumerate(zip(window_sizes(x, updates, dn), x.shape)):
         if size > have and d not in absent:
             fail(
                 TypeError,
@@ -163,7 +163,7 @@ def _gather_at(
         x,
         indices,
         dimension_numbers=numbers,
-        slice_sizes=_window_sizes(aval_of(x), updates_aval, dn),
+        slice_sizes=window_sizes(aval_of(x), updates_aval, dn),
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
         mode=mode,
@@ -216,7 +216,7 @@ def _lowering(primitive: Primitive, opcode: Opcode | None) -> Callable[..., Any]
 
     def clamped(x: Array, indices: Array, updates: Array, **params: Any) -> Array:
         dn = params["dimension_numbers"]
-        window = _window_sizes(aval_of(x), aval_of(updates), dn)
+        window = window_sizes(aval_of(x), aval_of(updates), dn)
         bounds = window_bounds(shape_of(x), window, dn.scatter_dims_to_operand_dims)
         params["mode"] = GatherScatterMode.PROMISE_IN_BOUNDS
         return primitive.bind1(x, clamp_indices(indices, bounds), updates, **params)

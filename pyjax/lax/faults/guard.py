@@ -1,0 +1,133 @@
+"""What stands between a program and its caller while faults are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core.debug_info import DebugInfo
+from pyjax.core.errors import new_error
+from pyjax.core.fault_checks import FaultChecks, fault_checks
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.source_info import current_frame
+from pyjax.core.traceback_filter import filter_exception
+from pyjax.lax.faults.flags import flagged_program
+from pyjax.lax.faults.search import Search, without_checks
+from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.dispatch import set_fault_guard
+
+Arrays = Sequence[DeviceArray]
+Call = Callable[[Arrays], list[DeviceArray]]
+
+
+def _guard(
+    closed: ClosedJaxpr, checks: FaultChecks, donated: Sequence[bool]
+) -> tuple[ClosedJaxpr, Callable[[Call], Call]]:
+    """The program that notices faults, and what wraps a call of it: the results without the flag,
+    or an error. Donated arguments are deleted after the call, when nobody needs them any more."""
+    flagged = without_checks(flagged_program, closed, checks)
+    gone = [i for i, give in enumerate(donated) if give]
+    # Equations of pyjax's own functions were traced for whoever called them first.
+    of_library = closed.jaxpr.debug_info.is_library()
+
+    def guarded(call: Call) -> Call:
+        def checked(arguments: Arrays) -> list[DeviceArray]:
+            *results, flag = call(arguments)
+            if flag.host_view():
+                at = current_frame()
+                try:
+                    without_checks(_find, closed, checks, arguments, results, of_library, at)
+                except (FloatingPointError, IndexError) as error:
+                    raise filter_exception(error) from None
+            for i in gone:
+                arguments[i].delete()
+            return results
+
+        return checked
+
+    return flagged, guarded
+
+
+def check_results(closed: ClosedJaxpr, arguments: Arrays, results: Arrays) -> None:
+    """Check what a program that was compiled ahead of time gave, as options say now.
+
+    Raises:
+      FloatingPointError: a result is bad; it names the operation, unless arguments were donated.
+    """
+    checks = fault_checks()
+    if checks is None or not checks.of_results:
+        return
+    checks = checks._replace(nan=False, divide=False, oob=False)
+    if next(_bad_results(checks, results), None) is None:
+        return
+    if any(a.is_deleted() for a in arguments):
+        _report(closed, checks, (), results)
+    without_checks(_find, closed, checks, arguments, results, False, None)
+
+
+def _find(
+    closed: ClosedJaxpr,
+    checks: FaultChecks,
+    arguments: Arrays,
+    results: Arrays,
+    of_library: bool,
+    at: Any,
+) -> None:
+    """Raise the error for what a program has noticed.
+
+    It returns if that was nothing: flags of operations may be set without a fault.
+    """
+    Search(checks).run(closed, arguments, at if of_library else None)
+    _report(closed, checks, arguments, results)
+
+
+def _bad_results(checks: FaultChecks, results: Arrays) -> Iterator[tuple[int, str]]:
+    """Positions of bad results, with what they hold."""
+    for i, result in enumerate(results):
+        if checks.nan_results and _has(np.isnan, result):
+            yield i, "nan"
+        if checks.inf_results and _has(np.isinf, result):
+            yield i, "inf"
+
+
+def _report(closed: ClosedJaxpr, checks: FaultChecks, arguments: Arrays, results: Arrays) -> None:
+    """Raise for a bad result of which the search has not found the origin."""
+    for i, kind in _bad_results(checks, results):
+        raise _unexplained(closed.jaxpr.debug_info, kind, i, results[i], arguments)
+
+
+def _has(test: Any, array: DeviceArray) -> bool:
+    if not isinstance(array.dtype, np.dtype) or array.dtype.kind not in "fcV":
+        return False
+    return bool(test(array.host_view()).any())
+
+
+def _unexplained(
+    debug: DebugInfo, kind: str, position: int, result: DeviceArray, arguments: Arrays
+) -> FloatingPointError:
+    """The error for a bad result that no operation of the program has made."""
+    test = np.isnan if kind == "nan" else np.isinf
+    names = debug.names()
+    bad = [i for i, a in enumerate(arguments) if _has(test, a)]
+    shown = [repr(names[i]) if len(names) == len(arguments) else str(i) for i in bad]
+    option = "debug_nans" if kind == "nan" else "debug_infs"
+    why = f"the option jax_{option} checks the results of every program; "
+    if bad:
+        why += f"no operation made it: it came in with argument {', '.join(shown)}"
+    elif arguments:
+        why += "the operations, run one by one, do not make it: the compiled program rounds in "
+        why += "another way"
+    else:
+        why += "arguments were donated to the program, so that it cannot run again"
+    return new_error(
+        FloatingPointError,
+        f"invalid value ({kind}) encountered in result {position}, {result.aval.str_short()}, of "
+        f"{debug.function}",
+        why,
+        f"look at what the function is called with; pyjax.{option}(False) allows it",
+    )
+
+
+set_fault_guard(_guard)
