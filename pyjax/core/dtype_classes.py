@@ -5,7 +5,6 @@ The promotion lattice is in `core/promotion.py`; `core/dtypes.py` gathers both. 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +12,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core.extended_dtypes import ExtendedDType, KeyDType, extended, is_extended, prng_key
-from pyjax.core.source_info import called_function
+from pyjax.core.source_info import called_function, warn_user
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 int2 = ml_dtypes.int2
@@ -153,11 +152,10 @@ def check_and_canonicalize_user_dtype(dtype: Any, name: str | None = None) -> An
     result = canonicalize_dtype(asked)
     if result != asked:
         where = f" requested in {name}" if name else ""
-        warnings.warn(
+        warn_user(
             f"Explicitly requested dtype {asked}{where} is not available, and will be truncated to "
             f"dtype {result}. To enable more dtypes, set the jax_enable_x64 configuration option "
-            "or the JAX_ENABLE_X64 environment variable.",
-            stacklevel=4,
+            "or the JAX_ENABLE_X64 environment variable."
         )
     return result
 

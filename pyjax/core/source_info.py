@@ -10,6 +10,7 @@ import linecache
 import os
 import sys
 import threading
+import warnings
 from types import CodeType, FrameType
 from typing import Any
 
@@ -157,6 +158,24 @@ def user_frame() -> str:
     if frame is None:
         return ""
     return summarize(Frame(frame.f_code, frame.f_lasti, ()))
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """`warnings.warn` at the innermost line outside the library, however many of its own frames lie
+    between."""
+    frame = _python_user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    names = frame.f_globals
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        names.get("__name__"),
+        names.setdefault("__warningregistry__", {}),
+    )
 
 
 def called_function() -> str:

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import dtypes
-from pyjax.core.array import ArrayLike
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
+from pyjax.core.structural import convert_element_type_p
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -142,7 +144,17 @@ def scalar_like(value: ArrayLike, x: ArrayLike) -> Any:
     aval = aval_of(x)
     if aval.weak_type and type(value) in _PYTHON_SCALARS and abstractify(value).dtype == aval.dtype:
         return value
-    return np.asarray(value).astype(aval.dtype)
+    constant = np.asarray(value).astype(aval.dtype)
+    dtype = aval.dtype
+    return constant if canonical_dtype(dtype) is dtype else _of_64_bits(constant)
+
+
+def _of_64_bits(constant: np.ndarray | np.generic) -> Array:
+    """The constant in its own dtype, where 64-bit types are off but meet arrays that have them."""
+    with options.enable_x64(True):
+        return convert_element_type_p.bind1(
+            constant, new_dtype=constant.dtype, weak_type=False, sharding=None
+        )
 
 
 def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
@@ -164,6 +176,7 @@ def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
             break
     else:
         return args
+    args = _constants_kept_wide(args)
     avals = [aval_of(x) for x in args]
     strong = [a for x, a in zip(args, avals) if type(x) not in _PYTHON_SCALARS]
     if strong and len({a.dtype for a in strong}) == 1:
@@ -182,6 +195,18 @@ def nary_operands(name: str, *args: ArrayLike) -> tuple[Any, ...]:
         "promote.",
         f"jnp.{public[4:]} is a similar function that does automatic type promotion on inputs, or "
         "convert one operand with lax.convert_element_type.",
+    )
+
+
+def _constants_kept_wide(args: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
+    """NumPy values beside an array of their 64-bit dtype, which was made where such types are on,
+    keep it where they are off."""
+    kept = {x.dtype for x in args if isinstance(x, Array)}
+    if len(kept) != 1 or kept == {canonical_dtype(*kept)}:
+        return args
+    return tuple(
+        _of_64_bits(x) if isinstance(x, (np.ndarray, np.generic)) and x.dtype in kept else x
+        for x in args
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -93,10 +94,10 @@ define_rules(
 
 def convert(operand: ArrayLike, new_dtype: Any = None, weak_type: bool = False) -> Array:
     """As `convert_element_type`, with the weak type of the result chosen. `new_dtype=None` keeps
-    the dtype.
+    the dtype. A dtype of 64 bits is kept, whatever the option says: arrays may have it.
     """
     aval = aval_of(operand)
-    dtype = aval.dtype if new_dtype is None else canonical_dtype(new_dtype)
+    dtype = aval.dtype if new_dtype is None else new_dtype
     if aval.dtype == dtype and aval.weak_type == weak_type and isinstance(operand, Array):
         return operand
     return convert_element_type_p.bind1(
@@ -113,8 +114,11 @@ def wide_integer(value: int, dtype: Any) -> Any:
     """
     if -(1 << 31) <= value < 1 << 31 or not isinstance(dtype, np.dtype):
         return value
-    wide = np.asarray(value)
-    return wide.astype(dtype)[()] if wide.dtype.kind in "iu" else value
+    wide = np.asarray(value)  # of objects from 2**64 on, which only integer dtypes cannot take
+    if wide.dtype.kind not in "iu" and dtypes.issubdtype(dtype, np.integer):
+        return value
+    with np.errstate(over="ignore"):
+        return wide.astype(dtype)[()]
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -126,7 +130,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """
     if type(operand) is int and new_dtype is not None:
         operand = wide_integer(operand, canonical_dtype(new_dtype))
-    return convert(operand, new_dtype)
+    return convert(operand, None if new_dtype is None else canonical_dtype(new_dtype))
 
 
 # -- bitcast ---------------------------------------------------------------------------------------

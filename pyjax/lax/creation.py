@@ -135,7 +135,7 @@ def full_like(
             f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.",
         )
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
-    return convert(result, None, True) if weak else result
+    return convert(result, None if dtype is not None else aval.dtype, weak)
 
 
 # -- empty -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ here.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -219,7 +220,7 @@ def _glu(x: Array, axis: int) -> Array:
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     """a · sigmoid(b) for the halves a, b of `x` along `axis`, whose size must be even."""
     (x,) = promote_args_inexact("glu", x)
-    return _glu(x, axis)
+    return _glu(x, operator.index(axis))
 
 
 def tanh(x: ArrayLike, /) -> Array:
@@ -405,9 +406,11 @@ def one_hot(
     count = int(num_classes.__index__()) if hasattr(num_classes, "__index__") else int(num_classes)
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     x = jnp.asarray(x)
-    if not isinstance(axis, int):
-        raise TypeError(f"one_hot takes one axis, got {axis!r}")
-    (position,) = _axis_tuple(axis, x.ndim + 1)
+    try:
+        position = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"one_hot takes one axis, got {axis!r}") from None
+    (position,) = _axis_tuple(position, x.ndim + 1)
     left = lax.expand_dims(x, (position,))
     shape = [1] * (x.ndim + 1)
     shape[position] = count

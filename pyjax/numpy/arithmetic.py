@@ -159,10 +159,11 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 def power(x1: Any, x2: Any, /) -> Array:
     """x1 ** x2.
 
-    A Python int exponent multiplies (exact, any sign for floats); integer arrays with integer
-    exponents stay integers and wrap. Their negative powers are 0, but for bases 1 and -1.
+    A Python or NumPy int exponent multiplies (exact, any sign for floats) and leaves the dtype of
+    the base; integer arrays with integer exponents stay integers and wrap. Their negative powers
+    are 0, but for bases 1 and -1.
     Raises:
-      TypeError: an integer array and a negative Python int exponent.
+      TypeError: an integer array and a negative exponent that is a Python or NumPy int.
     Special cases: power(0, 0) = 1; a negative float to a fractional power is nan.
     >>> power(2.0, -1).item()
     0.5
@@ -170,7 +171,9 @@ def power(x1: Any, x2: Any, /) -> Array:
     util.check_arraylike("power", x1, x2)
     exponent = _static_exponent(x2)
     if exponent is not None:
-        (x1,) = util.promote_dtypes_numeric(x1)
+        x1 = util.as_array(x1)
+        if x1.dtype == np.bool_:
+            x1 = util.convert(x1, np.dtype(np.int32))
         if exponent < 0 and not is_inexact(x1):
             raise TypeError(
                 f"Integers cannot be raised to negative powers, got power({x1.dtype}, {exponent})."
@@ -198,7 +201,7 @@ def _same_shape(name: str, x: Any, y: Any) -> tuple[Any, Any]:
 def _static_exponent(x: Any) -> int | None:
     if isinstance(x, (bool, np.bool_)) or not isinstance(x, (int, np.integer)):
         return None
-    return operator.index(x) if isinstance(x, int) else None
+    return operator.index(x)
 
 
 def _has_int_exponent(x1: Any, x2: Any) -> bool:

@@ -239,7 +239,9 @@ def _from_concrete_sequence(sequence: Any, leaves: list[Any], dtype: Any) -> Arr
     except OverflowError as error:
         raise OverflowError(f"jnp.array: {error}") from None
     if value.dtype.kind == "O" and any(isinstance(x, int) for x in leaves):
-        raise OverflowError("jnp.array: Python int too large to convert to an array dtype.")
+        if not isinstance(dtype, np.dtype) or dtypes.issubdtype(dtype, np.integer):
+            raise OverflowError("jnp.array: Python int too large to convert to an array dtype.")
+        value = value.astype(dtype)  # ints of more than 64 bits, rounded once
     value = _to_numpy(value)
     if value.dtype.kind in "iu" and isinstance(dtype, np.dtype) and dtype.kind in "iu":
         _check_fits(value, leaves, dtype)

@@ -53,7 +53,7 @@ def _accepts(other: Any) -> bool:
 
 
 def _reject_sequence(name: str, other: Any) -> Any:
-    if isinstance(other, (list, tuple, dict, set, str)):
+    if isinstance(other, (list, tuple, dict, set)):
         fail(
             TypeError,
             f"{name} of an array and a {type(other).__name__} is not supported.",
@@ -151,8 +151,7 @@ def _array_transpose(self: Any, *args: Any) -> Any:
     """The array with permuted axes: x.transpose(), x.transpose(1, 0) or x.transpose((1, 0))."""
     if not args or (len(args) == 1 and args[0] is None):
         return manipulation.transpose(self)
-    axes = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-    return manipulation.transpose(self, axes)
+    return manipulation.transpose(self, util.axis_items(args[0]) if len(args) == 1 else args)
 
 
 def _array_flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:

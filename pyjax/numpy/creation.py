@@ -108,7 +108,9 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     shape = np.shape(a) if shape is None else util.canonicalize_shape(shape)
     if dtype is None:
         dtype = a.dtype if hasattr(a, "dtype") else dtypes.dtype(a)
-        return tuple(shape), dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True), weak
+        if not util.is_array(a):
+            dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+        return tuple(shape), dtype, weak
     return tuple(shape), util.check_user_dtype(dtype, name), weak
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.reductions import promote_integer_dtype
@@ -47,7 +48,7 @@ def _cumulative(
         dtype = a.dtype
         if dtype == np.bool_ or promote_integers:
             dtype = promote_integer_dtype(dtype)
-    return op(util.convert(a, dtype), axis)
+    return op(util.convert(a, dtypes.canonicalize_dtype(dtype)), axis)
 
 
 def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:

@@ -68,10 +68,8 @@ def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> An
         raise ValueError(f"{full}: shape should be non-negative and nonzero, got {tuple(s)}.")
     if kind in (lax.FftType.RFFT,) and is_complex(a):
         raise TypeError(f"{full} only takes real input, got {a.dtype}; use {name[1:]}.")
-    if kind is lax.FftType.RFFT:
-        a = util.convert(a, dtypes.to_inexact_dtype(a.dtype))
-    else:
-        a = util.convert(a, dtypes.to_complex_dtype(a.dtype))
+    to_input = dtypes.to_inexact_dtype if kind is lax.FftType.RFFT else dtypes.to_complex_dtype
+    a = util.convert(a, dtypes.canonicalize_dtype(to_input(a.dtype)))
     if a.dtype.itemsize == 2:
         a = util.convert(a, np.dtype(np.float32))
     sizes = [a.shape[i] for i in axes]

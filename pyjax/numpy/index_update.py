@@ -6,7 +6,6 @@ Integer indices out of bounds are dropped unless `mode` says otherwise.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -18,6 +17,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.core.source_info import warn_user
 from pyjax.lax.convert import wide_integer
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
@@ -276,15 +276,12 @@ def update(
     return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
 
 
-_WEAKER_KINDS = {bool: "biufc", int: "iufc", float: "fc"}
-
-
 def _keeps_dtype(x: Array, values: Any) -> bool:
     """Whether values are of the array's dtype, or Python numbers that take it without loss."""
-    kinds = _WEAKER_KINDS.get(type(values))
-    if kinds is None:
-        return values.dtype == x.dtype
-    return getattr(x.dtype, "kind", "") in kinds
+    kind = type(values)
+    if kind in util.PYTHON_SCALARS:
+        return util.takes_python_number(x.dtype, kind)
+    return values.dtype == x.dtype
 
 
 _Program = Callable[..., Any]
@@ -384,13 +381,12 @@ def _combine(kind: str, x: Any) -> Combine:
 def _warn_if_lossy(values: Any, x: Any) -> None:
     if dtypes.safe_to_cast(values, x):
         return
-    warnings.warn(
+    warn_user(
         f"scatter inputs have incompatible types: cannot safely cast value from "
         f"dtype={dtypes.dtype(values)} to dtype={x.dtype} with "
         "jax_numpy_dtype_promotion=standard. In future releases this will result in an error. "
         "Convert the values explicitly: .set(v.astype(x.dtype)).",
         FutureWarning,
-        stacklevel=4,
     )
 
 

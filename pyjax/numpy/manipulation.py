@@ -373,8 +373,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     a = util.ensure_arraylike("roll", a)
     if axis is None:
         return lax.reshape(roll(ravel(a), shift, 0), a.shape)
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(util.canonicalize_axis(i, a.ndim) for i in axes)
+    axes = tuple(util.canonicalize_axis(i, a.ndim) for i in util.axis_items(axis))
     shift_value = (
         shift
         if isinstance(shift, Tracer)

@@ -111,6 +111,7 @@ def _reduce(
     else:
         promotes = kind.promote and (promote_integers or a.dtype == np.bool_)
         result = promote_integer_dtype(a.dtype) if promotes else a.dtype
+        result = dtypes.canonicalize_dtype(result)
     if result == np.bool_ and kind.promote:  # sums and products of booleans
         kind = _ANY if kind is _SUM else _ALL
     if kind.needs_elements and initial is None:
@@ -327,17 +328,13 @@ def mean(
     util.reject_out("mean", out)
     util.check_arraylike("mean", a)
     dtype = util.check_user_dtype(dtype, "mean")
-    return _mean(util.as_array(a), _static_axes(axis), dtype, bool(keepdims), where)
+    a = util.as_array(a)
+    return _mean(a, util.canonicalize_axes(axis, a.ndim), dtype, bool(keepdims), where)
 
 
-def _static_axes(axis: Any) -> Any:
-    return tuple(axis) if isinstance(axis, (list, np.ndarray)) and np.ndim(axis) else axis
-
-
-@partial(jit, static_argnames=("axis", "dtype", "keepdims"), inline=True)
-def _mean(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
-    axes = util.canonicalize_axes(axis, a.ndim)
-    result = dtypes.to_inexact_dtype(a.dtype) if dtype is None else dtype
+@partial(jit, static_argnames=("axes", "dtype", "keepdims"), inline=True)
+def _mean(a: Any, axes: tuple[int, ...], dtype: Any, keepdims: bool, where: Any) -> Any:
+    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)) if dtype is None else dtype
     compute = _computation_dtype(_SUM, result)
     count = element_count(a, axes, where)
     total = sum(a, axes, compute, None, keepdims, where=where)
@@ -377,16 +374,22 @@ def var(
         correction = ddof
     elif not (isinstance(ddof, int) and ddof == 0):
         raise ValueError("ddof and correction can't be provided simultaneously.")
-    axes = _static_axes(axis)
-    return _var(util.as_array(a), axes, dtype, correction, bool(keepdims), where, mean)
+    a = util.as_array(a)
+    axes = util.canonicalize_axes(axis, a.ndim)
+    return _var(a, axes, dtype, correction, bool(keepdims), where, mean)
 
 
-@partial(jit, static_argnames=("axis", "dtype", "keepdims"))
+@partial(jit, static_argnames=("axes", "dtype", "keepdims"))
 def _var(
-    a: Any, axis: Any, dtype: Any, correction: Any, keepdims: bool, where: Any, center: Any
+    a: Any,
+    axes: tuple[int, ...],
+    dtype: Any,
+    correction: Any,
+    keepdims: bool,
+    where: Any,
+    center: Any,
 ) -> Any:
     compute, result = _var_dtypes(a.dtype, dtype)
-    axes = util.canonicalize_axes(axis, a.ndim)
     a = util.convert(a, compute)
     if center is None:
         center = _mean(a, axes, compute, True, where)
@@ -422,7 +425,7 @@ def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
         compute = dtypes.to_inexact_dtype(dtypes.result_type(a_dtype, dtype))
         result = dtype
     else:
-        compute = dtypes.to_inexact_dtype(a_dtype)
+        compute = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a_dtype))
         result = (
             np.zeros((), compute).real.dtype
             if dtypes.issubdtype(compute, np.complexfloating)

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.source_info import warn_user
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
 
@@ -21,9 +22,7 @@ def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
         raise NotImplementedError(f"jnp.{name}: 'order' is for structured arrays; use lexsort.")
     if kind is not None:
-        util.warnings.warn(
-            f"The 'kind' argument to {name} has no effect; use 'stable' instead.", stacklevel=3
-        )
+        warn_user(f"The 'kind' argument to {name} has no effect; use 'stable' instead.")
 
 
 def _axis_or_flat(x: Any, axis: Any) -> tuple[Any, int]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, overload
 
 import numpy as np
@@ -22,6 +21,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
+from pyjax.core.source_info import warn_user
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.runtime.array import DeviceArray
@@ -250,7 +250,7 @@ def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     )
     if mode == "raise":
         raise ValueError(message)
-    warnings.warn(message, stacklevel=5)
+    warn_user(message)
 
 
 def broadcast_shapes(
@@ -301,7 +301,20 @@ def _same_aval(args: tuple[Any, ...]) -> bool:
     return True
 
 
-_WEAKER_KINDS = {float: "fcV", int: "iufcV"}
+_TAKING_KINDS = {bool: "biufc", int: "iufc", float: "fc"}
+
+
+def takes_python_number(dtype: Any, kind: type) -> bool:
+    """Whether an array of `dtype` that meets a bool, int or float keeps its dtype."""
+    taking = _TAKING_KINDS.get(kind)
+    if taking is None or not isinstance(dtype, np.dtype):
+        return False
+    return dtype.kind in taking or (
+        dtype.kind == "V" and dtypes.issubdtype(dtype, np.floating if kind is float else np.number)
+    )
+
+
+_NUMBERS = frozenset({int, float})
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -313,9 +326,9 @@ def _cached_literal(x: Any, dtype: np.dtype) -> Any:
 def _with_literal(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """An array and a Python number that takes the array's dtype: the commonest pair of operands."""
     x, y = args
-    if type(y) in _WEAKER_KINDS:
+    if type(y) in _NUMBERS:
         array, number = x, y
-    elif type(x) in _WEAKER_KINDS:
+    elif type(x) in _NUMBERS:
         array, number = y, x
     else:
         return None
@@ -323,12 +336,10 @@ def _with_literal(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         return None
     aval = array.aval
     dtype = aval.dtype
-    if aval.weak_type or not isinstance(dtype, np.dtype):
+    if aval.weak_type or not takes_python_number(dtype, type(number)):
         return None
-    if dtype.kind not in _WEAKER_KINDS[type(number)]:
-        return None
-    if dtype.kind == "V" and not dtypes.issubdtype(dtype, np.floating):
-        return None
+    if dtypes.canonicalize_dtype(dtype) is not dtype:
+        return None  # of 64 bits, from where they are on: promotion makes it one of 32
     # 0.0 and -0.0 are equal keys, and whether a large int fits is up to the option enable_x64.
     kept = number != 0 and (type(number) is float or _INT32_MIN <= number <= _INT32_MAX)
     literal = _cached_literal(number, dtype) if kept else scalar_literal(number, dtype)
@@ -387,17 +398,17 @@ def canonicalize_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ..
     """An axis or a sequence of them as a tuple of distinct axes; None means all of them."""
     if axes is None:
         return tuple(range(ndim))
-    items: Iterable[Any] = axes if isinstance(axes, (tuple, list)) else _axis_items(axes)
-    result = tuple(canonicalize_axis(a, ndim, name) for a in items)
+    result = tuple(canonicalize_axis(a, ndim, name) for a in axis_items(axes))
     if len(set(result)) != len(result):
         raise ValueError(f"duplicate value in '{name}': {axes}")
     return result
 
 
-def _axis_items(axes: Any) -> Iterable[Any]:
-    if isinstance(axes, np.ndarray) and axes.ndim == 1:
-        return axes.tolist()
-    return (axes,)
+def axis_items(axes: Any) -> tuple[Any, ...]:
+    """One axis, or a tuple, list or 1-d array of them, as a tuple of axes still to be checked."""
+    if isinstance(axes, (tuple, list)):
+        return tuple(axes)
+    return tuple(axes.tolist()) if isinstance(axes, np.ndarray) and axes.ndim == 1 else (axes,)
 
 
 def static_int(value: Any, name: str) -> int:

@@ -225,7 +225,7 @@ def apply_over_axes(
 ) -> Array:
     """`func(a, axis)` applied for each axis in turn; reduced axes are kept with size one."""
     a = util.ensure_arraylike("apply_over_axes", a)
-    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+    for axis in util.axis_items(axes):
         out = func(a, axis)
         if np.ndim(out) == a.ndim - 1:
             out = expand_dims(out, axis)
