@@ -222,7 +222,8 @@ def safe_to_cast(source: Any, target: Any) -> bool:
     loss of kind or width, where that of a Python number or weakly typed value is only its kind.
 
     Raises:
-      TypePromotionError: the lattice joins them nowhere (8-bit floats, 4-bit integers).
+      TypePromotionError: the lattice joins them nowhere (8-bit floats, 4-bit integers; and
+        any two of strict mode).
     """
     source_dtype = dtypes.dtype(source, canonicalize=True)
     target = dtypes.dtype(target, canonicalize=True)
@@ -231,5 +232,6 @@ def safe_to_cast(source: Any, target: Any) -> bool:
     if is_extended(source_dtype) or is_extended(target):
         return False
     weak = _dtype_and_weak(source)[1]
-    common, _ = _join("standard", frozenset(((source_dtype, weak), (target, False))))
+    mode = options.numpy_dtype_promotion.value
+    common, _ = _join(mode, frozenset(((source_dtype, weak), (target, False))))
     return bool(common == target)

@@ -18,7 +18,8 @@ __all__ = ["choose", "clip", "nan_to_num", "piecewise", "select", "select_where"
 
 
 def select_where(condition: Any, x: ArrayLike, y: ArrayLike) -> Array:
-    """`x` where `condition` is true (nonzero), else `y`; the three broadcast together."""
+    """`x` where `condition` is true (nonzero), else `y`; the three broadcast together, whatever
+    the option `numpy_rank_promotion` says."""
     util.check_arraylike("where", condition, x, y)
     return _select(condition, x, y)
 
@@ -28,11 +29,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     if condition.dtype != np.bool_:
         condition = lax.ne(condition, np.zeros((), condition.dtype))
     x, y = util.promote_dtypes(x, y)
-    shapes = [np.shape(condition), np.shape(x), np.shape(y)]
-    shape = util.broadcast_shapes("where", shapes)
-    ranks = {len(s) for s in shapes if s}
-    if len(ranks) > 1:
-        util.check_rank_promotion("where", shapes)
+    shape = util.broadcast_shapes("where", [np.shape(condition), np.shape(x), np.shape(y)])
     if condition.shape:
         condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)

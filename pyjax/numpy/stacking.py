@@ -356,7 +356,7 @@ def _spread(values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
-    """`arr` with `values` inserted before the positions `obj` along `axis`.
+    """`arr`, of its own dtype, with `values` inserted before the positions `obj` along `axis`.
 
     >>> insert(np.array([1, 3]), 1, 2).tolist()
     [1, 2, 3]
@@ -364,12 +364,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     util.check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     x, axis = _resolve_axis("insert", arr, axis)
     n = x.shape[axis]
-    values = (
-        util.convert(values, x.dtype)
-        if util.as_array(values).dtype == x.dtype
-        else (util.as_array(values))
-    )
-    x, values = util.promote_dtypes(x, values)
+    values = util.convert(util.as_array(values), x.dtype)
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
     places = util.as_array(obj)

@@ -64,8 +64,8 @@ def _binary(name: str, op: Fn, doc: str) -> Fn:
 def _logical_binary(name: str, op: Fn, doc: str) -> Fn:
     @util.named(name, f"{doc}\n\n    Numbers count as True unless they are zero.")
     def fn(x: ArrayLike, y: ArrayLike, /) -> Array:
-        util.check_arraylike(name, x, y)
-        return op(*util.promote_shapes(name, _to_bool(x), _to_bool(y)))
+        x, y = util.promote_args(name, x, y)
+        return op(_to_bool(x), _to_bool(y))
 
     return fn
 

@@ -301,7 +301,7 @@ def _same_aval(args: tuple[Any, ...]) -> bool:
     return True
 
 
-_TAKING_KINDS = {bool: "biufc", int: "iufc", float: "fc"}
+_TAKING_KINDS = {bool: "b", int: "iufc", float: "fc"}
 
 
 def takes_python_number(dtype: Any, kind: type) -> bool:
@@ -309,8 +309,10 @@ def takes_python_number(dtype: Any, kind: type) -> bool:
     taking = _TAKING_KINDS.get(kind)
     if taking is None or not isinstance(dtype, np.dtype):
         return False
-    return dtype.kind in taking or (
-        dtype.kind == "V" and dtypes.issubdtype(dtype, np.floating if kind is float else np.number)
+    if dtype.kind != "V":
+        return dtype.kind in taking
+    return kind is not bool and dtypes.issubdtype(
+        dtype, np.floating if kind is float else np.number
     )
 
 

@@ -47,7 +47,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "argsort": lambda: jnp.argsort(X, kind="stable"),
     "rank": _ranks(jnp.add),
     "rank-operator": _ranks(lambda x, y: jnp.array(x) * y),
-    "rank-where": _ranks(lambda x, y: jnp.where(x > 0, x, y)),
     "rank-jit": _ranks(lambda x, y: pyjax.jit(lambda a, b: a - b)(x, y)),
     "rank-scan": _ranks(lambda x, y: lax.fori_loop(0, 2, lambda i, c: jnp.maximum(c, y), x)),
 }

@@ -172,3 +172,45 @@ def test_an_update_needs_a_common_type(value: Any) -> None:
         with pytest.raises(pyjax.dtypes.TypePromotionError, match="no available implicit"):
             x.at[index].add(value)
     assert jnp.arange(3).astype(value.dtype).at[0].set(value).tolist() == [2, 1, 2]
+
+
+MIXED = [("float32", "int32"), ("float32", "float16"), ("int32", "uint8"), ("bool", "float32")]
+BINARY = "add multiply divide maximum logical_and logical_or logical_xor equal less where".split()
+
+
+@pytest.mark.parametrize("dtypes", MIXED, ids="-".join)
+def test_strict_promotion_of_operands_and_updates(dtypes: tuple[str, str]) -> None:
+    x, y = (jnp.arange(3).astype(d) for d in dtypes)
+    mask = np.array([True, False, True])
+    with pyjax.numpy_dtype_promotion("strict"):
+        for name in BINARY:
+            function = getattr(jnp, name)
+            pair = (mask, x, y) if name == "where" else (x, y)
+            with pytest.raises(pyjax.dtypes.TypePromotionError, match="strict"):
+                function(*pair)
+        for update in (
+            lambda: x.at[:].set(y),
+            lambda: x.at[0].set(y[0]),
+            lambda: x.at[mask].set(y[0]),
+            lambda: x.at[np.array([0, 1])].set(y[:2]),
+            lambda: x.at[0].add(y[0]),
+            lambda: x.at[mask].multiply(y[0]),
+            lambda: x.at[:].min(y),
+            lambda: pyjax.jit(lambda x, y: x.at[0].set(y[0]))(x, y),
+        ):
+            with pytest.raises(pyjax.dtypes.TypePromotionError, match="strict"):
+                update()
+        assert jnp.insert(x, 0, y).dtype == x.dtype  # its values are converted first
+    assert x.at[:].max(x).tolist() == x.tolist()
+
+
+def test_ranks_that_differ() -> None:
+    row, matrix = jnp.array(X), jnp.array(MATRIX)
+    expected = np.where(X > 1, MATRIX, X)
+    with pyjax.numpy_rank_promotion("raise"):
+        assert jnp.where(row > 1, matrix, row).tolist() == expected.tolist()
+        assert jnp.select([row > 1], [matrix], row).tolist() == expected.tolist()
+        assert jnp.nan_to_num(matrix, nan=row).shape == (2, 3)
+        for function in (jnp.add, jnp.equal, jnp.logical_or, jnp.hypot, jnp.clip):
+            with pytest.raises(ValueError, match="jax_numpy_rank_promotion='raise'"):
+                function(matrix, row)
