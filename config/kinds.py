@@ -1,6 +1,6 @@
 """Kinds of option values. A kind parses text (environment, flags) and checks Python values; it
-raises ValueError
-or TypeError with what it would accept, and the registry adds which option and which source."""
+raises ValueError or TypeError with what it would accept, and the registry adds which option and
+which source."""
 
 from __future__ import annotations
 

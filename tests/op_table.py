@@ -103,8 +103,7 @@ class Op:
         helps), same structure.
       shapes: operand shapes. A list of tuples: several cases.
       dtypes: each is tried for all operands at once, unless `operand_dtypes` names one dtype
-        per operand
-        (None: the dtype tried).
+        per operand (None: the dtype tried).
       domain: one Domain, or one per operand.
       special: values put into one more one-dimensional float32 case (unary operators only).
       grad_order: 0: not differentiable; 1: gradients are compared with central differences; 2: also

@@ -35,8 +35,7 @@ def jacfwd(
 
     Args:
       fun: function of pytrees of arrays; argnums: position(s) to differentiate; has_aux: `fun`
-        returns
-        (output, aux); holomorphic: inputs and outputs are complex.
+        returns (output, aux); holomorphic: inputs and outputs are complex.
     Returns:
       A function whose result has the output's structure, each leaf with the structure of the
       argument(s) inside, of shape output shape + input shape.

@@ -98,8 +98,7 @@ def vjp(
       of cotangents of the primals; it is a pytree, so it may cross jit.
     Raises:
       TypeError: primals that are not arrays. The pullback raises ValueError for a cotangent of
-        another
-      structure, shape or dtype than the output.
+        another structure, shape or dtype than the output.
 
     >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
     >>> [float(g) for g in pullback(1.0)]

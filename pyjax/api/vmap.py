@@ -39,8 +39,7 @@ def vmap(
         or per leaf (a pytree prefix inside the tuple); None: not mapped. Keyword arguments are
         mapped over their leading axis.
       out_axes: where the mapped axis goes in the output: an integer or a pytree prefix of the
-        output;
-        None where the output does not depend on the mapped axis.
+        output; None where the output does not depend on the mapped axis.
       axis_name: a name by which collectives (lax.psum, lax.axis_index) in `fun` refer to the axis.
       axis_size: size of the axis, needed when nothing is mapped.
     Returns:

@@ -2,8 +2,8 @@
 `vmap(axis_name=...)`.
 
 Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
-axis that no
-map binds they raise NameError. A collective over several names is done one name at a time.
+axis that no map binds they raise NameError. A collective over several names is done one name at a
+time.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def ragged_dot_general(
     Args:
       lhs, rhs: operands.  group_sizes: int[groups], sizes along the ragged dimension.
       ragged_dot_dimension_numbers: says which dimension of lhs is ragged, and which of rhs
-        counts groups
-        (none: the ragged dimension is contracted, and the result gets a leading group dimension).
+        counts groups (none: the ragged dimension is contracted, and the result gets a leading group
+        dimension).
     Raises:
       NotImplementedError: a group offset, a ragged batch dimension, or batched group sizes.
     """

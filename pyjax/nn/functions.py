@@ -436,8 +436,8 @@ def dot_product_attention(
     """softmax(query · keyᵀ · scale + bias) · value over heads (Vaswani et al. 2017).
 
     Args:
-      query: [..., T, N, H].  key, value: [..., S, K, H], where N is a multiple of K (grouped
-        queries).
+      query: [..., T, N, H].
+      key, value: [..., S, K, H], where N is a multiple of K (grouped queries).
       bias, mask: broadcastable to [..., N, T, S]; True in `mask` means attend.
       scale: default 1/sqrt(H).
       is_causal: position t attends to s ≤ t only.

@@ -246,8 +246,7 @@ kaiming_normal = he_normal
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """Random (semi-)orthogonal matrices times `scale`; axes other than `column_axis` are flattened
-    to rows
-    (Saxe et al. 2013).
+    to rows (Saxe et al. 2013).
     """
     default = dtype
 

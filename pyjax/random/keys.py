@@ -1,8 +1,7 @@
 """Random keys: making, splitting, folding in data, and their bits.
 
 A typed key (`key(seed)`) is a scalar array of a key dtype; a raw key (`PRNGKey(seed)`) is its
-uint32 data. All
-functions take both; raw keys belong to the default implementation.
+uint32 data. All functions take both; raw keys belong to the default implementation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The acceptance matrix: functions × nestings of jit, grad and vmap in every order.
 
 The oracle is NumPy: values from the same function written in NumPy, gradients from central
-  differences
-of it in float64. One row per function; every composition is checked on every row.
+differences of it in float64. One row per function; every composition is checked on every row.
 """
 
 from __future__ import annotations

@@ -137,8 +137,7 @@ def _nested(elements: list[str], dimensions: tuple[int, ...]) -> str:
 
 def parse_literal(cursor: Cursor, shape: Shape) -> Literal:
     """Read a literal of `shape` up to (not including) the closing parenthesis. `{...}` reads as
-    zeros: the text
-    of elided constants does not tell their values."""
+    zeros: the text of elided constants does not tell their values."""
     kind, dimensions = shape.element_type, shape.dimensions
     if shape.is_tuple:
         return _tuple_literal(cursor, shape)

@@ -1,8 +1,8 @@
 """log, log1p, asinh, acosh, atanh for f32 and f64 lanes.
 
-x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32: log(1+f) = f - f^2/2 + f^3 P(f). f64:
-with s =
-f / (2+f), log(1+f) = f - (f^2/2 - s (f^2/2 + R)), R = s^2 L(s^2). Polynomials are minimax fits.
+x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32: log(1+f) = f - f^2/2 + f^3 P(f).
+f64: with s = f / (2+f), log(1+f) = f - (f^2/2 - s (f^2/2 + R)), R = s^2 L(s^2).
+Polynomials are minimax fits.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _UNROLLED = frozenset(
 
 class WhileLoopSimplifier(HloPass):
     """Loops of no, one or a few small iterations are replaced; carries that nobody needs are
-    dropped; constant carries become
-    constants in the body; results of carries the loop hands on unchanged are their initial values.
+    dropped; constant carries become constants in the body; results of carries the loop hands on
+    unchanged are their initial values.
 
     Why: differentiation threads residuals and unused counters through loops; each carry is memory
     traffic, and a constant behind a carry hides from simplification.

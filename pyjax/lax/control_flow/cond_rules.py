@@ -1,8 +1,7 @@
 """The cond primitive: an index chooses one of several jaxprs. Its rules.
 
 Operands: index (int32 scalar), then the operands of every branch. Branches hold no constants that
-  are
-tracers; all have the same input and output types.
+are tracers; all have the same input and output types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The scan primitive: a loop of known length over leading axes. Shapes, jvp, batching, dead code.
 
 Operands: constants, initial carry, xs. The body jaxpr takes (consts, carry, slices of xs) and
-  returns
-(carry, slices of ys). Reverse mode is in scan_reverse.py, lowering in scan_lowering.py.
+returns (carry, slices of ys). Reverse mode is in scan_reverse.py, lowering in scan_lowering.py.
 """
 
 from __future__ import annotations

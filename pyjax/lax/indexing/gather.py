@@ -185,8 +185,7 @@ def gather_batching(
     **params: Any,
 ) -> Any:
     """Batching: a batched operand adds a slice dimension, batched indices a batch dimension; both
-    add a pair
-    of batching dimensions."""
+    add a pair of batching dimensions."""
     (x, indices), (x_dim, index_dim) = args, dims
     dn = dimension_numbers
     offsets, collapsed = shifted(dn.offset_dims), dn.collapsed_slice_dims

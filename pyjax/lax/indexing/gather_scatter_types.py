@@ -48,8 +48,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which dimensions of a scatter's operand, indices and updates correspond (as in HLO's
-    scatter).
+    """Which dimensions of a scatter's operand, indices and updates correspond, as in HLO.
 
     Attributes:
       update_window_dims: update dimensions that run inside a window of the operand.
@@ -71,9 +70,8 @@ class GatherScatterMode(enum.Enum):
     """What happens to indices out of bounds.
 
     CLIP: clamped so that the slice stays inside.   FILL_OR_DROP: gather returns `fill_value`,
-      scatter skips
-    the update.   PROMISE_IN_BOUNDS: the caller promises there are none.   ONE_HOT: as FILL_OR_DROP
-    with 0.
+    scatter skips the update.   PROMISE_IN_BOUNDS: the caller promises there are none.   ONE_HOT: as
+    FILL_OR_DROP with 0.
     """
 
     CLIP = enum.auto()

@@ -55,10 +55,8 @@ def conv_transpose(
 
     Args:
       padding: "SAME" gives outputs of size n * stride, "VALID" n * stride + max(kernel - stride,
-      0), or
-        explicit pairs: the padding of the spread-out input, or with use_consistent_padding that of
-          the
-        forward convolution this one transposes.
+        0), or explicit pairs: the padding of the spread-out input, or with use_consistent_padding
+        that of the forward convolution this one transposes.
       dimension_numbers: default: channels last, e.g. ("NHWC", "HWIO", "NHWC").
       transpose_kernel: reverse the kernel and exchange its channels: the exact gradient of a
         convolution.

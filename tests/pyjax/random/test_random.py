@@ -1,8 +1,7 @@
 """Random numbers: bits equal to the reference implementation, statistics, keys, errors."""
 # The table holds what JAX 0.10.2 returns for key(42): integers are compared exactly (floats by
-# their bits), entries
-# that start with ~ go through logarithms and the like and are compared to a few units in the last
-# place.
+# their bits), entries that start with ~ go through logarithms and the like and are compared to a
+# few units in the last place.
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ python_calls
   i32  pyjax_poll(void)                     runs pending signal handlers; nonzero: the program ends
 
 gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any, so transposes are
-         free); C has unit column stride and row stride ldc. flags bit 0: add to C instead of
-         writing
+         free); C has unit column stride and row stride ldc. flags bit 0: add to C, not write it
   void pyjax_gemm_<t>(M, N, K, ptr A, rsA, csA, ptr B, rsB, csB, ptr C, ldc, flags)
   void pyjax_gemm_batched_<t>(batch, M, N, K, ptr A, bsA, rsA, csA, ptr B, bsB, rsB, csB,
                               ptr C, bsC, ldc, flags)
