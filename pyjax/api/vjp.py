@@ -147,7 +147,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     leaves, in_tree = tree_flatten(primals)
     in_avals = [abstractify(x) for x in leaves]
     call_tree = tree_structure((primals, {}))
-    traced = trace_function("linear_transpose", fun, call_tree, in_avals)
+    traced = trace_function("linear_transpose", fun, call_tree, in_avals, static_key=None)
     closed, out_tree, out_avals = traced.with_constants, traced.out_tree, traced.out_avals
     _check_linear_types(in_avals, out_avals)
 

@@ -1,14 +1,17 @@
 """What is remembered of traced functions and jaxprs: the limit that their caches share, what a
-trace counts there, and results about a jaxpr."""
+trace counts there, when two are the same, and results about a jaxpr."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
+
+import numpy as np
 
 from pyjax._config.registry import trace_context
 from pyjax.core import axis_env
-from pyjax.core.jaxpr import ClosedJaxpr, subjaxprs
+from pyjax.core.exact_keys import exact_key
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, subjaxprs
 from pyjax.core.weak_tables import WeakIdentityTable
 from xla_backend.process.bounded_cache import Budget
 
@@ -31,6 +34,52 @@ def trace_bytes(closed: ClosedJaxpr) -> int:
                 seen.add(inner)
                 pending.append(inner)
     return _TRACE_BYTES + _EQUATION_BYTES * equations
+
+
+def program_key(closed: ClosedJaxpr) -> Hashable:
+    """Equal for programs that do the same with the same constants: those compare by identity, and
+    count for as long as the program is kept.
+
+    Raises:
+      TypeError: a parameter has no hash, or a constant is a NumPy array, which may change.
+    """
+    if any(isinstance(c, np.ndarray) for c in closed.consts):
+        raise TypeError("NumPy arrays may change")
+    return (_jaxpr_key(closed.jaxpr), tuple(map(id, closed.consts)))
+
+
+def _jaxpr_key(jaxpr: Jaxpr) -> Hashable:
+    numbers: dict[Any, int] = {}
+
+    def atom(x: Any) -> Hashable:
+        if type(x) is Literal:
+            return (exact_key(x.val), x.aval)
+        return numbers.setdefault(x, len(numbers))
+
+    inputs = [*jaxpr.constvars, *jaxpr.invars]
+    numbers.update(zip(inputs, range(len(inputs))))
+    eqns = [
+        (
+            eqn.primitive,
+            tuple([atom(x) for x in eqn.invars]),
+            tuple([(atom(v), v.aval) for v in eqn.outvars]),
+            tuple([(name, _parameter_key(value)) for name, value in eqn.params.items()]),
+            frozenset(eqn.effects),
+        )
+        for eqn in jaxpr.eqns
+    ]
+    outs = tuple([atom(x) for x in jaxpr.outvars])
+    return (len(jaxpr.constvars), tuple([v.aval for v in inputs]), tuple(eqns), outs)
+
+
+def _parameter_key(value: Any) -> Hashable:
+    if isinstance(value, ClosedJaxpr):
+        return program_key(value)
+    if isinstance(value, Jaxpr):
+        return _jaxpr_key(value)
+    if isinstance(value, (tuple, list)):
+        return (type(value), *map(_parameter_key, value))
+    return exact_key(value)
 
 
 class jaxpr_cache:

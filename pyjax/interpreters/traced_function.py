@@ -2,7 +2,8 @@
 
 A trace is remembered with its function, weakly, for kinds of arguments: `jit(f)` that is made
 twice traces once, and so does a loop that calls `lax.scan(f, ...)`. Functions are compared by
-identity; a function that is made anew is traced anew. Layer: interpreters.
+identity; a function that is made anew is traced anew, and so is one that another kind of
+transformation takes: it may see other values by then. Layer: interpreters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.flat_function import FlatFunction, Static
 from pyjax.interpreters.lift_constants import constants_as_inputs
 from pyjax.interpreters.staging import is_staging, trace_to_jaxpr
-from pyjax.interpreters.trace_cache import TRACES, trace_bytes
+from pyjax.interpreters.trace_cache import TRACES, program_key, trace_bytes
 from xla_backend.process.bounded_cache import BoundedCache
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,8 @@ class TracedFunction:
 
 
 _Traces = BoundedCache[Any, TracedFunction]
+# Transformations that take another one's traces.
+_SHARED = {"make_jaxpr": "jit", "eval_shape": "jit"}
 # Of each function: its code, and its traces. They must not refer to the function, or it would be
 # remembered until the budget is used up: DebugInfo holds it weakly.
 _traces = WeakIdentityTable()
@@ -107,6 +110,7 @@ def trace_function(
     in_avals: Sequence[Any],
     static: Static = (),
     static_key: Hashable | None = (),
+    afresh: bool = False,
 ) -> TracedFunction:
     """Trace `fun(*args, **kwargs)`, or find the trace that there is.
 
@@ -115,13 +119,23 @@ def trace_function(
       in_tree: the structure of (args, kwargs) without static arguments.
       in_avals: of the flat arguments.
       static: arguments that are part of the program.
-      static_key: tells them apart by type and value; None if they have no key: then nothing is
-        remembered.
+      static_key: tells them apart by type and value. None: nothing is remembered, since they have
+        no key, or the function is to be traced at each call.
+      afresh: trace at each call; a trace that does the same as a remembered one gives way to it, so
+        that what was compiled of that is found.
     Raises:
       what the function raises, and what `trace_to_jaxpr` does.
     """
-    key = (in_tree.exact_key(), static_key, tuple(in_avals), trace_context(), axis_env.key())
-    if static_key is not None:
+    kind = _SHARED.get(traced_for, traced_for)
+    key: tuple[Any, ...] = (
+        in_tree.exact_key(),
+        static_key,
+        tuple(in_avals),
+        kind,
+        trace_context(),
+        axis_env.key(),
+    )
+    if static_key is not None and not afresh:
         table = _traces_of(fun)
         found = table.hot.get(key) or table.find(key)
         if found is not None:
@@ -141,6 +155,11 @@ def trace_function(
     # A tracer belongs to one call of an enclosing transformation; other constants stay.
     if static_key is None or any(isinstance(c, Tracer) for c in traced.consts):
         return traced
+    if afresh:
+        try:
+            key = (*key, program_key(closed))
+        except TypeError:
+            return traced
     # Two threads may have traced it; both go on with what was there first. (No thread waits for
     # another one here: the user's function may wait for a lock that the other one holds.)
     return _traces_of(fun).put(key, traced)
@@ -150,12 +169,14 @@ def _explain_miss(
     fun: Callable[..., Any], key: tuple[Any, ...], in_tree: PyTreeDef, static: Static
 ) -> None:
     """Log how a call differs from the closest earlier one."""
-    tree_key, static_key, avals, *_ = key
+    tree_key, static_key, avals, kind, *_ = key
     where = source_info.user_frame()
     what = f"TRACING CACHE MISS at {where} for {source_info.function_location(fun)}"
     reasons: list[str] = []
-    for (old_tree, old_static, old_avals, *_), old in _traces_of(fun).items():
-        if old_tree != tree_key:
+    for (old_tree, old_static, old_avals, old_kind, *_), old in _traces_of(fun).items():
+        if old_kind != kind:
+            reason = f"it was traced for {old_kind} before, and not for {kind}"
+        elif old_tree != tree_key:
             reason = f"the structure of the arguments changed from {old.in_tree} to {in_tree}"
         elif old_static != static_key:
             reason = f"static arguments changed from {old.static} to {static}"

@@ -18,7 +18,7 @@ from pyjax.interpreters.batching import batch
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, dtype_of, is_integer, shape_of
 from pyjax.lax.compare import lt
-from pyjax.lax.control_flow.scan import scan
+from pyjax.lax.control_flow.scan import run_scan, scan
 from pyjax.lax.control_flow.tracing import avals_of, check_carry, require_callable
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.convert import convert_element_type
@@ -222,6 +222,8 @@ _vectorized_functions = PerFunction(_vectorized)
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each slice along the leading axis of xs, one after the other.
 
+    `f` is traced at each call, so it may close over what changes in between.
+
     Args:
       f: from a slice of xs (pytree) to a pytree of arrays.
       batch_size: if given, slices are taken that many at a time and mapped with vmap.
@@ -236,10 +238,10 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     require_callable("lax.map: f argument", f)
     if batch_size is None:
-        return scan(_map_bodies(f), (), xs)[1]
+        return run_scan(_map_bodies(f), (), xs, afresh=True)[1]
     leaves, _ = tree_flatten(xs)
     if not leaves or any(not shape_of(x) for x in leaves):
-        return scan(_map_bodies(f), (), xs)[1]  # for its error message
+        return run_scan(_map_bodies(f), (), xs)[1]  # for its error message
     total = shape_of(leaves[0])[0]
     if batch_size < 1:
         fail(ValueError, f"lax.map batch_size must be positive, got {batch_size}.")
@@ -253,7 +255,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
             ),
             xs,
         )
-        results = scan(_map_bodies(vectorized), (), blocks)[1]
+        results = run_scan(_map_bodies(vectorized), (), blocks, afresh=True)[1]
         parts.append(tree_map(lambda y: reshape(y, (whole, *shape_of(y)[2:])), results))
     if whole < total or not whole:
         parts.append(vectorized(tree_map(lambda x: slice_in_dim(x, whole, total), xs)))

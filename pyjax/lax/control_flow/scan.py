@@ -164,6 +164,19 @@ def scan(
     (6.0, [0.0, 1.0, 3.0, 6.0])
     """
     require_callable("lax.scan: f argument", f)
+    return run_scan(f, init, xs, length, reverse, unroll)
+
+
+def run_scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    afresh: bool = False,
+) -> tuple[Any, Any]:
+    """`scan`; with `afresh`, the body is traced at each call."""
     xs_flat, _ = tree_flatten(xs)
     init_flat, init_tree = tree_flatten(init)
     steps = _scan_length(xs_flat, length)
@@ -176,7 +189,7 @@ def scan(
     in_tree = tree_structure(((init, xs), {}))
     while True:
         carry_avals = avals_of(init_flat)
-        traced = trace_function("scan", f, in_tree, [*carry_avals, *x_avals])
+        traced = trace_function("scan", f, in_tree, [*carry_avals, *x_avals], afresh=afresh)
         num_carry = _check_pair(traced, f)
         promoted = promote_weak_carry(init_flat, carry_avals, traced.out_avals[:num_carry])
         if promoted is None:
