@@ -7,6 +7,7 @@ through NumPy in one piece; only a sequence that holds Arrays or Tracers is stac
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy as copy_object
 from typing import Any
 
 import numpy as np
@@ -281,9 +282,8 @@ def _host_array(value: np.ndarray) -> Array:
 
 
 def _copied(x: Any) -> Any:
-    if type(x) is DeviceArray and isinstance(x.dtype, np.dtype):
-        return array_from_host(np.asarray(x), x.aval)
-    return x  # a traced value is immutable: there is nothing a copy could protect
+    # A traced value is immutable: there is nothing a copy could protect.
+    return copy_object(x) if type(x) is DeviceArray else x
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:

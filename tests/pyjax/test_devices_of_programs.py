@@ -156,6 +156,21 @@ def check_donation_to_another_device(d: list[Any]) -> None:
     assert there.is_deleted()
 
 
+def check_copies(d: list[Any]) -> None:
+    for x in (jnp.arange(3.0), pyjax.random.key(0)):
+        there = pyjax.device_put(x, d[2])
+        copies = [jnp.array(there), jnp.copy(there), there.copy(), jnp.asarray(there, copy=True)]
+        copies.append(jnp.array(there, ndmin=2))
+        for copy in copies:
+            assert_on(copy, d[2])
+            copy.delete()
+        assert_on(there, d[2])  # and is not deleted with its copies
+        assert_on(jnp.array(x), d[0], committed=False)
+        with pyjax.default_device(d[1]):
+            assert_on(jnp.array(x), d[0], committed=False)
+            assert_on(jnp.array(there), d[2])
+
+
 CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
 
 

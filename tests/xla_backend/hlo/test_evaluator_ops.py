@@ -705,6 +705,18 @@ def test_custom_calls_are_given_by_the_caller():
         run(line, x)
 
 
+def test_custom_calls_get_arrays_of_the_shapes_of_the_program():
+    seen = []
+
+    def call(operands, results, attributes):
+        seen.extend(x.shape for x in operands)
+        assert all(x.flags.c_contiguous for x in operands)
+
+    line = 'f32[] custom-call(), custom_call_target="look"'
+    run(line, np.float32(1), f32(2, 3).T, f32(0, 2), custom_calls={"look": call})
+    assert seen == [(), (3, 2), (0, 2)]
+
+
 def test_single_device_collectives():
     x = f32(3)
     close(run("f32[3] all-reduce(), replica_groups={}, to_apply=add", x), x)

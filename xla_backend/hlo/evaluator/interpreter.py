@@ -207,7 +207,7 @@ def _custom_call(interpreter: Interpreter, node: Instruction, inputs: list[Value
     operands = [leaf for value in inputs for leaf in flatten_value(value) if leaf is not None]
     leaves = [s for s in node.shape.flatten() if s.is_array]
     results = [np.zeros(s.dimensions, s.element_type.numpy_dtype) for s in leaves]
-    function([np.ascontiguousarray(x) for x in operands], results, a)
+    function([np.asarray(x, order="C") for x in operands], results, a)  # scalars stay scalars
     return unflatten_value(node.shape, results)
 
 
