@@ -11,18 +11,19 @@ from numpy.typing import ArrayLike
 
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.kernels.races import (
+    Access,
     AccessLog,
     Axis,
     OutOfBoundsError,
     Place,
     RaceError,
+    Region,
     UnwrittenReadError,
+    regions_of,
 )
 
 Axes = Sequence[Axis]
 Position = Callable[[], dict[str, int]]
-
-_INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
 
 
 class Memory:
@@ -39,7 +40,7 @@ class Memory:
         self.kernel = kernel
         self.arrays: dict[Buffer, np.ndarray] = dict(given)
         self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
-        self._logs: dict[Buffer, AccessLog] = {}
+        self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
         self._in_grid = False
         self._block = self._phase = 0
         for buffer in kernel.buffers:
@@ -55,6 +56,7 @@ class Memory:
                 self.arrays[buffer] = _flat(operands[kernel.in_place[buffer.number]], dtype)
             elif buffer.role.is_global:
                 self._empty(buffer, count(buffer))
+        self._regions = regions_of(self.arrays)
 
     def _empty(self, buffer: Buffer, size: int) -> None:
         self.arrays[buffer] = np.zeros(size, buffer.element_type.numpy_dtype)
@@ -214,18 +216,22 @@ class Memory:
         how: str,
     ) -> None:
         threads = _threads(axes)
-        shared = buffer.role not in _INPUTS | {BufferRole.LOCAL, BufferRole.REGISTERS}
-        if not shared or not flat.size or not (self._in_grid or threads):
+        own = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
+        if own or not flat.size or not (self._in_grid or threads):
             return
-        log = self._logs.get(buffer)
+        region = self._regions.get(buffer)
+        if region is None:  # memory of a block
+            region = Region(buffer, buffer, 0, 1, self.arrays[buffer].size, True)
+        if not region.is_written:
+            return
+        log = self._logs.get(region.memory)
         if log is None:
-            size = self.arrays[buffer].size
-            log = self._logs[buffer] = AccessLog(self.kernel.name, buffer.name, size)
-        here = Place(self._block, self._phase, position())
+            log = self._logs[region.memory] = AccessLog(self.kernel.name, region.size)
+        access = Access(region, Place(self._block, self._phase, position()), threads)
         if how == "read":
-            log.read(flat, thread, here, threads)
+            log.read(flat, thread, access)
         else:
-            log.write(flat, thread, here, threads, atomic=how == "update")
+            log.write(flat, thread, access, atomic=how == "update")
 
     def _twice(
         self,

@@ -1,17 +1,20 @@
-"""Finds accesses to one element of a buffer that need an order and have none: from two blocks of a
+"""Finds accesses to one place in memory that need an order and have none: from two blocks of a
 grid, from two threads of a block without a barrier between them, or from two rounds of a loop that
-says that its rounds are independent; one or both of them writes."""
+says that its rounds are independent; one or both of them writes. The buffers that they go through
+may be two, which share memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
 
-from xla_backend.kernels.ir import LoopKind
+from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind
 
+_INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
 _NOBODY = -1
 _SEVERAL = -2
 
@@ -40,6 +43,66 @@ class Axis(NamedTuple):
     extent: int
     name: str
     first: int = 0
+
+
+class Region(NamedTuple):
+    """A buffer's part of a piece of memory. Accesses are counted in units of that, of which an
+    element of the buffer has `per_element`; its first one is number `first` of the `size` that
+    there are. `memory`: a buffer that stands for the piece. Memory that is only read has no races.
+    """
+
+    buffer: Buffer
+    memory: Buffer
+    first: int
+    per_element: int
+    size: int
+    is_written: bool
+
+    def units(self, elements: np.ndarray, thread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The units of elements, and the thread of each."""
+        n = self.per_element
+        if n == 1:
+            return elements + self.first if self.first else elements, thread
+        units = (elements * n + self.first)[:, None] + np.arange(n)
+        return units.reshape(-1), thread.repeat(n)
+
+    def element(self, unit: int) -> str:
+        return f"element {(unit - self.first) // self.per_element} of buffer {self.buffer.name}"
+
+
+def regions_of(arrays: Mapping[Buffer, np.ndarray]) -> dict[Buffer, Region]:
+    """Where buffers lie, by the addresses of their arrays."""
+    spans = []
+    for buffer, array in arrays.items():
+        if array.size:
+            start = array.__array_interface__["data"][0]
+            spans.append((start, start + array.nbytes, buffer))
+    spans.sort(key=lambda span: span[0])
+    found: dict[Buffer, Region] = {}
+    piece: list[tuple[int, int, Buffer]] = []
+    end = 0
+    for span in spans:
+        if span[0] >= end:
+            found.update(_regions_in(piece))
+            piece = []
+        end = max(end, span[1])
+        piece.append(span)
+    found.update(_regions_in(piece))
+    return found
+
+
+def _regions_in(piece: Sequence[tuple[int, int, Buffer]]) -> Iterator[tuple[Buffer, Region]]:
+    """The regions of buffers that lie in one piece of memory."""
+    if not piece:
+        return
+    origin, memory = piece[0][0], piece[0][2]
+    end = max(stop for _, stop, _ in piece)
+    sizes = [buffer.element_type.byte_size for _, _, buffer in piece]
+    unit = gcd(*sizes, *(start - origin for start, _, _ in piece))
+    is_written = any(buffer.role not in _INPUTS for _, _, buffer in piece)
+    for (start, _, buffer), size in zip(piece, sizes):
+        first, count = (start - origin) // unit, (end - origin) // unit
+        yield buffer, Region(buffer, memory, first, size // unit, count, is_written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,60 +162,65 @@ class _Side:
         self.place[elements] = np.where(alone, number, self.place[elements])
 
 
-class AccessLog:
-    """The accesses to one buffer since all threads were last together."""
+class Access(NamedTuple):
+    """What is accessed by a statement, where execution is, and how its threads are counted."""
 
-    def __init__(self, kernel: str, buffer: str, size: int) -> None:
-        self.kernel, self.buffer = kernel, buffer
+    region: Region
+    place: Place
+    axes: Sequence[Axis]
+
+
+class AccessLog:
+    """The accesses to one piece of memory since all threads were last together."""
+
+    def __init__(self, kernel: str, size: int) -> None:
+        self.kernel = kernel
         self.reads, self.writes = _Side(size), _Side(size)
         self.atomic = np.zeros(size, bool)
-        self.places: list[tuple[Place, Sequence[Axis]]] = []
+        self.accesses: list[Access] = []
 
-    def read(self, at: np.ndarray, thread: np.ndarray, here: Place, axes: Sequence[Axis]) -> None:
-        """Threads (by number, as `axes` count them) read elements."""
-        self._check(self.writes, at, thread, here, axes, ("read", "written"))
-        self.reads.record(at, thread, here, self._number(here, axes))
+    def read(self, elements: np.ndarray, thread: np.ndarray, access: Access) -> None:
+        """Threads (by number) read elements of a buffer."""
+        at, thread = access.region.units(elements, thread)
+        self._check(self.writes, at, thread, access, ("read", "written"))
+        self.reads.record(at, thread, access.place, self._number(access))
 
     def write(
-        self,
-        at: np.ndarray,
-        thread: np.ndarray,
-        here: Place,
-        axes: Sequence[Axis],
-        *,
-        atomic: bool = False,
+        self, elements: np.ndarray, thread: np.ndarray, access: Access, *, atomic: bool = False
     ) -> None:
         """Threads write elements, or with `atomic` update them; no two write one."""
+        at, thread = access.region.units(elements, thread)
         done = "updated" if atomic else "written"
         plain = ~self.atomic[at] if atomic else np.ones(at.shape, bool)
-        self._check(self.writes, at[plain], thread[plain], here, axes, (done, "written"))
-        self._check(self.reads, at, thread, here, axes, (done, "read"))
-        self.writes.record(at, thread, here, self._number(here, axes))
+        self._check(self.writes, at[plain], thread[plain], access, (done, "written"))
+        self._check(self.reads, at, thread, access, (done, "read"))
+        self.writes.record(at, thread, access.place, self._number(access))
         self.atomic[at] = atomic
 
-    def _number(self, here: Place, axes: Sequence[Axis]) -> int:
-        self.places.append((here, axes))
-        return len(self.places) - 1
+    def _number(self, access: Access) -> int:
+        self.accesses.append(access)
+        return len(self.accesses) - 1
 
     def _check(
         self,
         side: _Side,
         at: np.ndarray,
         thread: np.ndarray,
-        here: Place,
-        axes: Sequence[Axis],
+        access: Access,
         words: tuple[str, str],
     ) -> None:
-        clashes = side.clashes(at, thread, here)
+        clashes = side.clashes(at, thread, access.place)
         if not clashes.any():
             return
         n = int(np.argmax(clashes))
-        element = int(at[n])
-        before, others = self.places[side.place[element]]
-        other = int(side.thread[element])
+        unit = int(at[n])
+        before = self.accesses[side.place[unit]]
+        here = access.place.text(int(thread[n]), access.axes)
+        there = before.place.text(int(side.thread[unit]), before.axes)
+        same = before.region.buffer is access.region.buffer
+        other = "" if same else f" as {before.region.element(unit)}"
         raise RaceError(
-            f"kernel {self.kernel!r}: element {element} of buffer {self.buffer} is {words[0]} at "
-            f"[{here.text(int(thread[n]), axes)}] and {words[1]} at "
-            f"[{before.text(other, others)}], and nothing orders the two: put a barrier between "
+            f"kernel {self.kernel!r}: {access.region.element(unit)} is {words[0]} at [{here}] and "
+            f"{words[1]}{other} at [{there}], and nothing orders the two: put a barrier between "
             f"them, or give each its own elements"
         )

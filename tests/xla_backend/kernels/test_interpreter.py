@@ -36,6 +36,7 @@ from xla_backend.kernels.races import (
     RaceError,
     UnwrittenReadError,
 )
+from xla_backend.kernels.schedule.copying import replace_atoms
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import make_target
 from xla_backend.targets.cpu.pipeline import build_pipeline
@@ -411,3 +412,88 @@ def test_run_time_extents() -> None:
         x = np.arange(length, dtype=np.float32)
         (got,) = Interpreter(b.kernel, [x], {"n": length}).run()
         np.testing.assert_array_equal(got, -x)
+
+
+def in_place(step: int, loop: Callable[[Var, list[Statement]], Loop]) -> tuple[Kernel, list]:
+    """out[i] = p[i + step], for 32 of 33 elements of either."""
+    kernel = Kernel("k")
+    p = Buffer("p0", P.F32, 33, BufferRole.OPERAND)
+    out = Buffer("out0", P.F32, 33, BufferRole.OUTPUT)
+    kernel.buffers += [p, out]
+    i = Var("i", 32, 0)
+    value = Value(P.F32, 1, 0)
+    body: list[Statement] = [
+        Load(value, p, Index.of(i) + step),
+        Store(out, Index.of(i), (value,)),
+    ]
+    kernel.stages.append(loop(i, body))
+    return kernel, [p, out]
+
+
+def in_blocks(i: Var, body: list[Statement]) -> Loop:
+    return Loop(i, body, kind=LoopKind.GRID)
+
+
+def in_threads(i: Var, body: list[Statement]) -> Loop:
+    block = Loop(Var("b", 1, 0), kind=LoopKind.GRID)
+    block.body.append(Loop(i, body, kind=LoopKind.THREAD))
+    return block
+
+
+def in_rounds(i: Var, body: list[Statement]) -> Loop:
+    return Loop(i, body, independent=True)
+
+
+def in_lanes(i: Var, body: list[Statement]) -> Loop:
+    """Groups that are blocks; the lanes of one are in step."""
+    group, lane = Var("i", 4, 0), Var("lane", 8, 1)
+    replace_atoms(body, {i: Index.of(group) * 8 + Index.of(lane)})
+    return Loop(group, [Loop(lane, body, kind=LoopKind.LANES)], kind=LoopKind.GRID)
+
+
+WAYS = [in_blocks, in_threads, in_rounds, in_lanes]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_buffers_that_share_memory_race(way: Callable[[Var, list[Statement]], Loop]) -> None:
+    """What one thread, block or round reads through one buffer, another writes through another."""
+    for step, shift in ((1, 0), (0, 1)):
+        kernel, (p, out) = in_place(step, way)
+        data = np.arange(34, dtype=np.float32)
+        memory = {p: data[:33], out: data[shift : 33 + shift]}
+        with pytest.raises(
+            RaceError, match=r"element \d+ of buffer \w+ is .* as element \d+ of buffer .* nothing"
+        ):
+            Interpreter(kernel, memory=memory).run()
+        apart = {p: np.arange(33, dtype=np.float32), out: np.zeros(33, np.float32)}
+        (got,) = Interpreter(kernel, memory=apart).run()
+        np.testing.assert_array_equal(got[:32], np.arange(32) + step)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_update_in_place_of_the_same_elements_is_none(
+    way: Callable[[Var, list[Statement]], Loop],
+) -> None:
+    kernel, (p, out) = in_place(0, way)
+    data = np.arange(33, dtype=np.float32)
+    Interpreter(kernel, memory={p: data, out: data}).run()
+
+
+def test_elements_of_other_sizes_share_memory() -> None:
+    """Two halves of one element: the second one's reader and the writer of all of it clash."""
+    kernel, (p, out) = in_place(0, in_blocks)
+    p.element_type = P.F16
+    (loop,) = kernel.stages
+    assert isinstance(loop, Loop)
+    load = loop.body[0]
+    assert isinstance(load, Load)
+    load.result.type = P.F16
+    load.index = Index.of(loop.var) * 2 + 3
+    p.size = 68
+    data = np.zeros(34, np.float32)
+    with pytest.raises(
+        RaceError,
+        match=r"element 1 of buffer out0 is written at \[i=1\] and read as element 3 of buffer p0 "
+        r"at \[i=0\]",
+    ):
+        Interpreter(kernel, memory={p: data.view(np.float16), out: data[:33]}).run()
