@@ -4,7 +4,7 @@ API
   host_target() -> TargetInfo                 this machine
   make_target(triple, cpu, features)          any other; `features` is LLVM's "+a,-b" list
   TargetInfo.lanes(bits) -> int               elements of that width in a vector register
-  TargetInfo.pause_line                       a spin-wait hint as one LLVM line; may be ""
+  TargetInfo.spin_hint                        the intrinsic for loops that wait, if there is one
 
 Nothing here emits code; machine code is made in `jit`.
 """
@@ -87,22 +87,13 @@ class TargetInfo:
         return self.arch in ("aarch64", "arm64", "arm64e")
 
     @property
-    def pause_line(self) -> str:
-        """One line that tells the core it is in a spin loop; empty where no such hint exists."""
+    def spin_hint(self) -> tuple[str, list[tuple[str, str]]] | None:
+        """The intrinsic that tells the core it is in a spin loop, and its arguments."""
         if self.is_x86:
-            return "  call void @llvm.x86.sse2.pause()"
+            return "llvm.x86.sse2.pause", []
         if self.is_aarch64:
-            return "  call void @llvm.aarch64.hint(i32 1)"
-        return ""
-
-    @property
-    def pause_declaration(self) -> str:
-        """What pause_line needs at the top level."""
-        if self.is_x86:
-            return "declare void @llvm.x86.sse2.pause()"
-        if self.is_aarch64:
-            return "declare void @llvm.aarch64.hint(i32)"
-        return ""
+            return "llvm.aarch64.hint", [("i32", "1")]
+        return None
 
 
 def _enabled(features: str) -> frozenset[str]:

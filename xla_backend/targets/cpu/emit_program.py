@@ -49,6 +49,7 @@ from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.pool_functions import serial_for
 from xla_backend.targets.cpu.routines.variants import variant
 
 # Constants up to this size live in the object; larger ones are bound by address.
@@ -61,20 +62,6 @@ _ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
 _POLL_CYCLES = 2_000_000
 # A kernel of more cycles is stopped between its blocks.
 _LONG_KERNEL = 20 * _POLL_CYCLES
-
-# The blocks of a parallel loop one after another, for programs that keep to one thread.
-_SERIAL_FOR = """define internal void @pyjax.serial_for(ptr %f, ptr %context, i64 %blocks) {
-entry:
-  br label %next
-next:
-  %block = phi i64 [ 0, %entry ], [ %following, %next ]
-  call void %f(ptr %context, i64 %block)
-  %following = add i64 %block, 1
-  %done = icmp eq i64 %following, %blocks
-  br i1 %done, label %end, label %next
-end:
-  ret void
-}"""
 
 
 @dataclass(frozen=True)
@@ -350,8 +337,7 @@ class _Emitter:
     def _parallel_for(self, function: str, context: str, blocks: int) -> None:
         arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
         if self.serial:
-            self.writer.add_definitions(_SERIAL_FOR, ["pyjax.serial_for"])
-            self.w.call("pyjax.serial_for", "void", arguments)
+            self.w.call(serial_for(self.writer), "void", arguments)
         else:
             self.w.call("pyjax_parallel_for", "void", arguments)
 

@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from xla_backend.llvm import objects
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm.target import host_target, make_target
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.routines import thread_pool
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.thread_pool import pool_text
+from xla_backend.targets.cpu.routines.pool_functions import pool_text, serial_text
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
@@ -164,3 +164,13 @@ def test_workers_leave_signals_to_others():
 
 def test_portable_variant_compiles():
     assert objects.compile_object(pool_text(host_target(), linux=False), host_target())
+
+
+@pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu"])
+def test_other_machines(triple):
+    target = make_target(triple, "", "")
+    text = pool_text(target, linux=True)
+    assert "@syscall(i64 98, ptr @pyjax.wake, i32 128, i32 %" in text
+    assert ("llvm.aarch64.hint" in text) == triple.startswith("aarch64")
+    assert objects.compile_object(text, target)
+    assert objects.compile_object(serial_text(target), target)
