@@ -29,6 +29,7 @@ from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
+from pyjax.lax.control_flow.in_python import runs_in_python
 from pyjax.runtime.dispatch import as_array
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -71,6 +72,8 @@ def checkpoint(
 
     @wraps(fun, "", doc)
     def fun_remat(*args: Any, **kwargs: Any) -> Any:
+        if runs_in_python():
+            return fun(*args, **kwargs)
         args, kwargs, static = signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         check_leaves("checkpoint", leaves, (args, kwargs))

@@ -11,7 +11,6 @@ from pyjax._config import options
 from pyjax.core.avals import typecompat
 from pyjax.core.errors import fail
 from pyjax.core.source_info import function_location
-from pyjax.core.trace import to_concrete_value
 from pyjax.core.tree_util import (
     first_difference,
     keystr,
@@ -23,6 +22,7 @@ from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import BOOL_DTYPE, aval_of, is_floating, is_integer
 from pyjax.lax.compare import clamp, ne
 from pyjax.lax.control_flow.cond_rules import cond_p
+from pyjax.lax.control_flow.in_python import taken_in_python
 from pyjax.lax.control_flow.tracing import (
     avals_of,
     difference_of_types,
@@ -155,9 +155,9 @@ def _cond(
     require_callable("lax.cond: true_fun and false_fun arguments", true_fun, false_fun)
     pred = _predicate(pred)
     if options.disable_jit.value:
-        concrete = to_concrete_value(pred)
-        if concrete is not None:
-            return true_fun(*operands) if bool(concrete) else false_fun(*operands)
+        done, result = taken_in_python(pred, (false_fun, true_fun), operands)
+        if done:
+            return result
     index = convert_element_type(pred, np.dtype(np.int32))
     names, funs = ("true_fun", "false_fun"), (true_fun, false_fun)
     return choose_branch(index, names, funs, operands, last_first=True)
@@ -248,8 +248,8 @@ def switch(
     last = np.asarray(len(branches) - 1, np.int32)
     index = clamp(np.zeros((), np.int32), index, last)
     if options.disable_jit.value:
-        concrete = to_concrete_value(index)
-        if concrete is not None:
-            return branches[int(concrete)](*operands)
+        done, result = taken_in_python(index, branches, operands)
+        if done:
+            return result
     names = [f"branch {i}" for i in range(len(branches))]
     return choose_branch(index, names, branches, operands)

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.errors import fail
-from pyjax.core.trace import Tracer, to_concrete_value
+from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.batching import batch
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, dtype_of, is_integer, shape_of
 from pyjax.lax.compare import lt
+from pyjax.lax.control_flow.in_python import runs_in_python
 from pyjax.lax.control_flow.scan import run_scan, scan
 from pyjax.lax.control_flow.tracing import avals_of, check_carry, require_callable
 from pyjax.lax.control_flow.while_loop import while_loop
@@ -25,6 +25,7 @@ from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.shape import reshape
 from pyjax.lax.shape_join import concatenate
+from pyjax.runtime.dispatch import as_array
 
 
 class PerFunction:
@@ -143,8 +144,9 @@ def fori_loop(
             fix="convert them to integers.",
         )
     start, stop = _static_int(lower), _static_int(upper)
-    if options.disable_jit.value:
-        return _in_python(lower, upper, body_fun, init_val)
+    if runs_in_python():
+        first = lower if isinstance(lower, Tracer) else as_array(lower)
+        return while_loop(_below_upper, _while_bodies(body_fun), (first, upper, init_val))[2]
     if start is not None and stop is not None:
         length = stop - start if stop > start else 0
         (_, result), _ = scan(
@@ -173,16 +175,6 @@ def _as_dtype(x: Any, dtype: Any) -> Any:
             return np.asarray(x, dtype)
         return x
     return convert_element_type(x, dtype)
-
-
-def _in_python(lower: Any, upper: Any, body_fun: Callable[..., Any], val: Any) -> Any:
-    start, stop = (
-        int(np.asarray(to_concrete_value(b) if isinstance(b, Tracer) else b))
-        for b in (lower, upper)
-    )
-    for i in range(start, stop):
-        val = body_fun(i, val)
-    return val
 
 
 # -- map -------------------------------------------------------------------------------------------

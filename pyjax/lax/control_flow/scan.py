@@ -6,14 +6,13 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax._config import options
 from pyjax.core.errors import fail
-from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_rules
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import aval_of
+from pyjax.lax.control_flow.in_python import runs_in_python, scan_in_python
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
 from pyjax.lax.control_flow.scan_reverse import scan_partial_eval, scan_transpose
 from pyjax.lax.control_flow.scan_rules import (
@@ -30,9 +29,6 @@ from pyjax.lax.control_flow.tracing import (
     promote_weak_carry,
     require_callable,
 )
-from pyjax.lax.indexing.slicing import index_in_dim
-from pyjax.lax.shape import expand_dims
-from pyjax.lax.shape_join import concatenate
 from pyjax.runtime.dispatch import as_array
 
 define_rules(
@@ -111,29 +107,6 @@ def _unroll_steps(unroll: int | bool, length: int) -> int:
     return steps
 
 
-def _in_python(
-    f: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool
-) -> tuple[Any, Any]:
-    """Step by step, for the option disable_jit."""
-    if not length:
-        fail(
-            ValueError,
-            "zero-length scan is not supported in disable_jit() mode because the output type is "
-            "unknown.",
-        )
-    leaves, tree = tree_flatten(xs)
-    carry, rows = init, []
-    for i in reversed(range(length)) if reverse else range(length):
-        carry, y = f(carry, tree_unflatten(tree, [index_in_dim(x, i, 0, False) for x in leaves]))
-        rows.append(y)
-    if reverse:
-        rows.reverse()
-    out_tree = tree_flatten(rows[0])[1]
-    columns = zip(*[tree_flatten(row)[0] for row in rows])
-    stacked = [concatenate([expand_dims(y, (0,)) for y in column], 0) for column in columns]
-    return carry, tree_unflatten(out_tree, stacked)
-
-
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -181,10 +154,8 @@ def run_scan(
     init_flat, init_tree = tree_flatten(init)
     steps = _scan_length(xs_flat, length)
     unroll_steps = _unroll_steps(unroll, steps)
-    if options.disable_jit.value and all(
-        is_concrete(x) or not hasattr(x, "_trace") for x in (*xs_flat, *init_flat)
-    ):
-        return _in_python(f, init, xs, steps, reverse)
+    if runs_in_python():
+        return scan_in_python(f, init, xs, steps, reverse)
     x_avals = [a.update(shape=a.shape[1:]) for a in avals_of(xs_flat)]
     in_tree = tree_structure(((init, xs), {}))
     while True:

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pyjax._config import options
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
-from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -27,6 +25,7 @@ from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.common import BOOL_DTYPE, aval_of
+from pyjax.lax.control_flow.in_python import runs_in_python, while_in_python
 from pyjax.lax.control_flow.tracing import (
     avals_of,
     check_carry,
@@ -439,11 +438,8 @@ def while_loop(
     """
     require_callable("lax.while_loop: body_fun and cond_fun arguments", cond_fun, body_fun)
     init, tree = tree_flatten(init_val)
-    if options.disable_jit.value and all(is_concrete(x) or not hasattr(x, "_trace") for x in init):
-        val = init_val
-        while bool(cond_fun(val)):
-            val = body_fun(val)
-        return val
+    if runs_in_python():
+        return while_in_python(cond_fun, body_fun, init_val)
     in_tree = tree_structure(((init_val,), {}))
     while True:
         avals = avals_of(init)
