@@ -11,7 +11,7 @@ from pyjax.core.trace import eval_trace, state
 
 class ensure_compile_time_eval(ContextDecorator):
     """Context manager: operations inside run at once, also under jit: their operands must be
-    concrete.
+    concrete. (JAX traces those that are not; here they are outside of the block.)
 
     Raises:
       UnexpectedTracerError: an operand is traced.

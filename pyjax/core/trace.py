@@ -300,7 +300,16 @@ start_with(eval_trace)
 
 
 def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:
-    """The error for a tracer that is used outside the transformation that made it."""
+    """The error for a tracer that is used outside the transformation that made it, or in a block of
+    it where operations run at once."""
+    if tracer._trace in state.traces[1:]:
+        return new_error(
+            UnexpectedTracerError,
+            f"An operation inside of ensure_compile_time_eval has a traced operand: {tracer!r}.",
+            f"{tracer.origin()}; operations in the block run at once, on concrete values.",
+            "Move what depends on traced values out of the block, or make the argument static "
+            "(static_argnums, static_argnames).",
+        )
     return new_error(
         UnexpectedTracerError,
         f"Encountered an unexpected tracer: {tracer!r}. A traced value escaped (leaked) from the "

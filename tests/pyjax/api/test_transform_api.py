@@ -16,6 +16,7 @@ from pyjax.api.jacobian import hessian, jacfwd, jacrev
 from pyjax.api.make_jaxpr import make_jaxpr
 from pyjax.api.naming import named_call, named_scope
 from pyjax.core.dtypes import float0
+from pyjax.core.errors import UnexpectedTracerError
 from pyjax.core.tree_util import tree_map
 
 X = np.arange(3, dtype=np.float32) + 0.5
@@ -226,3 +227,20 @@ def test_ensure_compile_time_eval():
         return x * n
 
     assert float(f(2.0)) == 6.0
+
+
+@pytest.mark.parametrize("transform", [jit, grad, checkpoint])
+@pytest.mark.parametrize("operation", [lambda x: x * 2.0, jnp.sin, jit(jnp.cos)])
+def test_traced_operands_in_ensure_compile_time_eval(transform, operation):
+    def f(x):
+        with ensure_compile_time_eval():
+            return operation(x)
+
+    with pytest.raises(UnexpectedTracerError) as caught:
+        transform(f)(2.0)
+    what, *rest = str(caught.value).splitlines()
+    assert "inside of ensure_compile_time_eval has a traced operand" in what
+    text = "\n".join(rest)
+    assert "test_transform_api.py" in text
+    assert "run at once, on concrete values" in text
+    assert "Move what depends on traced values out of the block" in text
