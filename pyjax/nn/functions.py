@@ -5,9 +5,8 @@ here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -386,7 +385,7 @@ def standardize(
 
 
 def one_hot(
-    x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int | Sequence[int] = -1
+    x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: SupportsIndex = -1
 ) -> Array:
     """Rows of the identity: 1 at the position each integer names, else 0; zeros for an index out of
     range.

@@ -117,12 +117,14 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
 
 
 def _to_e8m0(w: FunctionWriter, ty: str, x: str) -> str:
-    """The exponent byte (as an i32 lane) of the power of two nearest to x; 255 for NaN and x <=
-    0.
-    """
-    b = iop(w, ty, "add", bits(w, ty, x), 1 << 22)
-    byte = iop(w, ty, "lshr", b, 23)
+    """The exponent byte (as an i32 lane) of the power of two nearest to x, the larger of two; 255
+    for NaN and x <= 0. The smallest, 2^-127, has a byte of its own but no exponent in f32."""
     int_ty = int_of(ty)
+    b = bits(w, ty, x)
+    half = 1 << 22  # also the bits of 2^-127
+    least = w.cmp("ule", int_ty, b, const(int_ty, half))
+    byte = iop(w, ty, "lshr", iop(w, ty, "add", b, half), 23)
+    byte = w.select(least, int_ty, const(int_ty, 0), byte)
     bad = w.op("or", mask_of(ty), fcmp(w, ty, "ule", x, 0.0), fcmp(w, ty, "oeq", x, INF))
     return w.select(bad, int_ty, const(int_ty, 255), byte)
 

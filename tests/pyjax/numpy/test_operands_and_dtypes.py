@@ -214,3 +214,16 @@ def test_ranks_that_differ() -> None:
         for function in (jnp.add, jnp.equal, jnp.logical_or, jnp.hypot, jnp.clip):
             with pytest.raises(ValueError, match="jax_numpy_rank_promotion='raise'"):
                 function(matrix, row)
+
+
+def test_the_smallest_power_of_two_of_e8m0() -> None:
+    e8m0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+    bits = np.array([1, 0x3FFFFF, 0x400000, 0x400001, 0x800000, 0xBFFFFF, 0xC00000, 0x3F800000])
+    values = bits.astype(np.uint32).view(np.float32)
+    out = pyjax.jit(lambda x: x.astype(e8m0))(values)
+    assert out.tobytes() == values.astype(e8m0).tobytes()
+    x = jnp.asarray(np.arange(4, dtype=np.uint8).view(e8m0))
+    assert jnp.maximum(x, x).tobytes() == x.tobytes()
+    ones, segments = jnp.ones(2, e8m0), np.array([0, 2])
+    assert pyjax.ops.segment_max(ones, segments, 3).tolist() == [1, 2.0**-127, 1]
+    assert pyjax.ops.segment_min(ones, segments, 3).tolist() == [1, 2.0**127, 1]
