@@ -4,6 +4,8 @@ the tolerance stated.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import scipy.special as sp
@@ -62,3 +64,24 @@ def test_float64_to_a_few_ulps(name):
         got = np.asarray(fn(*operands))
     want = oracle(*operands)
     assert (np.abs(got - want) <= 12 * np.spacing(np.abs(want))).all()
+
+
+@pytest.mark.parametrize("step", [2.0**-9, 2.0**-20, 2.0**-40, 2.0**-50])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_lgamma_beside_its_zeros(step: float, sign: int) -> None:
+    """Against its Taylor series in float64, which needs few terms there; relative, not absolute."""
+    z = sign * step
+    zetas = (
+        1.6449340668482264,
+        1.2020569031595942,
+        1.0823232337111382,
+        1.03692775514337,
+        1.01734306,
+    )
+    terms = [-0.57721566490153286 * z]
+    terms += [(-z) ** k * zeta / k for k, zeta in enumerate(zetas, 2)]
+    at_one = math.fsum(terms)
+    at_two = math.fsum([z, *terms, *((-1) ** (k + 1) * z**k / k for k in range(2, 7))])
+    with pyjax.enable_x64(True):
+        found = np.asarray(pyjax.lax.lgamma(np.array([1 + z, 2 + z, 1.0, 2.0])))
+    np.testing.assert_allclose(found, [at_one, at_two, 0, 0], rtol=2e-14, atol=0)
