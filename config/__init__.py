@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from . import flags, options
+from . import files, flags, listing, options
 from .registry import Source, all_options, find
 
 __all__ = ["Config", "config", "options"]
@@ -54,6 +55,26 @@ class Config:
         """Define absl flags and take those on the command line."""
         flags.parse_flags_with_absl()
 
+    def parse_known(self, argv: Sequence[str] | None = None) -> list[str]:
+        """Take the options out of a command line, for whatever parser reads the rest.
+
+        `--jax_x=v`, `--jax_x v` and `--nojax_x` are understood, `pyjax_` as prefix, too; what comes
+        after `--` is left alone.
+
+        Args:
+          argv: without the program's name; None: those of this process.
+        Returns:
+          The other arguments, in order: for `ArgumentParser.parse_args(...)`, for a click command's
+          `main(args=...)`, for `pytest.main(...)`.
+        Raises:
+          ValueError: a flag with one of the prefixes is no option (with the closest match), or its
+            value is bad; then no option has changed but those before it.
+
+        >>> config.parse_known(["train.txt", "--jax_log_compiles=false", "--epochs", "3"])
+        ['train.txt', '--epochs', '3']
+        """
+        return flags.parse_known(argv)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -65,8 +86,12 @@ class Config:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *all_options()})
 
+    def _repr_html_(self) -> str:
+        return listing.html(listing.AREAS)
+
     def __repr__(self) -> str:
         return f"<pyjax.config: {len(all_options())} options; see config.values, config.explain()>"
 
 
 config = Config()
+files.apply_files()

@@ -81,6 +81,7 @@ disable_most_optimizations = option(
     affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
     help="Compile quickly instead of well.",
+    interactions="It wins over jax_optimization_level.",
 )
 
 enable_compilation_cache = option(
@@ -110,6 +111,7 @@ exec_time_optimization_effort = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on run time, -1 to 1.",
+    interactions="It moves jax_optimization_level by up to two steps; XLA_FLAGS win over both.",
 )
 
 export_calling_convention_version = option(
@@ -157,6 +159,7 @@ optimization_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort of the compiler, O0 to O3.",
+    interactions="jax_exec_time_optimization_effort moves it; XLA_FLAGS win over both.",
 )
 
 persistent_cache_enable_xla_caches = option(

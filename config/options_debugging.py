@@ -78,6 +78,7 @@ disable_jit = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Run jit, scan, while_loop and cond operation by operation in Python.",
+    interactions="Options of compilation then act on single operations only.",
 )
 
 disable_vmap_shmap_error = option(

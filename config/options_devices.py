@@ -93,6 +93,7 @@ default_device = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Where uncommitted arrays and computations go: a Device or a platform name.",
+    interactions="A platform must be among jax_platforms where that is set.",
 )
 
 mock_gpu_topology = option(
@@ -112,6 +113,8 @@ num_cpu_devices = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="How many CPU devices to make; -1: as XLA_FLAGS says, else one.",
+    at_start=True,
+    interactions="-1 leaves it to --xla_force_host_platform_device_count in XLA_FLAGS.",
 )
 
 pjrt_client_create_options = option(
@@ -131,6 +134,8 @@ platform_name = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Older spelling of the default platform.",
+    at_start=True,
+    interactions="jax_platforms wins over it.",
 )
 
 platforms = option(
@@ -140,6 +145,7 @@ platforms = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Platforms to initialise, comma-separated, the first is the default; None: all.",
+    at_start=True,
 )
 
 pmap_no_rank_reduction = option(

@@ -22,6 +22,7 @@ debug_log_modules = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Comma-separated modules whose debug messages are shown.",
+    interactions="A module that is named here is shown whatever jax_logging_level is.",
 )
 
 distributed_debug = option(
@@ -50,6 +51,7 @@ explain_cache_misses = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Log why a call to a jitted function had to trace again.",
+    interactions="The warnings go to the loggers that jax_logging_level is about.",
 )
 
 log_checkpoint_residuals = option(
@@ -69,6 +71,7 @@ log_compiles = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Log a warning for each trace and compilation, with its time.",
+    interactions="The warnings go to the loggers that jax_logging_level is about.",
 )
 
 logging_level = option(

@@ -57,6 +57,7 @@ default_prng_impl = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Random number generator that new keys use.",
+    interactions="PRNGKey makes raw keys of it, or typed ones with jax_enable_custom_prng.",
 )
 
 dynamic_shapes = option(
@@ -76,6 +77,7 @@ enable_custom_prng = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="PRNGKey returns typed keys.",
+    interactions="jax_default_prng_impl says which keys.",
 )
 
 enable_x64 = option(

@@ -2,8 +2,8 @@
 
 Knows options, not what they mean. Standard library only.
 
-Precedence: context manager > `config.update` > flag > environment > default. Each source keeps its
-own value, so that leaving a context or clearing a flag uncovers what lay below.
+Precedence: context manager > `config.update` > flag > environment > file > default. Each source
+keeps its own value, so that leaving a context or clearing a flag uncovers what lay below.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class Source(enum.IntEnum):
     """Where a value came from, weakest first."""
 
     DEFAULT = 0
-    ENVIRONMENT = 1
-    FLAG = 2
-    UPDATE = 3
-    CONTEXT = 4
+    FILE = 1
+    ENVIRONMENT = 2
+    FLAG = 3
+    UPDATE = 4
+    CONTEXT = 5
 
 
 class ContextKey:
@@ -100,6 +101,9 @@ class Option:
       no_effect: None if the option acts; else why setting it changes nothing (shown once as a
         UserWarning).
       ours: the reference has no such option.
+      at_start: it is read once, at the first use of a device.
+      interactions: what it does together with other options, in whole sentences.
+      since: the version that first had it.
     """
 
     def __init__(
@@ -112,6 +116,9 @@ class Option:
         help: str,
         no_effect: str | None,
         ours: bool = False,
+        at_start: bool = False,
+        interactions: str = "",
+        since: str = "0.1.0",
     ) -> None:
         self.name = name
         self.kind = kind
@@ -121,6 +128,9 @@ class Option:
         self.help = help
         self.no_effect = no_effect
         self.ours = ours
+        self.at_start = at_start
+        self.interactions = interactions
+        self.since = since
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
         self._listeners: list[Callable[[Any], None]] = []
@@ -153,10 +163,14 @@ class Option:
 
     def explain(self) -> str:
         """One line: the value in force and who set it."""
+        return f"{self.name} = {self.value!r} ({self.set_by})"
+
+    @property
+    def set_by(self) -> str:
+        """Where the value in force comes from."""
         if any(block._option is self for block in (*_thread.opened,)):
-            return f"{self.name} = {self.value!r} (context manager in this thread)"
-        source = max(self._layers)
-        return f"{self.name} = {self._value!r} ({self._layers[source][1]})"
+            return "context manager in this thread"
+        return self._layers[max(self._layers)][1]
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -194,6 +208,19 @@ class Option:
             self._layers = before
             self._refresh()
             raise
+
+    def parsed(self, text: str, origin: str) -> Any:
+        """The value of a text.
+
+        Raises:
+          ValueError: bad text; names option, text, what is accepted and `origin`.
+        """
+        try:
+            return self.kind.parse(text)
+        except ValueError as error:
+            raise ValueError(
+                f"bad value {text!r} for option {self.name} ({origin}): {error}"
+            ) from None
 
     def _checked(self, value: Any, origin: str, stacklevel: int = 4) -> Any:
         try:
@@ -273,11 +300,16 @@ def option(
     help: str,
     no_effect: str | None = None,
     ours: bool = False,
+    at_start: bool = False,
+    interactions: str = "",
+    since: str = "0.1.0",
 ) -> Option:
     """Declare an option and read its environment variables."""
     if name in _options:
         raise ValueError(f"option {name} is declared twice")
-    new = Option(name, kind, default, affects, scope, help, no_effect, ours)
+    new = Option(
+        name, kind, default, affects, scope, help, no_effect, ours, at_start, interactions, since
+    )
     _options[name] = new
     if new.keyed:
         _keyed.append(new)
@@ -285,13 +317,7 @@ def option(
         text = os.environ.get(variable)
         if text is not None:
             origin = f"environment variable {variable}={text}"
-            try:
-                value = kind.parse(text)
-            except ValueError as error:
-                raise ValueError(
-                    f"bad value {text!r} for option {name} ({origin}): {error}"
-                ) from None
-            new.set(value, Source.ENVIRONMENT, origin)
+            new.set(new.parsed(text, origin), Source.ENVIRONMENT, origin)
             break
     new._refresh()
     return new
@@ -307,9 +333,14 @@ def find(name: str) -> Option:
     for candidate in (name, f"jax_{bare}", bare):
         if candidate in _options:
             return _options[candidate]
+    raise AttributeError(f"unrecognized config option: {name!r}.{suggestion(bare)}")
+
+
+def suggestion(bare: str) -> str:
+    """The end of a message about a name without prefix that no option has; empty if none is
+    close."""
     close = difflib.get_close_matches(f"jax_{bare}", _options, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise AttributeError(f"unrecognized config option: {name!r}.{hint}")
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def all_options() -> dict[str, Option]:

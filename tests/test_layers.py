@@ -26,6 +26,7 @@ LAZY_LIBRARIES = {
     "matplotlib",
     "tqdm",
     "IPython",
+    "tomllib",
 }
 
 SOURCES = sorted(

@@ -1,0 +1,60 @@
+"""pyjax explain: a page that shows how a function of a file is compiled."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import sys
+from typing import Any
+
+import numpy as np
+
+from pyjax.api.eval_shape import ShapeDtypeStruct
+from pyjax.core import dtypes
+from pyjax.tools.explorer import explain
+
+_ARGUMENT = re.compile(r"(\w+)\[([\d,\s]*)\]")
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "explain",
+        help="write a page that shows how a function is compiled",
+        description="Write a page with a function's lines, jaxpr, HLO after each pass, loops, LLVM "
+        "IR and assembly, linked with each other.",
+    )
+    parser.add_argument("function", metavar="FILE:FUNCTION")
+    parser.add_argument("arguments", nargs="*", metavar="DTYPE[SHAPE]", help="such as float32[8,3]")
+    parser.add_argument("-o", "--out", default="explain.html", help="default: explain.html")
+    parser.set_defaults(run=run)
+
+
+def argument(text: str) -> ShapeDtypeStruct:
+    """An argument as it is written on the command line.
+
+    >>> argument("float32[2,3]").shape
+    (2, 3)
+    """
+    found = _ARGUMENT.fullmatch(text.strip())
+    names = {dtype.name: dtype for dtype in map(np.dtype, dtypes.ALL_DTYPES)}
+    if found is None or found[1] not in names:
+        raise ValueError(f"{text!r} is no argument: write one as float32[8,3], or int32[]")
+    shape = tuple(int(size) for size in found[2].split(",") if size.strip())
+    return ShapeDtypeStruct(shape, names[found[1]])
+
+
+def run(chosen: argparse.Namespace) -> int:
+    path, _, name = chosen.function.rpartition(":")
+    try:
+        arguments = [argument(text) for text in chosen.arguments]
+        if not path:
+            raise ValueError(f"{chosen.function!r} names no function: write FILE:FUNCTION")
+        found = runpy.run_path(path)
+        if name not in found:
+            raise ValueError(f"{path} has no function {name!r}")
+    except (ValueError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(explain(found[name], *arguments).save(chosen.out))
+    return 0

@@ -1,0 +1,54 @@
+"""pyjax run: a program written for JAX runs on pyjax."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from pyjax.tools.as_jax import as_jax
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run a program written for JAX on pyjax",
+        description="Run a program in which `import jax` gives pyjax. Flags of pyjax come before "
+        "the script.",
+    )
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="SCRIPT is the name of a module"
+    )
+    parser.add_argument("script", metavar="SCRIPT")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    parser.set_defaults(run=run)
+
+
+def own_arguments(words: Sequence[str]) -> int:
+    """How many of the words are read by `pyjax`: all, or those up to the script that it runs."""
+    if "run" not in words:
+        return len(words)
+    first = words.index("run") + 1
+    for i in range(first, len(words)):
+        if not words[i].startswith("-"):
+            return i
+    return len(words)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    with as_jax():
+        usual = sys.argv, sys.path[0]
+        sys.argv = [chosen.script, *chosen.arguments]
+        try:
+            if chosen.module:
+                sys.path[0] = os.getcwd()
+                runpy.run_module(chosen.script, run_name="__main__", alter_sys=True)
+            else:
+                sys.path[0] = os.path.dirname(os.path.abspath(chosen.script))
+                runpy.run_path(chosen.script, run_name="__main__")
+        finally:
+            sys.argv, sys.path[0] = usual
+    return 0
