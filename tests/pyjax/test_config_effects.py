@@ -112,8 +112,26 @@ try:
 except ValueError as error:
     print("different devices" in str(error))
 """
-    result = run_python(code, XLA_FLAGS="--xla_force_host_platform_device_count=4")
-    assert result.stdout.split("\n")[:4] == ["4 0", "2 2", "1 1 1", "True"], result.stderr
+    flag = "--xla_force_host_platform_device_count"
+    for environment in (
+        {"XLA_FLAGS": f"{flag}=4"},
+        {"PYJAX_NUM_CPU_DEVICES": "4"},
+        {"JAX_NUM_CPU_DEVICES": "4", "XLA_FLAGS": f"{flag}=2"},
+    ):
+        result = run_python(code, **environment)
+        assert result.stdout.split("\n")[:4] == ["4 0", "2 2", "1 1 1", "True"], result.stderr
+
+
+def test_number_of_cpu_devices_is_settled_with_the_first_use() -> None:
+    before = """
+import pyjax
+pyjax.config.update("jax_num_cpu_devices", 3)
+print(pyjax.device_count(), pyjax.local_device_count(), [d.id for d in pyjax.local_devices()])
+"""
+    assert run_python(before).stdout.strip() == "3 3 [0, 1, 2]"
+    pyjax.devices()
+    with pytest.raises(RuntimeError, match=r"(?s)jax_num_cpu_devices to 7.*initialised already"):
+        pyjax.config.update("jax_num_cpu_devices", 7)
 
 
 def test_logging_level_and_debug_modules() -> None:

@@ -171,6 +171,60 @@ def check_copies(d: list[Any]) -> None:
             assert_on(jnp.array(there), d[2])
 
 
+def check_one_compilation_serves_all_devices(d: list[Any]) -> None:
+    f = jit(lambda x: jnp.sort(x @ x.T) + 1)
+    x = jnp.arange(6.0).reshape(2, 3)
+
+    def compiled_for(device: Any) -> Any:
+        made = []
+        for default, argument in ((device, x), (d[0], pyjax.device_put(x, device))):
+            with pyjax.default_device(default):  # traces again
+                made.append(f.lower(argument).compile())
+        assert made[0].runtime_executable() is made[1].runtime_executable()
+        return made[1]
+
+    compiled = [compiled_for(device) for device in d]
+    assert len({id(c.runtime_executable()) for c in compiled}) == 1
+    for c, device in zip(compiled, d):
+        assert_on(c(pyjax.device_put(x, device)), device)
+    other = jit(lambda x: jnp.sort(x @ x.T) + 2).lower(x).compile()
+    assert other.runtime_executable() is not compiled[0].runtime_executable()
+    options = {"xla_backend_optimization_level": 0}
+    slower = f.lower(x).compile(compiler_options=options)
+    assert slower.runtime_executable() is not compiled[0].runtime_executable()
+
+
+def check_callbacks_are_told_apart(d: list[Any]) -> None:
+    """Programs that differ in the Python function only are two."""
+    seen: list[Any] = []
+    for number, device in enumerate(d):
+
+        def note(x: Any, number: int = number) -> None:
+            seen.append((number, float(x)))
+
+        def program(x: Any, note: Any = note) -> Any:
+            pyjax.debug.callback(note, x)
+            return x * 2
+
+        assert_on(jit(program)(pyjax.device_put(1.0 + number, device)), device)
+    assert seen == [(0, 1.0), (1, 2.0), (2, 3.0), (3, 4.0)]
+
+
+def check_random_states_are_the_devices(d: list[Any]) -> None:
+    with pyjax.default_prng_impl("unsafe_rbg"):
+        keys = [pyjax.device_put(pyjax.random.key(0), device) for device in d]
+        draws = [pyjax.random.normal(key, (4,)) for key in keys]
+    for draw, device in zip(draws, d):
+        assert_on(draw, device)
+        assert draw.tolist() == draws[0].tolist()  # a key says all
+
+
+def check_mixing_names_both(d: list[Any]) -> None:
+    x, y = pyjax.device_put(jnp.arange(3.0), d[1]), pyjax.device_put(jnp.arange(3.0), d[2])
+    for mix in (lambda: x + y, lambda: jit(jnp.add)(x, y), lambda: jnp.concatenate([x, y])):
+        raises(ValueError, r"(?s)different devices.*cpu:1.*cpu:2.*device_put", mix)
+
+
 CHECKS = {name: check for name, check in globals().items() if name.startswith("check_")}
 
 

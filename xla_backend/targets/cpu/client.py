@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.dynamic import NotElementwise, compile_elementwise
 from xla_backend.targets.cpu.target_code import make_target_code
+from xla_backend.user_passes import user_passes
 
 # Elementwise programs run on one thread up to about this much work (20 us).
 _SERIAL_CYCLES = 60_000
@@ -26,12 +32,22 @@ class CpuClient(HloClient):
         self.platform_version = f"pyjax cpu ({platform.machine()})"
         kind = platform.processor() or platform.machine() or "cpu"
         self._devices = [Device(self, i, kind) for i in range(device_count)]
+        # Callers know programs by device; the code is the same on all of them, and is found here as
+        # long as one of them has it.
+        self._executables: InternTable[Hashable, LoadedExecutable] = InternTable()
 
     def devices(self) -> list[Device]:
         return self._devices
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
-        return compile_module(module, options, self._devices[0])
+        if len(self._devices) == 1 or options.dump is not None:
+            return compile_module(module, options, self._devices[0])
+        key = _identity(module, options)
+        found = self._executables.find(key)
+        if found is not None:
+            return found
+        executable = compile_module(module, options, self._devices[0])
+        return self._executables.intern(key, executable)
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
         return make_target_code(module, options)
@@ -48,3 +64,16 @@ class CpuClient(HloClient):
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         return POOL.stats()  # devices of the host share its memory
+
+
+def _identity(module: HloModule, options: CompileOptions) -> Hashable:
+    """Equal for compilations that make the same code."""
+    text = module_to_text(module, large_constants=True)
+    targets = {
+        node.attributes.target
+        for computation in module.computations
+        for node in computation.instructions
+        if isinstance(node.attributes, CustomCallAttributes)
+    }
+    functions = tuple((target, find_custom_call(target)) for target in sorted(targets))
+    return hashlib.sha256(text.encode()).digest(), options, functions, user_passes()
