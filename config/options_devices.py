@@ -185,7 +185,6 @@ transfer_guard = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Guard transfers in all directions: allow, log, disallow (also _explicit).",
-    no_effect=NOT_YET,
 )
 
 transfer_guard_device_to_device = option(
@@ -195,7 +194,6 @@ transfer_guard_device_to_device = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Guard transfers between devices.",
-    no_effect=NOT_YET,
 )
 
 transfer_guard_device_to_host = option(
@@ -205,7 +203,6 @@ transfer_guard_device_to_host = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Guard transfers from devices to the host.",
-    no_effect=NOT_YET,
 )
 
 transfer_guard_host_to_device = option(
@@ -215,7 +212,6 @@ transfer_guard_host_to_device = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Guard transfers from the host to devices.",
-    no_effect=NOT_YET,
 )
 
 use_magma = option(

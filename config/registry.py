@@ -134,6 +134,7 @@ class Option:
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
         self._listeners: list[Callable[[Any], None]] = []
+        self._block_listeners: list[Callable[[Override], None]] = []
         self._locked: str | None = None
         self._warned = False
 
@@ -252,7 +253,10 @@ class Option:
                 f"{self.name} holds for the whole process and has no context manager; "
                 f"use pyjax.config.update({self.name!r}, ...)"
             )
-        return Override(self, self._checked(value, "context manager", stacklevel=3))
+        block = Override(self, self._checked(value, "context manager", stacklevel=3))
+        for listener in self._block_listeners:
+            listener(block)
+        return block
 
     def lock(self, reason: str | None) -> None:
         """Refuse later changes, for options that are read once at start-up; None lifts it."""
@@ -262,6 +266,11 @@ class Option:
         """Call `listener(value)` now and whenever the process-wide value changes."""
         self._listeners.append(listener)
         listener(self._value)
+
+    def on_block(self, listener: Callable[[Override], None]) -> None:
+        """Call `listener(block)` whenever a block is made that gives the option a value in its
+        thread, before it is entered."""
+        self._block_listeners.append(listener)
 
 
 class Override(ContextDecorator):
@@ -279,6 +288,19 @@ class Override(ContextDecorator):
         opened[:0] = (self,)
 
     __exit__ = Leaving(lambda manager: take_out(_thread.opened, manager))
+
+
+def in_force(*group: Option) -> Any:
+    """The value of the first of several options that say the same, the special one before the
+    general: what the innermost block of this thread sets any of them to, else the value of the
+    first that is not at its default."""
+    for block in (*_thread.opened,):
+        if block._option in group:
+            return block._value
+    for option in group:
+        if option._value != option.default:
+            return option._value
+    return group[-1].default
 
 
 def short_name(name: str) -> str:

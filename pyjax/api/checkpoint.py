@@ -30,7 +30,7 @@ from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.control_flow.in_python import runs_in_python
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
@@ -81,7 +81,7 @@ def checkpoint(
         key = signature.static_key_if_any(static)
         traced = trace_function("checkpoint", fun, in_tree, avals, static, key)
         params = _params(traced.closed, prevent_cse, False, policy)
-        outs = remat_p.bind(*traced.operands(as_array), *leaves, **params)
+        outs = remat_p.bind(*traced.operands(constant_array), *leaves, **params)
         return tree_unflatten(traced.out_tree, outs)
 
     return fun_remat

@@ -23,7 +23,7 @@ from pyjax.core.tree_util import (
     tree_flatten,
     tree_flatten_with_path,
 )
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 
 def check_callable(fun: Any) -> None:
@@ -79,7 +79,9 @@ def as_arrays(values: Sequence[Any]) -> list[Any]:
 
     A replayed program has its constants as plain numbers; users' rules see arrays.
     """
-    return [as_array(x) if isinstance(x, _NUMBERS) and not _is_float0(x) else x for x in values]
+    return [
+        constant_array(x) if isinstance(x, _NUMBERS) and not _is_float0(x) else x for x in values
+    ]
 
 
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)

@@ -29,7 +29,7 @@ from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 
 def grad(
@@ -159,7 +159,7 @@ def _one(aval: Any) -> Any:
     key = (aval, default_device())
     found = _ones.get(key)
     if found is None or found.is_deleted():
-        found = _ones[key] = as_array(value)
+        found = _ones[key] = constant_array(value)
     return found
 
 

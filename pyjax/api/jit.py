@@ -29,10 +29,11 @@ from pyjax.runtime.dispatch import (
     PROGRAMS,
     as_array,
     compile_jaxpr,
+    constant_array,
     is_host_value,
     placement,
 )
-from pyjax.runtime.placement import device_put
+from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
@@ -146,7 +147,7 @@ class Jit:
             for i, x in enumerate(leaves)
         ]
         if self._device is not None:
-            arrays = [device_put(a, self._device) for a in arrays]
+            arrays = [argument_on(self._device, a) for a in arrays]
         static_key = self._signature.static_key(static) if static else ()
         key = (in_tree.exact_key(), static_key, tuple([a.spec for a in arrays]), trace_context())
         compiled = self._compiled.find(key)
@@ -173,7 +174,7 @@ class Jit:
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
         """Inside another trace: bind the traced function as one equation."""
         traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
-        constants = traced.operands(as_array) if traced.consts else []
+        constants = traced.operands(constant_array) if traced.consts else []
         results = jit_p.bind(
             *constants,
             *leaves,

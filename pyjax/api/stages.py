@@ -27,7 +27,7 @@ from pyjax.runtime.dispatch import (
     lower,
     make_program,
 )
-from pyjax.runtime.placement import device_put
+from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
@@ -275,7 +275,7 @@ class Compiled(_Stage):
                 "move the argument with pyjax.device_put(x, device), or lower and compile for "
                 "arguments that lie there",
             )
-        return device_put(array, device)
+        return argument_on(device, array)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)

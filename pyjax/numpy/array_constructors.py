@@ -15,13 +15,14 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
 from pyjax.core.source_info import called_function
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
-from pyjax.runtime.array import DeviceArray, array_from_host, array_without_copy
-from pyjax.runtime.placement import device_put
+from pyjax.runtime.array import DeviceArray, array_without_copy
+from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.placement import result_on
 
 __all__ = [
     "array",
@@ -85,8 +86,7 @@ def array(
         raise ValueError("jnp.array(..., copy=False): this input cannot be used without a copy.")
     if ndmin > np.ndim(out):
         out = lax.broadcast(out, (1,) * (ndmin - np.ndim(out)))
-    placement = device if device is not None else out_sharding
-    return out if placement is None else device_put(out, placement)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def asarray(
@@ -171,9 +171,9 @@ def _from_numpy(value: np.ndarray, dtype: Any) -> Array:
             value = (
                 value.real if value.dtype.kind == "c" and dtype.kind not in "cb" else value
             ).astype(dtype)
-        return _host_array(value)
+        return as_array(value)
     if value.dtype == dtype:
-        return _host_array(value)
+        return as_array(value)
     return util.convert(value, dtype)
 
 
@@ -276,11 +276,6 @@ def _stack(sequence: Any, dtype: Any) -> Any:
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
 
-def _host_array(value: np.ndarray) -> Array:
-    """An Array with a copy of a NumPy value of a supported dtype."""
-    return array_from_host(value, ShapedArray(value.shape, value.dtype))
-
-
 def _copied(x: Any) -> Any:
     # A traced value is immutable: there is nothing a copy could protect.
     return copy_object(x) if type(x) is DeviceArray else x
@@ -305,7 +300,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     out = util.convert(x, dtype)
     if copy and out is x:
         out = _copied(x)
-    return out if device is None else device_put(out, device)
+    return result_on(out, device)
 
 
 def copy(a: Any, order: str | None = None) -> Array:
@@ -380,4 +375,4 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             f"aligned, or the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None"
         )
     out = array_without_copy(value, aval) if shared and copy is not True else asarray(value)
-    return out if device is None else device_put(out, device)
+    return result_on(out, device)

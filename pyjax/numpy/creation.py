@@ -16,7 +16,7 @@ from pyjax.core.errors import ConcretizationTypeError
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
-from pyjax.runtime.placement import device_put
+from pyjax.runtime.placement import result_on
 
 __all__ = [
     "arange",
@@ -36,10 +36,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-def _place(x: Array, device: Any) -> Array:
-    return x if device is None else device_put(x, device)
 
 
 def _default_float(dtype: Any, name: str) -> Any:
@@ -62,7 +58,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     """
     shape = util.canonicalize_shape(shape)
     out = lax.full(shape, 0, _default_float(dtype, "zeros"))
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -73,7 +69,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     """
     shape = util.canonicalize_shape(shape)
     out = lax.full(shape, 1, _default_float(dtype, "ones"))
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -97,7 +93,7 @@ def full(
         out = lax.full(shape, util.to_jax(fill_value), dtype)
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], Any, bool]:
@@ -120,7 +116,7 @@ def zeros_like(
     """Zeros with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
     out = util.convert(lax.full(shape, 0, dtype), dtype, weak)
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def ones_like(
@@ -129,7 +125,7 @@ def ones_like(
     """Ones with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
     out = util.convert(lax.full(shape, 1, dtype), dtype, weak)
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def empty_like(
@@ -155,7 +151,7 @@ def full_like(
         out = util.convert(lax.full(shape, util.to_jax(fill_value), dtype), dtype, weak)
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Array:
@@ -170,7 +166,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     offset = util.convert(k, np.dtype(np.int32))
     rows = lax.add(lax.broadcasted_iota(np.int32, shape, 0), offset)
     columns = lax.broadcasted_iota(np.int32, shape, 1)
-    return _place(util.convert(lax.eq(rows, columns), dtype), device)
+    return result_on(util.convert(lax.eq(rows, columns), dtype), device)
 
 
 def identity(n: Any, dtype: Any = None) -> Array:
@@ -219,7 +215,7 @@ def arange(
         out = lax.mul(np.asarray(stride).astype(dtype), out)
     if stop is not None and (first != 0 or step is not None):
         out = lax.add(np.asarray(first).astype(dtype), out)
-    return _place(out, device if device is not None else out_sharding)
+    return result_on(out, device if device is not None else out_sharding)
 
 
 def _arange_dtype(given: list[Any], dtype: Any) -> Any:
@@ -280,7 +276,7 @@ def linspace(
     util.check_arraylike("linspace", start, stop)
     dtype = _range_dtype("linspace", dtype, start, stop)
     out, step = _linspace(start, stop, num, bool(endpoint), dtype, util.static_int(axis, "axis"))
-    out = _place(out, device)
+    out = result_on(out, device)
     return (out, step) if retstep else out
 
 

@@ -18,7 +18,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
-from pyjax.runtime.placement import device_put
+from pyjax.runtime.placement import result_on
 
 __all__ = [
     "fft",
@@ -212,7 +212,7 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any, real: bool)
         places = np.concatenate([np.arange(0, (n - 1) // 2 + 1), np.arange(-(n // 2), 0)])
     values = util.convert(util.as_array(places.astype(dtype)), dtype)
     out = lax.div(*util.promote_args(name, values, util.convert(d, dtype) * np.asarray(n, dtype)))
-    return out if device is None else device_put(out, device)
+    return result_on(out, device)
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:

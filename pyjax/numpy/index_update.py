@@ -26,7 +26,7 @@ from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, s
 from pyjax.numpy.indexing import integer_arrays, read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 Combine = Callable[[Any, Any], Any]
@@ -304,7 +304,7 @@ def _recipe(
     def make() -> tuple[tuple[Array, ...], _Program]:
         plan, arrays = analyse_static(shape, key, True)
         program = _programs.make((plan, kind), lambda: _planned(plan, kind))
-        return tuple([as_array(a) for a in arrays]), program
+        return tuple([constant_array(a) for a in arrays]), program
 
     return _recipes.make((shape, key, kind), make)
 

@@ -34,7 +34,7 @@ from pyjax.numpy.index_plan import (
 )
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import DeviceArray, array_from_host
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
@@ -124,10 +124,10 @@ def _row_number(i: int, size: int) -> Any:
     if not 0 <= i < size:
         i = _clamped(i, 0, size)
     if i >= _SMALL:
-        return np.int32(i)
+        return constant_array(np.int32(i))
     key = (i, trace_context())
     array = _small_numbers.hot.get(key)
-    return _small_numbers.make(key, lambda: as_array(np.int32(i))) if array is None else array
+    return _small_numbers.make(key, lambda: constant_array(np.int32(i))) if array is None else array
 
 
 def _clamped(i: int, axis: int, size: int) -> int:

@@ -16,6 +16,7 @@ from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.errors import fail, four_parts, new_error
 from pyjax.core.source_info import user_frame
 from pyjax.runtime.devices import default_device
+from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.shardings import Shard, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
@@ -195,10 +196,16 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     # -- to NumPy and other libraries ------------------------------------------------------------
 
-    def host_view(self) -> np.ndarray:
+    def host_view(self, transfer: Transfer = Transfer.IMPLICIT) -> np.ndarray:
         """A NumPy array that cannot be made writable: the memory itself, which it keeps, where the
-        host can address that, else a copy."""
+        host can address that, else a copy.
+
+        Raises:
+          JaxRuntimeError: a transfer guard disallows the copy.
+        """
         buffer = self._buffer()
+        if armed and not self._is_host_addressable:
+            check_transfer(Direction.TO_HOST, transfer, self.aval.str_short(), "the host")
         if not isinstance(self.spec.aval.dtype, np.dtype):
             raise TypeError(
                 f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
@@ -431,6 +438,9 @@ def moved(array: DeviceArray, device: Device) -> DeviceArray:
     """The array for a program on a device: itself where the memory is the same, else a copy."""
     if array.device.shares_memory_with(device):
         return array
+    if armed:
+        what = array.aval.str_short()
+        check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
     return from_numpy(array.stored_array, array_spec(array.aval, device, array.committed))
 
 

@@ -6,6 +6,7 @@ CompileOptions are filled from the configuration in this file and nowhere else.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import time
@@ -37,6 +38,7 @@ from pyjax.runtime.array import (
 )
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.program import Program
+from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
@@ -98,7 +100,7 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
         constvars=[jaxpr.constvars[i] for i in kept],
         invars=[*jaxpr.invars, *(jaxpr.constvars[i] for i in large)],
     )
-    values = [as_array(closed.consts[i]) for i in large]
+    values = [constant_array(closed.consts[i]) for i in large]
     return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
 
 
@@ -219,15 +221,18 @@ def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
     (directory / f"{stem}.hlo.txt").write_text(device.client.module_text(module), encoding="utf-8")
 
 
-def as_array(value: Any) -> DeviceArray:
+def as_array(value: Any, transfer: Transfer = Transfer.IMPLICIT) -> DeviceArray:
     """An Array of a valid input: itself, or a copy of a NumPy array, NumPy scalar or Python scalar.
 
     Raises:
       TypeError: not a valid array type.
+      JaxRuntimeError: a transfer guard disallows the copy.
     """
     kind = type(value)
     if kind is DeviceArray:
         return value
+    if armed:
+        check_transfer(Direction.TO_DEVICE, transfer, description(value), default_device())
     if kind in SCALAR_KINDS:
         return scalar_array(kind, value)
     if kind is np.ndarray and value.dtype in NUMPY_DTYPES:
@@ -246,6 +251,9 @@ def _array_of_numpy(value: np.ndarray) -> DeviceArray:
         spec = _numpy_specs.make(key, lambda: array_spec(abstractify(value), default_device()))
     return from_numpy(value, spec)
 
+
+# Of a program's own constants.
+constant_array = functools.partial(as_array, transfer=Transfer.CONSTANT)
 
 SCALAR_KINDS = frozenset({bool, int, float, np.bool_, np.int32, np.int64, np.float32, np.float64})
 # Of NumPy arrays that become arrays as they are, or with half as many bits.

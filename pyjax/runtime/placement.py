@@ -7,8 +7,9 @@ from typing import Any
 from pyjax.core.avals import abstractify
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.runtime.array import DeviceArray, array_spec, from_numpy
+from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy
 from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.shardings import Sharding, resolve_device
 from xla_backend.runtime.client import Device
 
@@ -47,16 +48,46 @@ def _put(value: Any, target: Any) -> Any:
     if isinstance(value, Tracer):
         return value  # placement inside a program is the compiler's business
     device = resolve_device(target)
-    array = value if type(value) is DeviceArray else as_array(value)
-    if device is None or (array.spec.committed and array.device is device):
+    if type(value) is DeviceArray:
+        return value if device is None else _copied_to(device, value)
+    if device is None:
+        return as_array(value, Transfer.EXPLICIT)
+    if armed:
+        check_transfer(Direction.TO_DEVICE, Transfer.EXPLICIT, description(value), device)
+    return array_from_host(value, abstractify(value), device, True)
+
+
+def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
+    if array.device is device and array.committed:
         return array
-    spec = array_spec(array.aval, device, True)
-    return from_numpy(array.stored_array, spec)
+    if armed and array.device is not device:
+        what = array.aval.str_short()
+        check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, device)
+    return from_numpy(array.stored_array, array_spec(array.aval, device, True))
+
+
+def argument_on(device: Device, array: DeviceArray) -> DeviceArray:
+    """The array committed to the device that a program is bound to, a copy if it was not."""
+    if array.device is device and array.committed:
+        return array
+    if armed and not array.device.shares_memory_with(device):
+        what = array.aval.str_short()
+        check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
+    return from_numpy(array.stored_array, array_spec(array.aval, device, True))
+
+
+def result_on(x: Any, target: Any) -> Any:
+    """An array or tracer where the `device=` of the function that makes it says; None: where it is.
+    Guards see no transfer that the user asked for."""
+    device = resolve_device(target)
+    return argument_on(device, x) if device is not None and type(x) is DeviceArray else x
 
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
-    return tree_map(lambda leaf: leaf.host_view() if type(leaf) is DeviceArray else leaf, x)
+    return tree_map(
+        lambda leaf: leaf.host_view(Transfer.EXPLICIT) if type(leaf) is DeviceArray else leaf, x
+    )
 
 
 def block_until_ready(x: Any) -> Any:

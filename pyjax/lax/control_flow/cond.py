@@ -30,7 +30,7 @@ from pyjax.lax.control_flow.tracing import (
     with_common_leading,
 )
 from pyjax.lax.convert import convert_element_type
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 
 class _NoOperand:
@@ -103,7 +103,7 @@ def choose_branch(
     traced = [trace_function("cond", f, in_tree, in_avals) for f in funs]
     _check_branches(names, funs, traced)
     branches, consts = with_common_leading(
-        [(t.closed, t.operands(as_array)) for t in (traced[::-1] if last_first else traced)]
+        [(t.closed, t.operands(constant_array)) for t in (traced[::-1] if last_first else traced)]
     )
     outs = cond_p.bind(index, *consts, *leaves, branches=branches)
     return tree_unflatten(traced[0].out_tree, outs)

@@ -21,7 +21,7 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     split_list,
 )
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 
 class LinearSolveTuple(NamedTuple):
@@ -229,7 +229,7 @@ def custom_linear_solve(
         )
         check_solution("transpose_solve() in custom_linear_solve", tree, avals, transposed, has_aux)
     traced = LinearSolveTuple(mat, vec, solved, transposed)
-    consts = [[] if t is None else t.operands(as_array) for t in traced]
+    consts = [[] if t is None else t.operands(constant_array) for t in traced]
     outs = linear_solve_p.bind(
         *[c for group in consts for c in group],
         *b_flat,

@@ -22,7 +22,7 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     split_list,
 )
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 # Operands: constants of f, of the solver and of the tangent solver, then the initial guess.
 Lengths = tuple[int, int, int]
@@ -134,7 +134,7 @@ def custom_root(
     tangent = trace_function("custom_root", linearize_and_solve, pair_tree, [*avals, *avals])
     check_like("tangent_solve() in custom_root", tree, avals, tangent.out_tree, tangent.out_avals)
     traced = (f_traced, solved, tangent)
-    consts = [t.operands(as_array) for t in traced]
+    consts = [t.operands(constant_array) for t in traced]
     outs = custom_root_p.bind(
         *[c for group in consts for c in group],
         *guess,

@@ -29,7 +29,7 @@ from pyjax.lax.control_flow.tracing import (
     promote_weak_carry,
     require_callable,
 )
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 
 define_rules(
     scan_p,
@@ -176,7 +176,7 @@ def run_scan(
         carry_tree,
         traced.out_avals[:num_carry],
     )
-    consts = traced.operands(as_array)
+    consts = traced.operands(constant_array)
     outs = scan_p.bind(
         *consts,
         *init_flat,

@@ -37,7 +37,7 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     split_list,
 )
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import constant_array
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Instruction
@@ -451,7 +451,7 @@ def while_loop(
     cond = trace_function("while_loop", cond_fun, in_tree, avals)
     _check_predicate(cond.out_tree, cond.out_avals)
     check_carry("while_loop body function", body_fun, 0, tree, avals, body.out_tree, body.out_avals)
-    cond_consts, body_consts = cond.operands(as_array), body.operands(as_array)
+    cond_consts, body_consts = cond.operands(constant_array), body.operands(constant_array)
     outs = while_p.bind(
         *cond_consts,
         *body_consts,

@@ -35,7 +35,7 @@ def _guard(
     def guarded(call: Call) -> Call:
         def checked(arguments: Arrays) -> list[DeviceArray]:
             *results, flag = call(arguments)
-            if flag.host_view():
+            if flag.stored_array:
                 at = current_frame()
                 try:
                     without_checks(_find, closed, checks, arguments, results, of_library, at)
@@ -101,7 +101,7 @@ def _report(closed: ClosedJaxpr, checks: FaultChecks, arguments: Arrays, results
 def _has(test: Any, array: DeviceArray) -> bool:
     if not isinstance(array.dtype, np.dtype) or array.dtype.kind not in "fcV":
         return False
-    return bool(test(array.host_view()).any())
+    return bool(test(array.stored_array).any())
 
 
 def _unexplained(

@@ -354,7 +354,7 @@ def _place(eqn: JaxprEqn, at: Frame | None, outer: Frame | None) -> Frame | None
 def _host(x: Any) -> Any:
     """The NumPy array of a value; None for what has none (keys of random numbers)."""
     if isinstance(x, DeviceArray):
-        return x.host_view() if isinstance(x.dtype, np.dtype) else None
+        return x.stored_array if isinstance(x.dtype, np.dtype) else None
     return np.asarray(x)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 import pyjax
 import pyjax.numpy as jnp
-from tests.config.effects.observe import error_of
+from tests.config.effects.observe import error_of, records_of
 from tests.config.effects.table import effect, inert
+from tests.pyjax import toy_platform
 
 inert("jax_rocm_visible_devices", "0", "pyjax has no AMD runtime")
 
@@ -58,3 +60,101 @@ SIZES = itertools.count(64 << 20, 64 << 20)
 def cpu_memory_limit() -> str:
     nbytes = next(SIZES)
     return error_of(lambda: jnp.zeros(nbytes, np.uint8).block_until_ready())
+
+
+def transfers() -> dict[str, Callable[[], object]]:
+    """Explicit and implicit transfers in each direction. The toy platform has memory of its own, as
+    GPUs have; CPU arrays are read where they are."""
+    pyjax.config.update("jax_num_cpu_devices", 2)
+    pyjax.config.update("jax_platforms", "cpu,toy")
+    if "toy" not in PLATFORMS:
+        toy_platform.register()
+        PLATFORMS.append("toy")
+    with pyjax.transfer_guard("allow"):
+        x, second = jnp.arange(3.0), pyjax.devices("cpu")[1]
+        there = pyjax.device_put(np.arange(3.0), pyjax.devices("toy")[0])
+    return {
+        "put": lambda: pyjax.device_put(np.arange(3.0)),
+        "operand": lambda: x + np.float32(1.0),
+        "move": lambda: pyjax.device_put(x, second),
+        "follow": lambda: x + there,
+        "get": lambda: pyjax.device_get(there),
+        "read": lambda: np.asarray(there),
+        "view": lambda: np.asarray(x),
+    }
+
+
+PLATFORMS: list[str] = []
+
+
+def refused() -> list[str]:
+    return [name for name, move in transfers().items() if "Disallowed" in error_of(move)]
+
+
+def logged() -> list[str]:
+    return [name for name, move in transfers().items() if "transfer of" in records_of(move)]
+
+
+@effect("jax_transfer_guard", "disallow", default=[], changed=["operand", "follow", "read"])
+def guard_all() -> list[str]:
+    return refused()
+
+
+@effect("jax_transfer_guard", "log", default=[], changed=["operand", "follow", "read"])
+def guard_all_log() -> list[str]:
+    return logged()
+
+
+GUARDED = ["put", "operand", "move", "follow", "get", "read"]
+
+
+@effect("jax_transfer_guard", "disallow_explicit", default=[], changed=GUARDED)
+def guard_all_explicit() -> list[str]:
+    return refused()
+
+
+@effect("jax_transfer_guard", "log_explicit", default=[], changed=GUARDED)
+def guard_all_log_explicit() -> list[str]:
+    return logged()
+
+
+@effect("jax_transfer_guard_host_to_device", "disallow", default=[], changed=["operand"])
+def guard_to_device() -> list[str]:
+    return refused()
+
+
+@effect(
+    "jax_transfer_guard_host_to_device",
+    "disallow_explicit",
+    default=[],
+    changed=["put", "operand"],
+)
+def guard_to_device_explicit() -> list[str]:
+    return refused()
+
+
+@effect("jax_transfer_guard_device_to_device", "disallow", default=[], changed=["follow"])
+def guard_between_devices() -> list[str]:
+    return refused()
+
+
+@effect(
+    "jax_transfer_guard_device_to_device",
+    "disallow_explicit",
+    default=[],
+    changed=["move", "follow"],
+)
+def guard_between_devices_explicit() -> list[str]:
+    return refused()
+
+
+@effect("jax_transfer_guard_device_to_host", "disallow", default=[], changed=["read"])
+def guard_to_host() -> list[str]:
+    return refused()
+
+
+@effect(
+    "jax_transfer_guard_device_to_host", "disallow_explicit", default=[], changed=["get", "read"]
+)
+def guard_to_host_explicit() -> list[str]:
+    return refused()
