@@ -12,7 +12,9 @@ import pyjax.numpy as jnp
 import xla_backend
 from xla_backend import CompileOptions, HloPass, register_pass
 from xla_backend.dump_options import DumpOptions
-from xla_backend.hlo.errors import VerificationError
+from xla_backend.hlo.attributes import DimensionsAttributes
+from xla_backend.hlo.errors import HloError, VerificationError
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.registry import UnknownPassError, unregister_pass
 from xla_backend.targets.cpu.pipeline import build_pipeline
@@ -151,3 +153,104 @@ def test_disabled_by_name_and_seen_in_dumps(tmp_path: Path) -> None:
     names = [p.name for p in tmp_path.iterdir() if "sine-to" in p.name]
     assert any("after_sine-to-cosine.before_" in name for name in names)
     assert any(".before_sine-to-cosine.txt" in name for name in names)
+
+
+class _EditFusions(HloPass):
+    """Edits fused computations: changes what they compute, or only how."""
+
+    name = "edit-fusions"
+
+    def run_on_computation(self, computation):
+        changed = False
+        for fusion in computation.instructions:
+            if fusion.opcode is Opcode.FUSION:
+                changed |= self.edit(fusion.called[0])
+        return changed
+
+
+class ReversingPass(_EditFusions):
+    """The result is read backwards."""
+
+    def edit(self, fused):
+        root = fused.root
+        attributes = DimensionsAttributes((len(root.shape.dimensions) - 1,))
+        fused.set_root(fused.add(Instruction(Opcode.REVERSE, root.shape, (root,), attributes)))
+        return True
+
+
+class NegatingTwicePass(_EditFusions):
+    """What the last reduction reads is negated twice."""
+
+    def edit(self, fused):
+        for node in reversed(fused.post_order()):
+            if node.opcode is Opcode.REDUCE:
+                source = node.operands[0]
+                for _ in range(2):
+                    source = fused.add(Instruction(Opcode.NEGATE, source.shape, (source,)))
+                fused.replace_operand(node, 0, source)
+                return True
+        return False
+
+
+class SecondReadPass(_EditFusions):
+    """The first parameter is read at other elements, too: reversed, twice."""
+
+    def edit(self, fused):
+        root, first = fused.root, fused.parameters[0]
+        attributes = DimensionsAttributes((len(first.shape.dimensions) - 1,))
+        read = first
+        for _ in range(2):
+            read = fused.add(Instruction(Opcode.REVERSE, read.shape, (read,), attributes))
+        difference = fused.add(Instruction(Opcode.SUBTRACT, read.shape, (read, first)))
+        fused.set_root(fused.add(Instruction(Opcode.ADD, root.shape, (root, difference))))
+        return True
+
+
+class SwappingPass(_EditFusions):
+    """Sums and products with operands in another order: no record minds."""
+
+    def edit(self, fused):
+        sums = [n for n in fused.post_order() if n.opcode in (Opcode.ADD, Opcode.MULTIPLY)]
+        for node in sums:
+            fused.set_operands(node, node.operands[::-1])
+        return bool(sums)
+
+
+def _normalized(x):
+    return jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True)
+
+
+def _biased(x, w):
+    return jnp.tanh(x @ w + x[0])
+
+
+@pytest.mark.parametrize("platform", ["cpu", "emulator"])
+@pytest.mark.parametrize(
+    "function, factory",
+    [
+        (_normalized, ReversingPass),
+        (_normalized, NegatingTwicePass),
+        (_normalized, SecondReadPass),
+        (_biased, ReversingPass),
+        (_biased, SecondReadPass),
+    ],
+)
+def test_fusions_that_are_not_what_is_written_on_them(function, factory, platform) -> None:
+    x = np.linspace(-1, 1, 32 * 32, dtype=np.float32).reshape(32, 32)
+    arguments = [x, x][: function.__code__.co_argcount]
+    module = xla_backend.parse_hlo(pyjax.jit(function).lower(*arguments).as_text("hlo"))
+    options = CompileOptions(verify=False)
+    with register_pass(factory, after="gemm-epilogue-fusion"):
+        with pytest.raises(HloError, match=r"backend_config '\{.*does not fit its computation"):
+            xla_backend.compile(module, platform, options)
+
+
+@pytest.mark.parametrize("function", [_normalized, _biased])
+def test_fusions_that_are_what_is_written_on_them(function) -> None:
+    x = np.linspace(-1, 1, 32 * 32, dtype=np.float32).reshape(32, 32)
+    arguments = [x, x][: function.__code__.co_argcount]
+    expected = np.asarray(function(*map(jnp.asarray, arguments)))
+    module = xla_backend.parse_hlo(pyjax.jit(function).lower(*arguments).as_text("hlo"))
+    with register_pass(SwappingPass, after="gemm-epilogue-fusion"):
+        (result,) = xla_backend.compile(module).execute(arguments)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)

@@ -111,8 +111,15 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
     rows = rows_of(fusion)
     if rows is not None:
         return rows.read_where_written
-    # Walk from the roots: a node is linear while every use of it is elementwise in a linear node.
-    root_set = set(roots)
+    linear = read_where_written(fused)
+    return frozenset(p.parameter_number for p in fused.parameters if p in linear)
+
+
+def read_where_written(fused: Computation) -> set[Instruction]:
+    """Instructions of which every element is used only for the elements of outputs that lie where
+    it lies."""
+    # Walk from the roots: a node is one while every use of it is elementwise in one.
+    root_set = set(fused.outputs)
     linear: set[Instruction] = set()
     for node in reversed(topological_order(fused)):
         if node.opcode is Opcode.TUPLE and node is fused.root:
@@ -129,7 +136,7 @@ def _linear_parameters(fusion: Instruction) -> frozenset[int]:
             if not (user is fused.root and user.opcode is Opcode.TUPLE)
         ):
             linear.add(node)
-    return frozenset(p.parameter_number for p in fused.parameters if p in linear)
+    return linear
 
 
 def _read_in_nest_of(fused: Computation, operand: int, leaf: int) -> bool:

@@ -57,6 +57,17 @@ class EpilogueRecord(NamedTuple):
 
 def record_rows(fusion: Instruction, planning: RowPlanning) -> bool:
     """Write down how a fusion runs over rows. True iff that is news."""
+    return _record(fusion, _rows_record(fusion, planning))
+
+
+def records_rows(fusion: Instruction, planning: RowPlanning | None) -> bool:
+    """Whether what is written about rows on a fusion, if anything is, is this."""
+    if _ROWS not in _read(fusion):
+        return True
+    return planning is not None and record_text(fusion) == _text(_rows_record(fusion, planning))
+
+
+def _rows_record(fusion: Instruction, planning: RowPlanning) -> dict[str, Any]:
     number = {node: i for i, node in enumerate(fusion.called[0].post_order())}
     loops = zip(planning.reduces, planning.stores, planning.keeps)
     rows = {
@@ -72,7 +83,7 @@ def record_rows(fusion: Instruction, planning: RowPlanning) -> bool:
         ],
         "read_where_written": planning.read_where_written,
     }
-    return _record(fusion, {_ROWS: rows})
+    return {_ROWS: rows}
 
 
 def rows_of(fusion: Instruction) -> RowPlan | None:
@@ -93,12 +104,12 @@ def rows_of(fusion: Instruction) -> RowPlan | None:
     try:
         reduces, stores, keeps = nodes("reduces"), nodes("stores"), nodes("keeps")
     except IndexError:
-        raise _misfit(fusion) from None
+        raise misfit(fusion) from None
     inside = {n for n in order if n.opcode is Opcode.REDUCE}
     roots = dict.fromkeys(fused.outputs)
     stored = {root for loop in stores for root in loop}
     if not {n for loop in reduces for n in loop} <= inside or not stored <= set(roots):
-        raise _misfit(fusion)
+        raise misfit(fusion)
     return RowPlan(
         RowSpace(tuple(rows["dimensions"]), tuple(rows["reduced"])),
         reduces,
@@ -122,7 +133,7 @@ def epilogue_record(fusion: Instruction) -> EpilogueRecord:
     """
     found = _read(fusion).get(_EPILOGUE)
     if found is None:
-        raise _misfit(fusion)
+        raise misfit(fusion)
     adds_to = found.pop("adds_to")
     return EpilogueRecord(ResultShape(**found), adds_to)
 
@@ -133,11 +144,15 @@ def record_text(fusion: Instruction) -> str:
 
 
 def _record(fusion: Instruction, record: dict[str, Any]) -> bool:
-    text = json.dumps(record, separators=(",", ":"))
+    text = _text(record)
     if record_text(fusion) == text:
         return False
     fusion.annotations = {**(fusion.annotations or {}), _KEY: text}
     return True
+
+
+def _text(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"))
 
 
 def _read(fusion: Instruction) -> dict[str, Any]:
@@ -145,7 +160,8 @@ def _read(fusion: Instruction) -> dict[str, Any]:
     return json.loads(text) if text else {}
 
 
-def _misfit(fusion: Instruction) -> HloError:
+def misfit(fusion: Instruction) -> HloError:
+    """What to raise about a fusion that is not what is written on it."""
     return HloError(
         f"the backend_config {record_text(fusion)!r} of {fusion!r} does not fit its computation: "
         "run the passes that form fusions again, which write it"

@@ -5,7 +5,7 @@ A product is a dot, or a convolution; both are called `dot` here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
@@ -21,7 +21,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import topological_order
-from xla_backend.passes.buffer_sharing import SharingRules
+from xla_backend.passes.buffer_sharing import SharingRules, read_where_written
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_records import EpilogueRecord, record_epilogue
@@ -112,17 +112,39 @@ def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> 
     if fusion.attributes.kind is not FusionKind.LOOP:
         return False
     fused = fusion.called[0]
-    elements = dot.shape.num_elements
-    if any(root.shape.num_elements != elements for root in fused.outputs):
-        return False
     aliases = _aliases(dot)
     linear = rules.linear_parameters(fusion)
     if any(o in aliases and i not in linear for i, o in enumerate(fusion.operands)):
         return False
-    shape = result_shape(dot)
+    return _walks_as(dot, fused, fused.instructions)
+
+
+def planned_epilogue(fused: Computation) -> EpilogueRecord | None:
+    """What belongs on a kOutput fusion of this computation; None where it cannot be one."""
+    products = [node for node in fused.instructions if node.opcode in PRODUCTS]
+    if len(products) != 1 or products[0] not in read_where_written(fused):
+        return None
+    (product,) = products
+    aliases = _aliases(product)
+    others = [node for node in fused.instructions if node not in aliases]
+    walked = result_shape(product)
+    if walked is None or any(o.opcode is not Opcode.PARAMETER for o in product.operands):
+        return None
+    if not _walks_as(product, fused, others):
+        return None
+    return EpilogueRecord(walked, _accumulated_parameter(fused, product))
+
+
+def _walks_as(product: Instruction, fused: Computation, nodes: Iterable[Instruction]) -> bool:
+    """Whether `nodes` make, of exactly the elements of a product, those of the outputs, in rows
+    and columns that are side by side in memory."""
+    elements = product.shape.num_elements
+    if any(root.shape.num_elements != elements for root in fused.outputs):
+        return False
+    shape = result_shape(product)
     columns = shape.columns if shape is not None else 0
     # A result of scalars has no rows to work along.
-    return columns > 1 and all(_is_plain(node, elements, columns) for node in fused.instructions)
+    return columns > 1 and all(_is_plain(node, elements, columns) for node in nodes)
 
 
 def _is_plain(node: Instruction, elements: int, columns: int) -> bool:
@@ -198,9 +220,9 @@ def _fuse(computation: Computation, dot: Instruction, fusion: Instruction) -> In
             f"{dot.opcode.value}_{fusion.name}",
         )
     )
-    walked = result_shape(dot)
-    assert walked is not None
-    record_epilogue(result, EpilogueRecord(walked, _accumulated_parameter(fused, product)))
+    planned = planned_epilogue(fused)
+    assert planned is not None, f"{result} has no epilogue"
+    record_epilogue(result, planned)
     _replace(computation, fusion, result, bool(shared))
     if shared:
         computation.replace(dot, _element(computation, result, len(roots) - 1, dot))

@@ -29,6 +29,7 @@ from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
 from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.layout_normalization import LayoutNormalization
@@ -68,6 +69,7 @@ from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.pass_levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.target_options import target_for
+from xla_backend.user_passes import user_passes
 
 # Names of the pipelines below.
 PIPELINES = ("cpu", "elementwise", "expansion", "simplification")
@@ -133,6 +135,9 @@ def finished(pipeline: Pipeline) -> Pipeline:
     if after:
         pipeline.passes.append(UnstableReductionDetector(after == "fail"))
     add_user_passes(pipeline)
+    if pipeline.options.verify or user_passes():
+        # After the passes of users: code generation is next.
+        pipeline.passes.append(FusionRecordVerifier())
     pipeline.options = with_canonical_fuel(pipeline.options)
     pipeline.selects = pass_filter(pipeline.options, PIPELINES)
     return pipeline
