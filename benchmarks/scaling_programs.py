@@ -180,6 +180,23 @@ def loops(n: int) -> str:
     return _entry(lines, f"x{n // 16}", before)
 
 
+def nests(n: int) -> str:
+    """Loops in loops: about ten instructions a level."""
+    state = "(s32[], f32[64])"
+    before, inner = "", "b = f32[64] sine(a)"
+    for k in range(n // 10):
+        before += _condition(f"cond{k}", state, 3 + k % 5) + (
+            f"body{k} {{ t = {state} parameter(0)  i = s32[] get-tuple-element(t), index=0"
+            "  one = s32[] constant(1)  next = s32[] add(i, one)  zero = s32[] constant(0)"
+            f"  a = f32[64] get-tuple-element(t), index=1  {inner}"
+            f"  ROOT r = {state} tuple(next, b) }}\n"
+        )
+        loop = f"w = {state} while(s), condition=cond{k}, body=body{k}"
+        inner = f"s = {state} tuple(zero, a)  {loop}  b = f32[64] get-tuple-element(w), index=1"
+    lines = ["a = f32[64] parameter(0)", "zero = s32[] constant(0)", *inner.split("  ")]
+    return _entry(lines, "b", before)
+
+
 def branches(n: int) -> str:
     """Conditionals one behind the other: five instructions each."""
     before = ""
@@ -222,6 +239,7 @@ PROGRAMS: dict[str, Callable[[int], str]] = {
     "carries": carries,
     "rotation": rotation,
     "loops": loops,
+    "nests": nests,
     "branches": branches,
     "sorts": sorts,
 }

@@ -32,33 +32,52 @@ class WhileDoubleBuffering(HloPass):
     name = "while-double-buffering"
 
     def run(self, module: HloModule) -> bool:
+        invariant: dict[Computation, set[int]] = {}
         loops = [
             node
             for computation in module.computations
             for node in computation.instructions
-            if node.opcode is Opcode.WHILE and _is_candidate(node)
+            if node.opcode is Opcode.WHILE and _is_candidate(node, invariant)
         ]
+        if not loops:
+            return False
+        # Inner loops first: a body is copied as it is in the end.
+        levels: dict[int, list[Instruction]] = {}
+        nesting = _Nesting(set(loops))
+        for loop in loops:
+            levels.setdefault(nesting.inside(loop.called[1]), []).append(loop)
         changed = False
-        while loops:
-            # Inner loops first: a body is copied as it is in the end.
-            pending = set(loops)
-            inner = [loop for loop in loops if not _contains(loop.called[1], pending)]
-            changed |= _double(module, inner)
-            loops = [loop for loop in loops if loop not in inner]
+        copied = _copied_bytes(module)
+        for level in sorted(levels):
+            if _double(module, levels[level], copied):
+                changed = True
+                copied = _copied_bytes(module)
         return changed
 
 
-def _contains(body: Computation, loops: set[Instruction]) -> bool:
-    return any(
-        node in loops
-        or (node.opcode in _WITH_BODIES and any(_contains(c, loops) for c in node.called))
-        for node in body.instructions
-    )
+class _Nesting:
+    """How deep some loops are nested."""
+
+    def __init__(self, loops: set[Instruction]) -> None:
+        self._loops = loops
+        self._known: dict[Computation, int] = {}
+
+    def inside(self, body: Computation) -> int:
+        """How many of the loops are inside one another in a computation, at most."""
+        found = self._known.get(body)
+        if found is None:
+            found = 0
+            for node in body.instructions:
+                if node.opcode in _WITH_BODIES:
+                    inner = max(self.inside(c) for c in node.called)
+                    found = max(found, inner + (node in self._loops))
+            self._known[body] = found
+        return found
 
 
-def _double(module: HloModule, loops: list[Instruction]) -> bool:
-    """Unroll those of the loops, none inside another, that have copies to lose."""
-    before = _copied_bytes(module)
+def _double(module: HloModule, loops: list[Instruction], before: dict[Instruction, int]) -> bool:
+    """Unroll those of the loops, none inside another, that have copies to lose: `before` says how
+    many bytes each copies."""
     doubled: dict[Instruction, Computation] = {}
     for loop in loops:
         if loop in before:
@@ -78,7 +97,8 @@ def _double(module: HloModule, loops: list[Instruction]) -> bool:
     return changed
 
 
-def _is_candidate(loop: Instruction) -> bool:
+def _is_candidate(loop: Instruction, known: dict[Computation, set[int]]) -> bool:
+    """`known`: see `invariant_carries`."""
     body = loop.called[1]
     trips = known_trip_count(loop)
     if trips is None or trips < 2 or len(body) > _MAX_BODY:
@@ -91,7 +111,7 @@ def _is_candidate(loop: Instruction) -> bool:
         return False
     if any(u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in body.parameters[0].users):
         return False
-    invariant = invariant_carries(body)
+    invariant = invariant_carries(body, known)
     return any(
         i not in invariant and shape.is_array and shape.byte_size >= _MIN_COPY_BYTES
         for i, shape in enumerate(loop.shape.tuple_shapes)

@@ -13,6 +13,8 @@ from xla_backend.passes.emit import Emit
 from xla_backend.passes.fusion_rules import is_fusible
 from xla_backend.passes.while_trip_count import trip_count
 
+Effects = dict[Computation, bool]
+
 _MAX_UNROLLED_TRIPS = 8
 _MAX_UNROLLED_INSTRUCTIONS = 512
 _UNROLLED = frozenset(
@@ -35,25 +37,29 @@ class WhileLoopSimplifier(HloPass):
 
     def run(self, module: HloModule) -> bool:
         changed = False
+        # What has side effects, asked once: nothing here gives a computation new ones.
+        effects: Effects = {}
         for computation in list(module.computations):
             loops = [node for node in computation.instructions if node.opcode is Opcode.WHILE]
             for loop in loops:
-                changed |= _simplify(module, computation, loop)
+                changed |= _simplify(module, computation, loop, effects)
         if changed:
             module.remove_unreachable()
         return changed
 
 
-def _simplify(module: HloModule, computation: Computation, loop: Instruction) -> bool:
+def _simplify(
+    module: HloModule, computation: Computation, loop: Instruction, effects: Effects
+) -> bool:
     if loop.parent is None or not _is_plain(loop):
         return False
     trips = trip_count(loop)
-    effects = has_side_effect(loop)
-    if trips == 0 and not has_side_effect_in(loop.called[0]):
+    has_effects = has_side_effect(loop, effects)
+    if trips == 0 and not _has_side_effect_in(loop.called[0], effects):
         computation.replace_uses(loop, loop.operands[0])
         computation.remove(loop)
         return True
-    if trips is not None and _worth_unrolling(loop, trips):
+    if trips is not None and _worth_unrolling(loop, trips, effects):
         state = loop.operands[0]
         for _ in range(trips):
             state = computation.inline(loop.called[1], [state])
@@ -61,16 +67,16 @@ def _simplify(module: HloModule, computation: Computation, loop: Instruction) ->
         computation.remove(loop)
         return True
     changed = _sink_invariants(computation, loop)
-    if not effects:
+    if not has_effects:
         changed |= _drop_dead_carries(module, computation, loop)
     return changed
 
 
-def _worth_unrolling(loop: Instruction, trips: int) -> bool:
+def _worth_unrolling(loop: Instruction, trips: int, effects: Effects) -> bool:
     """One iteration, or a few of a small body that can fuse into one loop nest (the rounds of a
     random number generator are such a loop)."""
     condition, body = loop.called
-    if has_side_effect_in(condition):
+    if _has_side_effect_in(condition, effects):
         return False
     if trips == 1:
         return True
@@ -79,8 +85,8 @@ def _worth_unrolling(loop: Instruction, trips: int) -> bool:
     return all(node.opcode in _UNROLLED or is_fusible(node) for node in body.instructions)
 
 
-def has_side_effect_in(computation: Computation) -> bool:
-    return any(has_side_effect(node) for node in computation.instructions)
+def _has_side_effect_in(computation: Computation, effects: Effects) -> bool:
+    return any(has_side_effect(node, effects) for node in computation.instructions)
 
 
 def _is_plain(loop: Instruction) -> bool:
