@@ -1,0 +1,180 @@
+"""Options that change between calls: what was traced under other values is never used, and what
+does not depend on an option is not traced anew. Thread by thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyjax._config import config, options
+from pyjax._config.kinds import Bool
+from pyjax._config.registry import ContextKey, Source, all_options, trace_context
+
+import pyjax
+import pyjax.numpy as jnp
+
+# The first bits of the keys 1, 2, 3 in the reference, partitionable or not.
+BITS = {
+    (True, 1): [1883912375, 2292451390],
+    (True, 2): [2752176745, 3868056420],
+    (True, 3): [318053758, 4029299397],
+    (False, 1): [1948878966, 4237131848],
+    (False, 2): [637334850, 3278974502],
+    (False, 3): [1946498123, 2217676430],
+}
+VALUES: dict[str, tuple[Any, ...]] = {
+    "jax_enable_x64": (False, True),
+    "jax_threefry_partitionable": (True, False),
+    "jax_random_seed_offset": (0, 1, 2),
+}
+# Options that no program depends on; the one that forbids tracing stays as it is.
+OTHERS = [
+    option
+    for option in all_options().values()
+    if not option.keyed and isinstance(option.kind, Bool) and option.name != "jax_no_tracing"
+]
+State = dict[str, Any]
+traces: list[State] = []
+
+
+@pyjax.jit
+def program(x: pyjax.Array) -> Any:
+    """What it returns depends on each of the options."""
+    traces.append({name: config.read(name) for name in VALUES})
+    return x + jnp.zeros(()), pyjax.random.bits(pyjax.random.key(1), (2,))
+
+
+def check(state: State) -> None:
+    """The program does what the options say now."""
+    for name, value in state.items():
+        assert config.read(name) == value
+    zero, bits = program(np.float32(0) if not state["jax_enable_x64"] else np.float64(0))
+    assert zero.dtype == ("float64" if state["jax_enable_x64"] else "float32")
+    seed = 1 + state["jax_random_seed_offset"]
+    assert bits.tolist() == BITS[state["jax_threefry_partitionable"], seed]
+
+
+@pytest.fixture(autouse=True)
+def restore() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some of them do nothing yet, and say so
+        yield
+        for option in all_options().values():
+            option.clear(Source.UPDATE)
+
+
+@st.composite
+def keyed_values(draw: st.DrawFn) -> tuple[str, Any]:
+    name = draw(st.sampled_from(sorted(VALUES)))
+    return name, draw(st.sampled_from(VALUES[name]))
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("update"), keyed_values()),
+    st.tuples(st.just("enter"), keyed_values()),
+    st.tuples(st.just("leave"), st.none()),
+    st.tuples(st.just("other"), st.tuples(st.sampled_from(OTHERS), st.booleans())),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ACTIONS, max_size=12))
+def test_programs_follow_the_options_and_nothing_else(actions: list[tuple[str, Any]]) -> None:
+    process = {name: values[0] for name, values in VALUES.items()}
+    blocks: list[tuple[str, Any, ExitStack]] = []
+    for option in all_options().values():
+        option.clear(Source.UPDATE)
+
+    def state() -> State:
+        return {**process, **{name: value for name, value, _ in blocks}}
+
+    try:
+        check(state())
+        for action, what in actions:
+            before = len(traces)
+            known = [*traces]
+            if action == "update":
+                config.update(*what)
+                process[what[0]] = what[1]
+            elif action == "enter":
+                stack = ExitStack()
+                name, value = what
+                stack.enter_context(all_options()[name](value))
+                blocks.append((name, value, stack))
+            elif action == "leave" and blocks:
+                blocks.pop()[2].close()
+            elif action == "other":
+                config.update(what[0].name, what[1])
+            check(state())
+            # Each state is traced once, in all examples together.
+            assert len(traces) - before == (state() not in known)
+    finally:
+        for _, _, stack in reversed(blocks):
+            stack.close()
+
+
+@pytest.mark.parametrize("option", OTHERS, ids=lambda o: o.name)
+def test_options_that_nothing_depends_on_are_in_no_key(option: Any) -> None:
+    before = trace_context()
+    config.update(option.name, not option.default)
+    assert trace_context() is before
+
+
+def test_a_call_looks_at_one_object_for_all_options() -> None:
+    assert ContextKey.__hash__ is object.__hash__ and ContextKey.__eq__ is object.__eq__
+    assert trace_context() is trace_context()
+    with options.enable_x64(True):
+        inside = trace_context()
+        assert inside is trace_context()
+    with options.enable_x64(True):
+        assert trace_context() is inside
+
+
+def test_eight_threads_each_with_their_own_values() -> None:
+    for values in itertools.product(*VALUES.values()):
+        with ExitStack() as stack:
+            for name, value in zip(VALUES, values):
+                stack.enter_context(all_options()[name](value))
+            check(dict(zip(VALUES, values)))
+    traced = len(traces)
+    start = threading.Barrier(8)
+    problems: list[BaseException] = []
+
+    def hammer(seed: int) -> None:
+        rng = random.Random(seed)
+        start.wait()
+        for _ in range(60):
+            state = {name: rng.choice(values) for name, values in VALUES.items()}
+            names = [*VALUES]
+            rng.shuffle(names)
+            with ExitStack() as stack:
+                for name in names:
+                    stack.enter_context(all_options()[name](state[name]))
+                check(state)
+                if rng.random() < 0.2:
+                    config.update(rng.choice(OTHERS).name, rng.random() < 0.5)
+        check({name: values[0] for name, values in VALUES.items()})
+
+    def run(seed: int) -> None:
+        try:
+            hammer(seed)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems, problems[0]
+    assert len(traces) == traced  # every state was traced before
