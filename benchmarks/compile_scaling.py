@@ -14,7 +14,7 @@ import time
 from itertools import pairwise
 
 import xla_backend
-from benchmarks.scaling_programs import PROGRAMS
+from benchmarks.scaling_programs import LARGEST, PROGRAMS
 
 SIZES = (500, 1000, 2000, 4000, 8000, 16000)
 ALLOWED = 2.3
@@ -33,9 +33,9 @@ def compile_ms(text: str) -> float:
 
 def main() -> int:
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else SIZES[-1]
-    sizes = [s for s in SIZES if s <= largest]
     worst = 0.0
     for kind, generate in PROGRAMS.items():
+        sizes = [s for s in SIZES if s <= min(largest, LARGEST.get(kind, largest))]
         texts = [generate(size) for size in sizes]
         xla_backend.compile(xla_backend.parse_hlo(generate(100)))  # imports, library kernels
         # In rounds, so that a machine that is slow for a while is slow for all sizes.
