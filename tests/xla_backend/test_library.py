@@ -77,12 +77,14 @@ def test_a_compilation_leaves_the_module_alone() -> None:
     assert executable.module is not module and executable.module.is_scheduled
 
 
-def test_donated_arguments_of_the_caller_stay() -> None:
-    executable = xla_backend.compile(xla_backend.parse_hlo(DONATED))
+@pytest.mark.parametrize("platform", ["cpu", "emulator", "interpreter"])
+def test_donated_arguments_of_the_caller_stay(platform: str) -> None:
+    executable = xla_backend.compile(xla_backend.parse_hlo(DONATED), platform)
     x = np.arange(4, dtype=np.float32)
     (got,) = executable.execute([x])
     assert got.tolist() == [0, 2, 4, 6] and x.tolist() == [0, 1, 2, 3]
     assert executable.memory_analysis().alias_size_in_bytes == 16
+    assert executable.loaded.aliases == {0: 0}
 
 
 def test_kernels_can_be_read() -> None:

@@ -9,6 +9,7 @@ from xla_backend.hlo.attributes import (
     ComparisonDirection,
     RngAttributes,
     RngBitGeneratorAttributes,
+    RngGetAndUpdateStateAttributes,
 )
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -44,11 +45,12 @@ class RngBitGeneratorExpander(HloPass):
 
 
 class RngExpander(HloPass):
-    """rng -> Philox bits with a fixed key for each instruction, shaped to the distribution.
+    """rng -> Philox bits, shaped to the distribution: a fixed key for each instruction, counters
+    from the state of the program.
 
-    Why: code generation has no random state.
+    Why: each execution, and each iteration of a loop, draws other numbers.
     Needs: runs before rng-bit-generator-expander.
-    Leaves: no rng. Every execution draws the same numbers, which HLO allows: it does not say which.
+    Leaves: no rng. Each process draws the same numbers, which HLO allows: it does not say which.
     """
 
     name = "rng-expander"
@@ -228,8 +230,7 @@ def _threefry_bits(
 def _philox_bits(
     b: _Bits, words: list[Instruction], dimensions: tuple[int, ...], wide: bool
 ) -> tuple[Instruction, int]:
-    size = math.prod(dimensions)
-    blocks = -(-size // (2 if wide else 4))
+    size, blocks = math.prod(dimensions), _philox_blocks(dimensions, wide)
     low = b.counters(words[1], blocks)
     carry = _carry(b, low, b.broadcast(words[1], (blocks,), ()))
     # A state of two words is widened by the key, as XLA does.
@@ -242,6 +243,11 @@ def _philox_bits(
     if stream.shape.dimensions[0] != size:
         stream = b.slice(stream, (0,), (size,))
     return b.reshape(stream, dimensions), blocks
+
+
+def _philox_blocks(dimensions: tuple[int, ...], wide: bool) -> int:
+    """How many counters it takes: each gives two words of 64 bits, or four of 32."""
+    return -(-math.prod(dimensions) // (2 if wide else 4))
 
 
 def _expand_rng(node: Instruction, number: int) -> Instruction:
@@ -291,9 +297,13 @@ def _normal(b: _Bits, node: Instruction, number: int) -> Instruction:
 
 
 def _draw(b: _Bits, dimensions: tuple[int, ...], unsigned: P, number: int) -> Instruction:
-    words = [b.splat(Shape.array(P.U64), 0x9E3779B97F4A7C15 * (number + 1) % 2**64)]
-    words.append(b.splat(Shape.array(P.U64), 0))
-    bits, _ = _philox_bits(b, words, dimensions, unsigned is P.U64)
+    wide = unsigned is P.U64
+    key = b.splat(Shape.array(P.U64), 0x9E3779B97F4A7C15 * (number + 1) % 2**64)
+    used = RngGetAndUpdateStateAttributes(_philox_blocks(dimensions, wide))
+    state = Shape.array(P.U64, (2,))
+    counter = b.add(Opcode.RNG_GET_AND_UPDATE_STATE, (), used, shape=state)
+    low = b.reshape(b.slice(counter, (0,), (1,)), ())
+    bits, _ = _philox_bits(b, [key, low], dimensions, wide)
     return bits
 
 

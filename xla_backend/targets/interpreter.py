@@ -15,6 +15,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.topology import Topology
 from xla_backend.hlo.verifier import verify
+from xla_backend.passes.buffer_values import donations
 from xla_backend.runtime.array_executable import ArrayExecutable
 from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.custom_calls import custom_calls_in
@@ -32,6 +33,7 @@ class InterpreterExecutable(ArrayExecutable):
         self.device = device
         self.parameter_shapes = [leaf for shape in parameters for leaf in shape.flatten()]
         self.output_shapes = root.flatten()
+        self.aliases = donations(module)
 
     def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
         topology = Topology(self.module.replica_count, self.module.num_partitions)

@@ -93,3 +93,17 @@ def test_rng_bit_generator_moves_the_key():
 def test_rng_uniform_stays_in_range():
     draws = np.asarray(lax.rng_uniform(np.float32(2.0), np.float32(3.0), (1000,)))
     assert draws.min() >= 2 and draws.max() < 3 and draws.std() > 0.2
+
+
+def test_rng_uniform_draws_other_numbers_each_time():
+    def draw():
+        return lax.rng_uniform(np.float32(0), np.float32(1), (8,))
+
+    twice = pyjax.jit(lambda: (draw(), draw()))
+    for draws in (
+        [draw(), draw()],
+        [*twice(), *twice()],
+        lax.scan(lambda carry, _: (carry, draw()), 0, None, length=5)[1],
+    ):
+        numbers = np.asarray([np.asarray(x) for x in draws])
+        assert len(np.unique(numbers)) == numbers.size

@@ -7,6 +7,7 @@ from pass_checks import check_pass
 
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
+from xla_backend.library import compile
 from xla_backend.passes.batch_norm_expander import BatchNormExpander
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 
@@ -52,6 +53,47 @@ def test_normal(element_type):
     x, _ = draws(element_type, 5, 2, "normal")
     assert np.isfinite(x).all()
     assert abs(x.mean() - 5) < 0.2 and abs(x.std() - 2) < 0.2
+
+
+LOOP = """HloModule m
+
+body {
+  c = (s32[], f32[3,8]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  x = f32[3,8] get-tuple-element(c), index=1
+  zero = f32[] constant(0)
+  one = f32[] constant(1)
+  draw = f32[1,8] rng(zero, one), distribution=rng_uniform
+  start = s32[] constant(0)
+  y = f32[3,8] dynamic-update-slice(x, draw, i, start)
+  step = s32[] constant(1)
+  j = s32[] add(i, step)
+  ROOT r = (s32[], f32[3,8]) tuple(j, y)
+}
+
+cond {
+  c = (s32[], f32[3,8]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+
+ENTRY main {
+  x = f32[3,8] parameter(0)
+  i = s32[] constant(0)
+  c = (s32[], f32[3,8]) tuple(i, x)
+  w = (s32[], f32[3,8]) while(c), condition=cond, body=body
+  ROOT r = f32[3,8] get-tuple-element(w), index=1
+}
+"""
+
+
+@pytest.mark.parametrize("platform", ["cpu", "emulator", "interpreter"])
+def test_no_number_twice(platform):
+    executable = compile(parse_module(LOOP), platform)
+    nothing = np.zeros((3, 8), np.float32)
+    draws = [executable.execute([nothing])[0] for _ in range(3)]
+    assert len(np.unique(draws)) == 3 * 3 * 8
 
 
 def test_batch_norm_inference():
