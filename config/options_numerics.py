@@ -12,7 +12,6 @@ debug_key_reuse = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Using a random key twice raises KeyReuseError.",
-    no_effect=NOT_YET,
 )
 
 default_matmul_precision = option(

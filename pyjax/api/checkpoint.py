@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax._config import options
 from pyjax.api.call_signature import CallSignature
 from pyjax.api.checkpoint_policies import Policy, name_p
 from pyjax.api.flat import check_callable, check_leaves, wraps
@@ -114,7 +115,11 @@ def _effects(*avals: Any, jaxpr: ClosedJaxpr, **_: Any) -> Effects:
     return jaxpr.effects
 
 
-def _impl(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+def _impl(*args: Any, jaxpr: ClosedJaxpr, differentiated: bool, **_: Any) -> list[Any]:
+    if differentiated and options.debug_key_reuse.value:
+        # What is computed again draws the same random bits again, as it should.
+        with options.debug_key_reuse(False):
+            return jaxpr.eval(*args)
     return jaxpr.eval(*args)
 
 

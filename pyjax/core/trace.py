@@ -70,6 +70,10 @@ class Trace:
         """For messages: which transformation of which function."""
         return f"it is traced by {type(self).__name__}"
 
+    def made_at(self, tracer: Tracer) -> Any:
+        """The frame in which a tracer of this trace was made; None for arguments."""
+        return None
+
 
 class CustomCall:
     """A call of a function with a derivative rule of its own, on its way through the traces.

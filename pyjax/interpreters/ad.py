@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -23,6 +24,7 @@ from pyjax.core.jaxpr import (
     bind_eqn,
     eval_jaxpr,
 )
+from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
@@ -86,6 +88,7 @@ class JVPTrace(Trace):
         self.debug_info = debug_info
         self.closed = False
         self._names_rules = fault_checks() is not None
+        self._made: dict[int, Any] | None = {} if options.check_tracer_leaks.value else None
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """(primal, tangent) of a value used under this trace."""
@@ -129,7 +132,13 @@ class JVPTrace(Trace):
                 outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
         finally:
             state.traces = outer
-        return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
+        made = [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
+        if self._made is not None:
+            self._made.update({id(x): source_info.current_frame() for x in made})
+        return made
+
+    def made_at(self, tracer: Tracer) -> Any:
+        return None if self._made is None else self._made.get(id(tracer))
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         pairs = [self.split(x) for x in args]
@@ -187,6 +196,9 @@ def jvp_aux(
     ]
     pairs, aux = under(trace, _differentiated, trace, fun, args)
     trace.closed = True
+    if options.check_tracer_leaks.value:
+        del args
+        check_leaks(trace)
     return [p for p, _ in pairs], [t for _, t in pairs], aux
 
 
@@ -295,6 +307,9 @@ def linearize_aux(
     nonzero_out = [type(t) is not Zero for t in tangents]
     jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
     trace.closed = True
+    if options.check_tracer_leaks.value:
+        del args
+        check_leaks(trace)
     out_avals = [abstractify(p).to_tangent_aval() for p in outs]
     return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals), aux
 

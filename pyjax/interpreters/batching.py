@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import under_axis
@@ -18,6 +19,7 @@ from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.fault_checks import Lane, fault_checks, in_lane
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
+from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
@@ -74,6 +76,7 @@ class BatchTrace(Trace):
         self.closed = False
         self.lent = False  # while the parent processes a call for it, which may run under it again
         self._names_lanes = fault_checks() is not None
+        self._made: dict[int, Any] | None = {} if options.check_tracer_leaks.value else None
 
     def split(self, x: Any) -> tuple[Any, Dim]:
         """(value, batch dimension or None)."""
@@ -123,7 +126,13 @@ class BatchTrace(Trace):
         finally:
             state.traces = outer
             _current_axis.name = outer_axis
-        return [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
+        made = [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
+        if self._made is not None:
+            self._made.update({id(x): source_info.current_frame() for x in made})
+        return made
+
+    def made_at(self, tracer: Tracer) -> Any:
+        return None if self._made is None else self._made.get(id(tracer))
 
     def _batched_by_name(
         self, primitive: Primitive, values: list[Any], dims: list[Dim], params: dict[str, Any]
@@ -283,6 +292,8 @@ def batch_with_dims(
     trace = BatchTrace(state.traces[0], axis_size, axis_name, debug)
     results = trace.run(fun, values, in_dims)
     trace.closed = True
+    if options.check_tracer_leaks.value:
+        check_leaks(trace)
     return results
 
 

@@ -6,8 +6,6 @@ The staging trace is on the path of every compilation: at most 15 us an equation
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,8 +17,8 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, no_effects
-from pyjax.core.errors import TracerLeakError, new_error
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type_p
@@ -71,20 +69,13 @@ class StagingTrace(Trace):
         self.constants: dict[int, tuple[Var, Any]] = {}  # by id; the value is kept alive here
         self.effects: Effects = no_effects
         self.closed = False
-        self.tracers: list[Any] | None = [] if options.check_tracer_leaks.value else None
 
     # -- values -----------------------------------------------------------------------------------
 
     def new_argument(self, aval: Any) -> JaxprTracer:
         var = Var(aval)
         self.invars.append(var)
-        return self._tracer(aval, var)
-
-    def _tracer(self, aval: Any, atom: Any, source: Any = None) -> JaxprTracer:
-        tracer = JaxprTracer(self, aval, atom, source)
-        if self.tracers is not None:
-            self.tracers.append(weakref.ref(tracer))
-        return tracer
+        return JaxprTracer(self, aval, var)
 
     def to_atom(self, x: Any) -> Any:
         """Variable or literal for a value used by an equation here."""
@@ -137,7 +128,7 @@ class StagingTrace(Trace):
         if lift is not None:
             atoms, params = lift(atoms, params, self._lifted)
         source = current_frame()
-        if len(out_avals) == 1 and self.tracers is None:  # nearly all equations
+        if len(out_avals) == 1:  # nearly all equations
             (aval,) = out_avals
             var = Var(aval)
             self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, source))
@@ -148,8 +139,6 @@ class StagingTrace(Trace):
         self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
         if effects:
             self.effects = self.effects | effects
-        if self.tracers is not None:
-            return [self._tracer(v.aval, v, source) for v in outvars]
         return [JaxprTracer(self, v.aval, v, source) for v in outvars]
 
     def _lifted(self, program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
@@ -180,6 +169,9 @@ class StagingTrace(Trace):
 
     def origin(self) -> str:
         return self.debug_info.describe()
+
+    def made_at(self, tracer: Any) -> Any:
+        return tracer.source
 
     def depends_on(self, tracer: JaxprTracer) -> tuple[str, ...]:
         """Names of the arguments a value was computed from."""
@@ -219,7 +211,7 @@ def _fold_literal_conversion(
         value = value.item()
         if abstractify(value) is not aval:
             return None
-    return [trace._tracer(aval, Literal(value, aval), current_frame())]
+    return [JaxprTracer(trace, aval, Literal(value, aval), current_frame())]
 
 
 def _in_range(x: Any, target: np.dtype) -> bool:
@@ -270,11 +262,9 @@ def trace_to_jaxpr(
     jaxpr, consts = under(trace, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)
-    if trace.tracers is not None:
-        survivors = trace.tracers
-        trace.tracers = None
+    if options.check_tracer_leaks.value:
         trace.constants = {}
-        check_leaks(survivors, trace)
+        check_leaks(trace)
     if options.enable_checks.value:
         check_jaxpr(jaxpr)
     return closed, closed.out_avals
@@ -283,35 +273,6 @@ def trace_to_jaxpr(
 def _staged(trace: StagingTrace, fun: FlatFun, in_avals: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     outs = fun(*[trace.new_argument(a) for a in in_avals])
     return trace.to_jaxpr(outs)
-
-
-def check_leaks(survivors: list[Any], trace: Trace) -> None:
-    """Raise TracerLeakError if a tracer is still referenced from outside."""
-    alive = [r() for r in survivors if r() is not None]
-    if alive:
-        gc.collect()  # cycles do not count as leaks
-        del alive
-        alive = [r() for r in survivors if r() is not None]
-    if not alive:
-        return
-    leaked = alive[0]
-    holders = [_describe_holder(h) for h in gc.get_referrers(leaked) if h is not alive]
-    raise new_error(
-        TracerLeakError,
-        f"Leaked trace {trace.origin()}. Leaked tracer(s): {', '.join(map(repr, alive[:5]))}.",
-        "A tracer is still referenced after its function returned"
-        + (f", by {', '.join(holders[:4])}." if holders else "."),
-        "Do not store traced values in globals, attributes or enclosing scopes; return them.",
-        where=summarize(getattr(leaked, "source", None)),
-    )
-
-
-def _describe_holder(holder: Any) -> str:
-    if isinstance(holder, dict):
-        return f"a dict with keys {list(holder)[:4]}"
-    if hasattr(holder, "f_code"):
-        return f"a frame of {holder.f_code.co_name}"
-    return f"a {type(holder).__name__}"
 
 
 def is_staging(trace: Any) -> bool:

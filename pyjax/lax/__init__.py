@@ -7,6 +7,7 @@ from pyjax.core.structural import convert_element_type_p as convert_element_type
 from pyjax.core.structural import reduce_sum_p as reduce_sum_p
 from pyjax.core.structural import transpose_p as transpose_p
 from pyjax.lax import elementwise_complex as _elementwise_complex
+from pyjax.lax import key_reuse as _key_reuse
 from pyjax.lax import linalg as linalg
 from pyjax.lax.arithmetic import abs as abs
 from pyjax.lax.arithmetic import abs_p as abs_p

@@ -23,7 +23,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import key_impl, scalar_key, split
+from pyjax.random.keys import clone, key_impl, scalar_key, split
 from pyjax.random.sampling import Shape, as_shape, float_dtype, result_shape, uniform
 
 Array = Any
@@ -143,7 +143,7 @@ def _poisson(key: Array, rate: Array, kind: np.dtype) -> Array:
     small = undefined | (rate < _SMALL_MEAN)
     # nan and infinity give what 0 gives there: no gap fits.
     by_gaps = _poisson_by_gaps(key, jnp.where(small & ~undefined, rate, 0), kind)
-    by_rejection = _poisson_by_rejection(key, jnp.where(small, 1e5, rate))
+    by_rejection = _poisson_by_rejection(clone(key), jnp.where(small, 1e5, rate))
     counts = jnp.where(small, by_gaps, by_rejection.astype(kind))
     return jnp.where(rate == 0, jnp.zeros((), kind), counts)
 
@@ -279,7 +279,7 @@ def _binomial(key: Array, n: Array, p: Array) -> Array:
     small = bad_n | infinite | (n * q <= _SMALL_MEAN)
     by_gaps = _binomial_by_gaps(key, jnp.where(small & ~infinite, trials, 0), q)
     by_rejection = _binomial_by_rejection(
-        key, jnp.where(small, 1e4, trials), jnp.where(small, 0.5, q)
+        clone(key), jnp.where(small, 1e4, trials), jnp.where(small, 0.5, q)
     )
     counts = jnp.where(small, by_gaps, by_rejection)
     counts = jnp.where(bad_n | bad_p, np.nan, counts)

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.exact_keys import exact_key
-from pyjax.core.fault_checks import FaultChecks, fault_checks
+from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import hlo, partial_eval
@@ -144,18 +144,32 @@ def make_program(
     )
 
 
-_Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
-_FaultGuard = Callable[
-    [ClosedJaxpr, FaultChecks, Sequence[bool]], tuple[ClosedJaxpr, Callable[[_Call], _Call]]
-]
-# Installed by lax, which knows operations: `guard(closed, checks, donated)` gives a program with a
-# flag as its last result, and what wraps calls of it.
-_fault_guards: list[_FaultGuard] = []
+Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
 
 
-def set_fault_guard(guard: _FaultGuard) -> None:
-    """Set what makes programs that look for faults."""
-    _fault_guards[:] = [guard]
+class Guarded(NamedTuple):
+    """What stands between a program and its callers while an option has something looked for.
+
+    Attributes:
+      closed: the program to compile instead.
+      donated: of its inputs.
+      wrap: takes how it is called, and gives what is called instead.
+    """
+
+    closed: ClosedJaxpr
+    donated: Sequence[bool]
+    wrap: Callable[[Call], Call]
+
+
+# Installed by lax, which knows operations: `guard(closed, donated)` is None if there is nothing to
+# look for. The first one added sees each program as it is, and its callers first.
+_Guard = Callable[[ClosedJaxpr, Sequence[bool]], Guarded | None]
+_guards: list[_Guard] = []
+
+
+def add_guard(guard: _Guard) -> None:
+    """Let `guard` look at programs that are compiled from now on."""
+    _guards.append(guard)
 
 
 def compile_jaxpr(
@@ -167,12 +181,15 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
-    checks = fault_checks()
-    if checks is None:
-        return _compile_jaxpr(closed, name, device, committed, donated, overrides)
-    flagged, guarded = _fault_guards[0](closed, checks, donated)
-    program = _compile_jaxpr(flagged, name, device, committed, (), overrides)
-    program.call = guarded(program.call)
+    wraps: list[Callable[[Call], Call]] = []
+    for guard in _guards:
+        guarded = guard(closed, donated)
+        if guarded is not None:
+            closed, donated, wrap = guarded
+            wraps.append(wrap)
+    program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
+    for wrap in reversed(wraps):
+        program.call = wrap(program.call)
     return program
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,20 @@ from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import current_frame
 from pyjax.core.traceback_filter import filter_exception
 from pyjax.lax.faults.flags import flagged_program
-from pyjax.lax.faults.search import Search, without_checks
+from pyjax.lax.faults.search import Search
+from pyjax.lax.faults.walking import without_checks
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.dispatch import set_fault_guard
+from pyjax.runtime.dispatch import Call, Guarded, add_guard
 
 Arrays = Sequence[DeviceArray]
-Call = Callable[[Arrays], list[DeviceArray]]
 
 
-def _guard(
-    closed: ClosedJaxpr, checks: FaultChecks, donated: Sequence[bool]
-) -> tuple[ClosedJaxpr, Callable[[Call], Call]]:
-    """The program that notices faults, and what wraps a call of it: the results without the flag,
-    or an error. Donated arguments are deleted after the call, when nobody needs them any more."""
+def _guard(closed: ClosedJaxpr, donated: Sequence[bool]) -> Guarded | None:
+    """The program that notices faults. Calls give the results without the flag, or an error.
+    Donated arguments are deleted after the call, when nobody needs them any more."""
+    checks = fault_checks()
+    if checks is None:
+        return None
     flagged = without_checks(flagged_program, closed, checks)
     gone = [i for i, give in enumerate(donated) if give]
     # Equations of pyjax's own functions were traced for whoever called them first.
@@ -47,7 +48,7 @@ def _guard(
 
         return checked
 
-    return flagged, guarded
+    return Guarded(flagged, (), guarded)
 
 
 def check_results(closed: ClosedJaxpr, arguments: Arrays, results: Arrays) -> None:
@@ -130,4 +131,4 @@ def _unexplained(
     )
 
 
-set_fault_guard(_guard)
+add_guard(_guard)

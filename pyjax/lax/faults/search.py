@@ -13,19 +13,16 @@ bad result back to the equation that made it from operands that are not bad, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyjax._config import options
 from pyjax.core import source_info
 from pyjax.core.fault_checks import FaultChecks
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.core.structural import select_n_p
-from pyjax.core.trace import eval_trace, state
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import called_programs
 from pyjax.lax.compare import select
@@ -36,27 +33,11 @@ from pyjax.lax.control_flow.while_loop import while_p
 from pyjax.lax.faults.flags import flagged_program, only_prints
 from pyjax.lax.faults.messages import Place, fault_error, index_error
 from pyjax.lax.faults.operands import dividing_primitives, indices_of
+from pyjax.lax.faults.walking import place_of
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
 from pyjax.lax.nary import expand_to
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import as_array, compile_jaxpr, placement
-
-
-def without_checks(function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)`, run plainly, while nothing is checked."""
-    with ExitStack() as stack:
-        for option in (options.debug_nans, options.debug_infs, options.no_tracing):
-            stack.enter_context(option(False))
-        stack.enter_context(options.error_checking_behavior_nan("ignore"))
-        stack.enter_context(options.error_checking_behavior_divide("ignore"))
-        stack.enter_context(options.error_checking_behavior_oob("ignore"))
-        stack.enter_context(options.disable_jit(False))
-        outer = state.traces
-        state.traces = [eval_trace]
-        try:
-            return function(*arguments)
-        finally:
-            state.traces = outer
 
 
 class _Run(NamedTuple):
@@ -100,7 +81,7 @@ class Search:
                 values = [run.value(a) for a in eqn.invars]
                 if self._checks.of_results:
                     run.operands[id(eqn)] = values
-                frame = _place(eqn, at, outer)
+                frame = place_of(eqn, at, outer)
                 override.frame = frame
                 run.values.update(zip(eqn.outvars, self._equation(eqn, values, frame)))
             if self._checks.of_results:
@@ -260,7 +241,7 @@ class Search:
             if atom not in producers:
                 continue
             eqn = producers[atom]
-            place = _place(eqn, at, frame)
+            place = place_of(eqn, at, frame)
             bad = self._is_bad(run.value(atom), place)
             if bad is None:
                 continue
@@ -275,7 +256,7 @@ class Search:
                     break
                 atom = eqn.invars[position]
                 eqn = producers[atom]
-                place = _place(eqn, at, frame)
+                place = place_of(eqn, at, frame)
                 bad = self._is_bad(run.value(atom), place)
 
     def _came_with(
@@ -340,15 +321,6 @@ class Search:
         return fault_error(
             kind, eqn, hosts, made, frame, bad, self._inside, self._checks, came_with
         )
-
-
-def _place(eqn: JaxprEqn, at: Frame | None, outer: Frame | None) -> Frame | None:
-    """Where an equation comes from: its own place, unless `at` is given; rules and lanes are its
-    own in any case."""
-    own = eqn.source
-    if at is None or own is None:
-        return at or own or outer
-    return Frame(at.code, at.lasti, at.names, (*at.rules, *own.rules), (*own.lanes, *at.lanes))
 
 
 def _host(x: Any) -> Any:
