@@ -31,8 +31,7 @@ compilation_cache_dir = option(
     default=None,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Directory of the persistent compilation cache.",
-    no_effect=NOT_YET,
+    help="Directory of the persistent compilation cache; unset, the user's cache directory.",
 )
 
 compilation_cache_expect_pgle = option(
@@ -41,8 +40,7 @@ compilation_cache_expect_pgle = option(
     default=False,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Prefer persistent entries compiled with measured costs.",
-    no_effect=NOT_YET,
+    help="Prefer persistent entries compiled with measured costs; warn where there are none.",
 )
 
 compilation_cache_include_metadata_in_key = option(
@@ -52,7 +50,6 @@ compilation_cache_include_metadata_in_key = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Make source locations part of persistent cache keys.",
-    no_effect=NOT_YET,
 )
 
 compilation_cache_max_size = option(
@@ -61,8 +58,8 @@ compilation_cache_max_size = option(
     default=-1,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Size limit of the persistent cache in bytes; -1: none.",
-    no_effect=NOT_YET,
+    help="Size limit of the persistent cache in bytes; 0: no cache; -1: none, or 1 GiB unless "
+    "jax_compilation_cache_dir names a directory.",
 )
 
 compiler_enable_remat_pass = option(
@@ -90,8 +87,7 @@ enable_compilation_cache = option(
     default=True,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Use the persistent compilation cache if it has a directory.",
-    no_effect=NOT_YET,
+    help="Use the persistent compilation cache.",
 )
 
 enable_pgle = option(
@@ -168,8 +164,8 @@ persistent_cache_enable_xla_caches = option(
     default="xla_gpu_per_fusion_autotune_cache_dir",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Which compiler-internal caches live in the persistent cache.",
-    no_effect=NOT_YET,
+    help="Which compiler-internal caches live in the persistent cache: 'none', or pyjax's library "
+    "routines, whatever is named.",
 )
 
 persistent_cache_min_compile_time_secs = option(
@@ -178,8 +174,7 @@ persistent_cache_min_compile_time_secs = option(
     default=1.0,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Persist only programs that took at least this long to compile.",
-    no_effect=NOT_YET,
+    help="Persist only programs that took at least this long to compile; unset, pyjax keeps all.",
 )
 
 persistent_cache_min_entry_size_bytes = option(
@@ -189,7 +184,6 @@ persistent_cache_min_entry_size_bytes = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Persist only entries of at least this size.",
-    no_effect=NOT_YET,
 )
 
 pgle_aggregation_percentile = option(
@@ -219,7 +213,6 @@ raise_persistent_cache_errors = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Raise errors of the persistent cache instead of warning.",
-    no_effect=NOT_YET,
 )
 
 remove_custom_partitioning_ptr_from_cache_key = option(
@@ -229,7 +222,6 @@ remove_custom_partitioning_ptr_from_cache_key = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Leave pointers of custom partitioning out of persistent cache keys.",
-    no_effect=NOT_YET,
 )
 
 use_shardy_partitioner = option(

@@ -133,6 +133,7 @@ class Option:
         self.since = since
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
+        self._source = Source.DEFAULT
         self._listeners: list[Callable[[Any], None]] = []
         self._block_listeners: list[Callable[[Override], None]] = []
         self._locked: str | None = None
@@ -149,6 +150,11 @@ class Option:
                 if block._option is self:
                     return block._value
         return self._value
+
+    @property
+    def is_set(self) -> bool:
+        """Whether somebody set it for the whole process, if only to its default."""
+        return self._source is not Source.DEFAULT
 
     @property
     def keyed(self) -> bool:
@@ -171,7 +177,7 @@ class Option:
         """Where the value in force comes from."""
         if any(block._option is self for block in (*_thread.opened,)):
             return "context manager in this thread"
-        return self._layers[max(self._layers)][1]
+        return self._layers[self._source][1]
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -238,11 +244,12 @@ class Option:
         return checked
 
     def _refresh(self) -> None:
-        old = self._value
-        self._value = self._layers[max(self._layers)][0]
+        old = self._value, self._source
+        self._source = max(self._layers)
+        self._value = self._layers[self._source][0]
         if self.keyed:
             _refresh_keys()
-        if old != self._value:
+        if old != (self._value, self._source):
             for listener in self._listeners:
                 listener(self._value)
 
@@ -263,7 +270,8 @@ class Option:
         self._locked = reason
 
     def on_change(self, listener: Callable[[Any], None]) -> None:
-        """Call `listener(value)` now and whenever the process-wide value changes."""
+        """Call `listener(value)` now and whenever the process-wide value changes, or the
+        source that it comes from."""
         self._listeners.append(listener)
         listener(self._value)
 

@@ -42,6 +42,7 @@ class CompileOptions:
       fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
       dump: what to write where, or None.
       target: what code is made for; None: this machine.
+      expect_measured_costs: of programs on disk, those compiled with measured costs are preferred.
     """
 
     optimization_level: int = 2
@@ -63,6 +64,7 @@ class CompileOptions:
     fast_math: tuple[str, ...] = ()
     dump: DumpOptions | None = None
     target: Target | None = None
+    expect_measured_costs: bool = False
 
     @property
     def level(self) -> int:

@@ -27,6 +27,7 @@ from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import hlo, partial_eval
+from pyjax.runtime import persistent_cache as persistent_cache  # wires the options to it
 from pyjax.runtime import shape_generic
 from pyjax.runtime.array import (
     ArraySpec,
@@ -69,6 +70,7 @@ def compile_options(debug: DebugOptions) -> CompileOptions:
         memory_limit=None if memory < 0 else memory,
         disabled_passes=frozenset() if again else frozenset({"rematerialization"}),
         verify=options.enable_checks.value,
+        expect_measured_costs=options.compilation_cache_expect_pgle.value,
     )
     return with_flags(base, debug)
 

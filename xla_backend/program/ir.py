@@ -9,7 +9,7 @@ to it (`build`), and never changed.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from types import MappingProxyType
@@ -232,8 +232,7 @@ class Program:
     @property
     def state_offsets(self) -> tuple[int, ...]:
         """Where each array of the state begins in one piece of memory, and where that ends."""
-        sizes = [aligned(array.nbytes) for array in self.state]
-        return tuple(accumulate(sizes, initial=0))
+        return offsets_of(self.state)
 
     @property
     def uses_context(self) -> bool:
@@ -246,6 +245,11 @@ def _looks_at_context(step: Step) -> bool:
     if isinstance(step, Copy):
         return step.source.space is Space.CONTEXT
     return isinstance(step, Host | Collective)
+
+
+def offsets_of(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """Where each array begins in one piece of memory, and where that ends."""
+    return tuple(accumulate([aligned(array.nbytes) for array in arrays], initial=0))
 
 
 def aligned(size: int) -> int:

@@ -1,8 +1,8 @@
 """Programs as bytes, and back: JSON with everything in it, constants and kernels included.
 
 API
-  program_to_bytes(program) -> bytes
-  program_from_bytes(data) -> Program
+  program_to_bytes(program) -> bytes        record_to_bytes(record) -> bytes
+  program_from_bytes(data) -> Program       record_from_bytes(data, kind) -> record of that kind
 
 What is not a number or a string is a list that begins with a tag. Kernels are kept as the objects
 they are made of; an object that others share is written once and referred to by number, so that
@@ -20,7 +20,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from xla_backend.kernels import ir as kernel_ir
 from xla_backend.program import ir
 from xla_backend.program.ir import Program
 
+T = TypeVar("T")
+R = TypeVar("R", bound=Value)
 _FORMAT = "pyjax program"
 _VERSION = 1
 
@@ -48,8 +50,7 @@ def program_to_bytes(program: Program) -> bytes:
     Raises:
       ProgramFormatError: an attribute of a host call is of a kind that bytes cannot hold.
     """
-    content = {"format": _FORMAT, "version": _VERSION, "program": _Writer().write(program)}
-    return json.dumps(content, separators=(",", ":")).encode()
+    return _to_bytes(program)
 
 
 def program_from_bytes(data: bytes) -> Program:
@@ -58,6 +59,33 @@ def program_from_bytes(data: bytes) -> Program:
     Raises:
       ProgramFormatError: the bytes are damaged, or of another version.
     """
+    return _from_bytes(data, Program)
+
+
+def record_to_bytes(record: Value) -> bytes:
+    """A record of what programs are made of as bytes, without line ends.
+
+    Raises:
+      ProgramFormatError: something in it is of a kind that bytes cannot hold.
+    """
+    return _to_bytes(record)
+
+
+def record_from_bytes(data: bytes, kind: type[R]) -> R:
+    """The record that `record_to_bytes` wrote.
+
+    Raises:
+      ProgramFormatError: the bytes are damaged, of another version, or of another kind.
+    """
+    return _from_bytes(data, kind)
+
+
+def _to_bytes(value: Program | Value) -> bytes:
+    content = {"format": _FORMAT, "version": _VERSION, "program": _Writer().write(value)}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _from_bytes(data: bytes, kind: type[T]) -> T:
     try:
         content = json.loads(data)
         form, version = content["format"], content["version"]
@@ -69,12 +97,13 @@ def program_from_bytes(data: bytes) -> Program:
             f"{_VERSION}; serialise the program again with this version"
         )
     try:
-        program = _Reader().read(content["program"])
+        value = _Reader().read(content["program"])
     except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
         raise ProgramFormatError(f"the serialised program is damaged: {error!r}") from None
-    if not isinstance(program, Program):
-        raise ProgramFormatError(f"the bytes hold a {type(program).__name__}, expected a program")
-    return program
+    if not isinstance(value, kind):
+        expected = "program" if kind is Program else kind.__name__
+        raise ProgramFormatError(f"the bytes hold a {type(value).__name__}, expected a {expected}")
+    return value
 
 
 @cache

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
 import pyjax
 import pyjax.numpy as jnp
+import xla_backend
+from pyjax.experimental.compilation_cache import compilation_cache
+from tests.config.effects.observe import error_of, warnings_of
 from tests.config.effects.table import effect, inert
+from xla_backend.persistent.store import CacheStatus
+from xla_backend.runtime.custom_calls import register_custom_call
 
 inert("jax2tf_default_native_serialization", False, "that converter is not part of pyjax")
 
@@ -28,3 +41,137 @@ def disable_most_optimizations() -> int:
 @effect("jax_exec_time_optimization_effort", -1.0, default=0, changed=2)
 def exec_time_optimization_effort() -> int:
     return transposes_left()
+
+
+# -- the persistent cache --------------------------------------------------------------------------
+
+
+def product(k: float) -> None:
+    """Compile a program; for each `k` another one."""
+    pyjax.clear_caches()
+    pyjax.jit(lambda x: jnp.tanh(x @ x.T) + k)(jnp.ones((4, 6)))
+
+
+def kept(scratch: Path, compile_some: Callable[[], object]) -> CacheStatus:
+    """What is on disk after compiling, in a directory that was empty before."""
+    before = compilation_cache.cache_status().directory
+    compilation_cache.set_cache_dir(tempfile.mkdtemp(dir=scratch))
+    try:
+        compile_some()
+        return compilation_cache.cache_status()
+    finally:
+        pyjax.config.update("jax_compilation_cache_dir", before)
+
+
+def programs(scratch: Path, compile_some: Callable[[], object]) -> int:
+    return kept(scratch, compile_some).kinds.get("program", 0)
+
+
+@effect("jax_compilation_cache_dir", lambda s: str(s / "kept"), default=False, changed=True)
+def compilation_cache_dir(scratch: Path) -> bool:
+    product(1)
+    found = any(scratch.glob("kept/**/*.program"))
+    shutil.rmtree(scratch / "kept", ignore_errors=True)
+    return found
+
+
+@effect("jax_enable_compilation_cache", False, default=1, changed=0)
+def enable_compilation_cache(scratch: Path) -> int:
+    return programs(scratch, lambda: product(1))
+
+
+@effect("jax_compilation_cache_max_size", 40_000, default=False, changed=True)
+def compilation_cache_max_size(scratch: Path) -> bool:
+    """Whether what many programs take is bounded."""
+    return kept(scratch, lambda: [product(k) for k in range(10)]).bytes <= 40_000
+
+
+@effect("jax_compilation_cache_max_size", 0, default=1, changed=0, ways=("update",))
+def compilation_cache_of_no_size(scratch: Path) -> int:
+    return programs(scratch, lambda: product(1))
+
+
+@effect("jax_persistent_cache_min_compile_time_secs", 100.0, default=1, changed=0)
+def persistent_cache_min_compile_time(scratch: Path) -> int:
+    return programs(scratch, lambda: product(1))
+
+
+@effect("jax_persistent_cache_min_entry_size_bytes", 1 << 20, default=1, changed=0)
+def persistent_cache_min_entry_size(scratch: Path) -> int:
+    return programs(scratch, lambda: product(1))
+
+
+@effect("jax_persistent_cache_enable_xla_caches", "none", default=True, changed=False)
+def persistent_cache_enable_xla_caches(scratch: Path) -> bool:
+    """Whether object code alone is kept: that of a program which calls Python."""
+
+    def call_back() -> None:
+        pyjax.clear_caches()
+        x = jnp.ones(3)
+        pyjax.jit(lambda x: pyjax.pure_callback(np.sin, x, x))(x)
+
+    return "object" in kept(scratch, call_back).kinds
+
+
+@effect(
+    "jax_raise_persistent_cache_errors",
+    True,
+    default="",
+    changed=re.compile("^PersistentCacheError: .*is not an entry"),
+)
+def raise_persistent_cache_errors(scratch: Path) -> str:
+    """A damaged entry is met."""
+    errors = []
+
+    def meet() -> None:
+        product(1)
+        for path in scratch.rglob("*.program"):
+            path.write_bytes(b"noise")
+        errors.append(error_of(lambda: warnings_of(lambda: product(1))))
+
+    kept(scratch, meet)
+    return errors[0]
+
+
+@effect("jax_compilation_cache_include_metadata_in_key", True, default=1, changed=2)
+def compilation_cache_include_metadata_in_key(scratch: Path) -> int:
+    """Entries of one program that is written on two lines."""
+
+    def f(x: pyjax.Array) -> pyjax.Array:
+        return x @ x.T
+
+    def g(x: pyjax.Array) -> pyjax.Array:
+        return x @ x.T
+
+    def compile_both() -> None:
+        pyjax.clear_caches()
+        pyjax.jit(f)(jnp.ones((4, 6))), pyjax.jit(g)(jnp.ones((4, 6)))
+
+    return programs(scratch, compile_both)
+
+
+@effect("jax_remove_custom_partitioning_ptr_from_cache_key", True, default=2, changed=1)
+def remove_custom_partitioning_ptr_from_cache_key(scratch: Path) -> int:
+    """Entries of one program that calls a partitioner at two addresses."""
+    text = """ENTRY e { x = f32[3] parameter(0)
+      ROOT r = f32[3] custom-call(x), custom_call_target="CustomSPMDPartitioning",
+        backend_config="%d" }"""
+    register_custom_call("CustomSPMDPartitioning", lambda *_: None, replace=True)
+
+    def compile_both() -> None:
+        for address in (1234, 5678):
+            xla_backend.compile(xla_backend.parse_hlo(text % address))
+
+    return programs(scratch, compile_both)
+
+
+@effect(
+    "jax_compilation_cache_expect_pgle",
+    True,
+    default="",
+    changed=re.compile("UserWarning: no program compiled with measured costs is on disk"),
+)
+def compilation_cache_expect_pgle(scratch: Path) -> str:
+    said = []
+    kept(scratch, lambda: said.append(warnings_of(lambda: product(1))))
+    return said[0]

@@ -16,8 +16,8 @@ from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.target_code import TargetCode
-from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.dynamic import NotElementwise, compile_elementwise
+from xla_backend.targets.cpu.dynamic import NotElementwise
+from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
 from xla_backend.targets.cpu.target_code import make_target_code
 from xla_backend.user_passes import user_passes
 
@@ -41,12 +41,12 @@ class CpuClient(HloClient):
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         if len(self._devices) == 1 or options.dump is not None:
-            return compile_module(module, options, self._devices[0])
+            return find_program(module, options, self._devices[0])
         key = _identity(module, options)
         found = self._executables.find(key)
         if found is not None:
             return found
-        executable = compile_module(module, options, self._devices[0])
+        executable = find_program(module, options, self._devices[0])
         return self._executables.intern(key, executable)
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
@@ -56,7 +56,7 @@ class CpuClient(HloClient):
         self, module: HloModule, options: CompileOptions
     ) -> Callable[[int], LoadedExecutable | None] | None:
         try:
-            code = compile_elementwise(module, options)
+            code = find_elementwise(module, options)
         except NotElementwise:
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)

@@ -14,11 +14,11 @@ from xla_backend.dump import make_dumper
 from xla_backend.dump.interface import CompilationListener
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
-from xla_backend.llvm import jit, objects
-from xla_backend.llvm.jit import Address
+from xla_backend.llvm import objects
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program
@@ -28,13 +28,13 @@ from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program, host_call_symbol
-from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program
+from xla_backend.targets.cpu.executable import CpuExecutable, Stages
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.program_code import ProgramCode, link, program_code
 from xla_backend.targets.cpu.program_rules import RULES
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.target_options import target_for
 
@@ -57,6 +57,13 @@ class Profile:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
+class Compiled(NamedTuple):
+    """An executable, and the code that it was linked from."""
+
+    executable: CpuExecutable
+    code: ProgramCode
+
+
 def compile_module(
     module: HloModule, options: CompileOptions | None = None, device: Device | None = None
 ) -> CpuExecutable:
@@ -67,7 +74,13 @@ def compile_module(
       UnimplementedError: the program uses something this backend cannot run.
       VerificationError: the module is not valid (with `options.verify`).
     """
-    options = options or CompileOptions()
+    return compile_code(module, options or CompileOptions(), device).executable
+
+
+def compile_code(
+    module: HloModule, options: CompileOptions, device: Device | None, *, cache: bool = True
+) -> Compiled:
+    """`compile_module`, with the code. `cache`: look for object code on disk, and keep it there."""
     profile = Profile()
     dumper = make_dumper(options.dump, module.name)
     if dumper is not None:
@@ -77,20 +90,44 @@ def compile_module(
     collecting = gc.isenabled()
     try:
         gc.disable()
-        pipeline = build_pipeline(options, dumper)
-        with profile.phase("passes"):
-            pipeline.run(module)
-        with profile.phase("buffer assignment"):
-            assignment = assign_buffers(module)
-        executable = compile_scheduled(module, assignment, options, profile, dumper, device)
+        assignment, log = _optimize(module, options, profile, dumper)
+        compiled = _compile(module, assignment, options, profile, dumper, device, log, cache)
     finally:
         if collecting:
             gc.enable()
-    executable.pass_log = pipeline.log
     if dumper is not None:
-        dumper.metadata(pipeline.log)
-        executable.recorder = dumper.recorder(module)
-    return executable
+        dumper.metadata(log)
+        compiled.executable.recorder = dumper.recorder(module)
+    return compiled
+
+
+def load_code(
+    code: ProgramCode, module: HloModule, options: CompileOptions, device: Device
+) -> CpuExecutable:
+    """The executable that `compile_code` made of an equal module and options in another process.
+    The module is kept, to be compiled if somebody asks for its stages."""
+    library = link(code, target_for(options), options.fast_math, options.num_threads == 1)
+    return CpuExecutable(code, library, device, lambda: _stages(module, options), {})
+
+
+def _stages(module: HloModule, options: CompileOptions) -> Stages:
+    module = module.clone()
+    assignment, log = _optimize(module, options, Profile(), None)
+    written = write_code(module, assignment, options)
+    return Stages(module, assignment, written.program, written.kernels, log)
+
+
+def _optimize(
+    module: HloModule,
+    options: CompileOptions,
+    profile: Profile,
+    dumper: CompilationListener | None,
+) -> tuple[BufferAssignment, Sequence[PassRun]]:
+    pipeline = build_pipeline(options, dumper)
+    with profile.phase("passes"):
+        pipeline.run(module)
+    with profile.phase("buffer assignment"):
+        return assign_buffers(module), pipeline.log
 
 
 class WrittenCode(NamedTuple):
@@ -148,15 +185,22 @@ def codegen_level(options: CompileOptions) -> int:
 
 
 def compile_scheduled(
+    module: HloModule, assignment: BufferAssignment, options: CompileOptions
+) -> CpuExecutable:
+    """Generate code for a module that the pipeline has already scheduled."""
+    return _compile(module, assignment, options, Profile()).executable
+
+
+def _compile(
     module: HloModule,
     assignment: BufferAssignment,
     options: CompileOptions,
-    profile: Profile | None = None,
+    profile: Profile,
     dumper: CompilationListener | None = None,
     device: Device | None = None,
-) -> CpuExecutable:
-    """Generate code for a module that the pipeline has already scheduled."""
-    profile = profile or Profile()
+    log: Sequence[PassRun] = (),
+    cache: bool = True,
+) -> Compiled:
     target = target_for(options)
     if target.triple != host_target().triple:
         raise UnimplementedError(
@@ -170,41 +214,19 @@ def compile_scheduled(
     with profile.phase("llvm"):
         parts = _parts(llvm_ir, options.parallel_codegen)
         texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
-        codes = objects.compile_objects(texts, target, cache=True, opt=codegen_level(options))
+        level = codegen_level(options)
+        objects_made = objects.compile_objects(texts, target, cache=cache, opt=level)
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
-        _dump_code(dumper, kernels, target, list(zip(texts, codes)))
+        _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
+    code = program_code(program, emitted, objects_made, len(llvm_ir))
     with profile.phase("link"):
-        symbols = _symbols(program, emitted, options.num_threads == 1)
-        library = jit.Library(codes, symbols, keep=emitted.host_calls)
-    return CpuExecutable(
-        module,
-        device or host_device(),
-        assignment,
-        program,
-        library,
-        kernels,
-        len(llvm_ir),
-        sum(map(len, codes)),
-        emitted.cycles,
-        profile.seconds,
+        library = link(code, target, options.fast_math, options.num_threads == 1)
+    stages = Stages(module, assignment, program, kernels, log)
+    executable = CpuExecutable(
+        code, library, device or host_device(), lambda: stages, profile.seconds
     )
-
-
-def _symbols(program: Program, emitted: EmittedProgram, serial: bool) -> dict[str, int]:
-    """Addresses of what the generated module refers to."""
-    addresses: dict[str, int] = {}
-    module = emitted.kernels.module
-    routines = kernel_library(module.target, module.fast_math, serial)
-    for symbol, number in emitted.bound_constants.items():
-        array = program.constants[number]
-        addresses[symbol] = Address(array.ctypes.data, array)
-    for index, call in enumerate(emitted.host_calls):
-        addresses[host_call_symbol(index)] = call.number
-    for name in module.declarations:
-        if name.startswith("pyjax_"):
-            addresses[name] = routines[name]
-    return addresses
+    return Compiled(executable, code)
 
 
 def _parts(llvm_ir: str, limit: int) -> int:

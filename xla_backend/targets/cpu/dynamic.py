@@ -9,8 +9,12 @@ element goes through the same operations.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
@@ -49,32 +53,50 @@ class NotElementwise(HloError, ValueError):
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
 
+class ElementwiseFacts(Value):
+    """What the code does not say itself: shapes for the length that the module was written for,
+    and an estimate for choosing between this and a program that uses several threads."""
+
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    cycles_per_element: float
+
+
+class ElementwiseStages(NamedTuple):
+    """What a program went through: the simplified HLO, its kernel, and that as LLVM text."""
+
+    module: HloModule
+    kernel: Kernel
+    llvm_ir: str
+
+
 class ElementwiseCode:
     """Native code for an elementwise program of any length n >= 0.
 
     `library` has `i32 entry_n(ptr args, ptr outs, i64 n)` with arrays of addresses; it never
     fails (returns 0), is safe for concurrent callers, and an output may share memory with an
-    argument only if they are the same array. Shapes hold the length the module was written for.
+    argument only if they are the same array. Stages are made again if the code came from disk.
     """
 
     def __init__(
-        self,
-        module: HloModule,
-        kernel: Kernel,
-        outputs: list[Shape],
-        library: jit.Library,
-        llvm_ir: str,
-        cycles_per_element: float,
+        self, facts: ElementwiseFacts, object_code: bytes, stages: Callable[[], ElementwiseStages]
     ) -> None:
-        assert module.entry is not None and module.entry.root is not None
-        self.module = module
-        self.library = library
-        self.llvm_ir = llvm_ir
-        self.loop_ir = {kernel.name: kernel_to_text(kernel)}
-        self.parameter_shapes: list[Shape] = [p.shape for p in module.entry.parameters]
-        self.output_shapes = outputs
-        # Rough estimate, for choosing between this and a program that uses several threads.
-        self.cycles_per_element = cycles_per_element
+        self.facts = facts
+        self.object_code = object_code
+        self.library = jit.Library(object_code)
+        self.cycles_per_element = facts.cycles_per_element
+        self._make_stages = stages
+
+    @cached_property
+    def stages(self) -> ElementwiseStages:
+        """What the program went through."""
+        return self._make_stages()
+
+    @property
+    def loop_ir(self) -> dict[str, str]:
+        """Kernel name -> its loop nest as text."""
+        kernel = self.stages.kernel
+        return {kernel.name: kernel_to_text(kernel)}
 
     def at(self, n: int, device: Device) -> ElementwiseExecutable:
         """The program for arrays of n elements (and scalars)."""
@@ -89,26 +111,46 @@ class ElementwiseExecutable(NativeExecutable):
     def __init__(self, code: ElementwiseCode, n: int, device: Device) -> None:
         parameters, outputs = (
             [s.with_dimensions((n,)) if s.dimensions else s for s in shapes]
-            for shapes in (code.parameter_shapes, code.output_shapes)
+            for shapes in (code.facts.parameters, code.facts.outputs)
         )
-        super().__init__(code.module, device, parameters, outputs)
+        super().__init__(device, parameters, outputs)
+        self._code = code
         entry = code.library.function("entry_n", *_SIGNATURE, keeps_gil=True)
         self._call = lambda arguments, outputs: entry(arguments, outputs, n)
 
+    @property
+    def module(self) -> HloModule:  # type: ignore[override]
+        return self._code.stages.module
+
 
 def compile_elementwise(
-    module: HloModule, options: CompileOptions | None = None
+    module: HloModule, options: CompileOptions | None = None, *, cache: bool = True
 ) -> ElementwiseCode:
     """Simplify `module` (in place) and generate code for it that takes any number of elements.
 
     The entry takes scalars and 1-D arrays of one length, at least 2 (large ones keep the
     simplifier from treating the length as special: 4096 is a good choice), and returns an array or
-    a tuple of arrays of those shapes.
+    a tuple of arrays of those shapes. `cache`: look for object code on disk, and keep it there.
 
     Raises:
       NotElementwise: an instruction is not elementwise, or lengths differ.
     """
     options = options or CompileOptions()
+    facts, stages = _write(module, options)
+    object_code = objects.compile_object(stages.llvm_ir, target_for(options), cache=cache)
+    return ElementwiseCode(facts, object_code, lambda: stages)
+
+
+def load_elementwise(
+    facts: ElementwiseFacts, object_code: bytes, module: HloModule, options: CompileOptions
+) -> ElementwiseCode:
+    """What `compile_elementwise` made of an equal module and options in another process."""
+    return ElementwiseCode(facts, object_code, lambda: _write(module.clone(), options)[1])
+
+
+def _write(
+    module: HloModule, options: CompileOptions
+) -> tuple[ElementwiseFacts, ElementwiseStages]:
     passes: list[HloPass] = [
         CallInliner(),
         expansion(options),
@@ -121,22 +163,15 @@ def compile_elementwise(
     pipeline.selects = pass_filter(options, PIPELINES)
     pipeline.run(module)
     roots = _checked_roots(module)
-    outputs = [r.shape for r in roots]
-    kernel = _lower(module.entry, roots)  # type: ignore[arg-type]
+    assert module.entry is not None
+    kernel = _lower(module.entry, roots)
     target = target_for(options)
     cycles = schedule(kernel, target, threads=False)
     writer = ModuleWriter(target, options.fast_math)
     _write_entry(writer, kernel)
-    llvm_ir = writer.to_text()
-    object_code = objects.compile_object(llvm_ir, target, cache=True)
-    return ElementwiseCode(
-        module,
-        kernel,
-        outputs,
-        jit.Library(object_code),
-        llvm_ir,
-        cycles / _MOST,
-    )
+    parameters = tuple(p.shape for p in module.entry.parameters)
+    facts = ElementwiseFacts(parameters, tuple(r.shape for r in roots), cycles / _MOST)
+    return facts, ElementwiseStages(module, kernel, writer.to_text())
 
 
 def _checked_roots(module: HloModule) -> list[Instruction]:

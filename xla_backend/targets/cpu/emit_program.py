@@ -44,8 +44,6 @@ from xla_backend.program.ir import (
     launched_buffers,
 )
 from xla_backend.program.routines import Kind
-from xla_backend.runtime.custom_calls import HostCall
-from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
@@ -71,13 +69,13 @@ class EmittedProgram:
     Fields:
       kernels: the functions of its kernels.
       bound_constants: symbol -> number of a constant that is bound by address.
-      host_calls: what the symbols `host_call_symbol(0)`, ... stand for.
+      host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
       cycles: estimate of one execution; infinite where loops and routines hide it.
     """
 
     kernels: KernelFunctions
     bound_constants: dict[str, int] = field(default_factory=dict)
-    host_calls: list[HostCall] = field(default_factory=list)
+    host_calls: list[Host] = field(default_factory=list)
     cycles: float = 0.0
 
 
@@ -125,7 +123,7 @@ class _Emitter:
         self.writer = writer = kernels.module
         self.serial = serial
         self.bound_constants: dict[str, int] = {}
-        self.host_calls: list[HostCall] = []
+        self.host_calls: list[Host] = []
         self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
         self._loaded: dict[tuple[str, int], str] = {}
         self._stack: list[str] = []
@@ -384,13 +382,10 @@ class _Emitter:
 
     def host(self, step: Host) -> None:
         """Native call of the trampoline with the addresses of operands and results."""
-        function = host_function(step.target)
-        operands, results = ([s.shape for s in part] for part in (step.operands, step.results))
-        call = HostCall(function, operands, results, step.attributes)
         # A symbol, so that the same program has the same text whatever its calls' numbers are.
         symbol = host_call_symbol(len(self.host_calls))
         self.writer.add(f"@{symbol} = external constant i8")
-        self.host_calls.append(call)
+        self.host_calls.append(step)
         table = self._table([self.pointer(s) for s in (*step.operands, *step.results)])
         self._can_be_stopped = True  # host calls look whether the program was interrupted
         context = self.w.load("ptr", self.w.gep("i8", self._context(), CONTEXT_SIZE))

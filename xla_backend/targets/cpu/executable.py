@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
@@ -21,6 +22,7 @@ from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
+from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 _TINY_CYCLES = 25_000
@@ -29,54 +31,77 @@ _TINY_CYCLES = 25_000
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
+class Stages(NamedTuple):
+    """What a program went through, for reading.
+
+    Fields:
+      module: the optimised HLO.  assignment: its buffers.  program, kernels: made of it.
+      log: every run of a pass that made the module, in order.
+    """
+
+    module: HloModule
+    assignment: BufferAssignment
+    program: Program
+    kernels: KernelListing
+    log: Sequence[PassRun] = ()
+
+
 class CpuExecutable(NativeExecutable):
     """Native code for one module.
 
     `library` has `i32 entry(ptr args, ptr outs, ptr arena)`: arrays of leaf addresses (behind those
     of the arguments, that of a `native_context` if the program looks at it), and `temp_size` bytes
     aligned to 64; safe to call from several threads at once with different arenas and outputs.
-    """
 
-    # Every run of a pass that made the module, in order.
-    pass_log: Sequence[PassRun] = ()
+    Running needs nothing but the code and the facts about it. `stages` tells the rest: where the
+    code came from disk it compiles the module again, when somebody asks first.
+    """
 
     def __init__(
         self,
-        module: HloModule,
-        device: Device,
-        assignment: BufferAssignment,
-        program: Program,
+        code: ProgramCode,
         library: Library,
-        kernels: KernelListing,
-        llvm_ir_bytes: int,
-        code_bytes: int,
-        cycles: float,
+        device: Device,
+        stages: Callable[[], Stages],
         profile: dict[str, float],
     ) -> None:
+        facts = code.facts
         super().__init__(
-            module,
-            device,
-            program.parameters,
-            program.outputs,
-            program.aliases,
-            program.uses_context,
+            device, facts.parameters, facts.outputs, dict(facts.aliases), facts.uses_context
         )
-        self.assignment = assignment
-        self.program = program
         self.library = library
-        self.code_bytes = code_bytes
-        constants = sum(data.nbytes for data in program.constants)
-        # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
-        self.held_bytes = (1 << 16) + 6 * llvm_ir_bytes + 2 * code_bytes + constants
-        self.temp_size = program.arena_size
+        self.code_bytes = sum(map(len, code.objects))
+        self.held_bytes = facts.held_bytes
+        self.temp_size = facts.temp_size
         self.profile = profile
-        self._kernels = kernels
+        self._facts = facts
+        self._make_stages = stages
         # What the program keeps, for each device that it has run on.
         self._states: dict[Device, Block] = {}
         # A program that runs for a few microseconds is not worth releasing the interpreter lock;
         # else it is dropped while native code runs, and host calls take it back.
-        self._entry = library.function("entry", *_SIGNATURE, keeps_gil=cycles < _TINY_CYCLES)
+        keeps_gil = facts.cycles < _TINY_CYCLES
+        self._entry = library.function("entry", *_SIGNATURE, keeps_gil=keeps_gil)
         self._call = self._with_arena() if self.temp_size else self._without_arena()
+
+    @cached_property
+    def stages(self) -> Stages:
+        """What the program went through."""
+        return self._make_stages()
+
+    @property
+    def module(self) -> HloModule:  # type: ignore[override]
+        return self.stages.module
+
+    @property
+    def assignment(self) -> BufferAssignment:
+        """The buffers of the optimised module."""
+        return self.stages.assignment
+
+    @property
+    def program(self) -> Program:
+        """The program that the code was written from."""
+        return self.stages.program
 
     def _without_arena(self) -> NativeCall:
         entry, fail = self._entry, self.raise_error
@@ -114,9 +139,9 @@ class CpuExecutable(NativeExecutable):
         return NativeContext(context.replica, context.partition, context, state)
 
     def _initial_state(self) -> Block:
-        *offsets, size = self.program.state_offsets
+        *offsets, size = self._facts.state_offsets
         block = POOL.allocate(size)
-        for offset, array in zip(offsets, self.program.state):
+        for offset, array in zip(offsets, self._facts.state):
             memory_view(block + offset, array.shape, array.dtype, None)[...] = array
         return block
 
@@ -131,23 +156,23 @@ class CpuExecutable(NativeExecutable):
     @property
     def llvm_ir(self) -> str:
         """The program as LLVM text."""
-        return self._kernels.module.to_text()
+        return self.stages.kernels.module.to_text()
 
     @cached_property
     def loop_ir(self) -> dict[str, str]:
         """Kernel name -> its loop nest as text."""
-        return self._kernels.texts()
+        return self.stages.kernels.texts()
 
     @cached_property
     def emitted_kernels(self) -> list[EmittedKernel]:
         """Every generated kernel with its code; made on first use."""
-        return self._kernels.emitted()
+        return self.stages.kernels.emitted()
 
     def kernels(self) -> list[EmittedKernel]:
         return self.emitted_kernels
 
     def pass_report(self) -> str:
-        return pass_report(self.pass_log)
+        return pass_report(self.stages.log)
 
     def error_message(self, code: int) -> str:
         """What a nonzero result of the entry function means."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from xla_backend.dump.interface import RunListener
 from xla_backend.hlo.literal import Literal
-from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import memory_view
@@ -45,14 +44,12 @@ class NativeExecutable(LoadedExecutable):
 
     def __init__(
         self,
-        module: HloModule,
         device: Device,
         parameter_shapes: Sequence[Shape],
         output_shapes: Sequence[Shape],
         aliases: Mapping[int, int] = MappingProxyType({}),
         uses_context: bool = False,
     ) -> None:
-        self.module = module
         self.device = device
         self.parameter_shapes = parameter_shapes
         self.output_shapes = output_shapes

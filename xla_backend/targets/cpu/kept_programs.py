@@ -1,0 +1,267 @@
+"""Programs on disk: a process that compiles what another one compiled before skips passes,
+emission and LLVM.
+
+An entry has everything that running a program takes: its object code, and the facts about it.
+Stages for reading (HLO, loops, LLVM text, costs) are not kept: whoever asks for them has the
+module, and it is compiled again, once. The key says all that code depends on: what the module
+computes, the options, the processor, and the sources of the compiler.
+
+Not kept, and not looked for: programs that hold something of this process (a Python function),
+and compilations that somebody watches or changes (dumps, verification, users' passes).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.fingerprint import OnlyHere, module_fingerprint
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.shape import Shape
+from xla_backend.llvm.jit import UnresolvedSymbolError
+from xla_backend.llvm.objects import llvm_version
+from xla_backend.persistent import store
+from xla_backend.persistent.events import CacheEvent, Outcome, announce
+from xla_backend.persistent.settings import cache_settings
+from xla_backend.persistent.sources import source_digest
+from xla_backend.program.serialize import (
+    ProgramFormatError,
+    record_from_bytes,
+    record_to_bytes,
+)
+from xla_backend.runtime.client import Device
+from xla_backend.targets.cpu.compiler import compile_code, load_code
+from xla_backend.targets.cpu.dynamic import (
+    ElementwiseCode,
+    ElementwiseFacts,
+    compile_elementwise,
+    load_elementwise,
+)
+from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
+from xla_backend.targets.cpu.target_options import target_for
+from xla_backend.user_passes import user_passes
+
+T = TypeVar("T")
+Facts = CodeFacts | ElementwiseFacts
+# Types and dimensions of the arrays that a program takes and gives.
+_Shapes = tuple[list[Any], list[Any]]
+# Options that change nothing about the code.
+_NO_PART = frozenset({"dump", "expect_measured_costs"})
+
+
+class Entry(Value):
+    """The first line of an entry; object code follows.
+
+    Fields:
+      facts: about the code.  sizes: bytes of each object.  seconds: that compiling took.
+    """
+
+    facts: Facts
+    sizes: tuple[int, ...]
+    seconds: float
+
+
+class Unfit(ValueError):
+    """An entry is not of the program that was asked for."""
+
+
+class _Found(NamedTuple):
+    facts: Facts
+    objects: Sequence[bytes]
+    seconds: float
+
+
+def find_program(
+    module: HloModule, options: CompileOptions, device: Device, *, measured: bool = False
+) -> CpuExecutable:
+    """The executable of a module, from disk if it is there; compiled (in place) and kept, if not.
+
+    `measured`: the options hold measured costs. Such programs have entries of their own, that
+    those who expect them find whatever was measured.
+    """
+
+    def load(found: _Found) -> CpuExecutable:
+        assert isinstance(found.facts, CodeFacts)
+        return load_code(ProgramCode(found.facts, found.objects), module, options, device)
+
+    def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
+        made = compile_code(module, options, device, cache=cache)
+        return made.executable, made.code.facts, made.code.objects
+
+    return _find("program", CodeFacts, module, options, load, make, measured)
+
+
+def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseCode:
+    """`find_program` for `compile_elementwise`.
+
+    Raises:
+      NotElementwise: the program is none for any length.
+    """
+
+    def load(found: _Found) -> ElementwiseCode:
+        assert isinstance(found.facts, ElementwiseFacts)
+        (object_code,) = found.objects
+        return load_elementwise(found.facts, object_code, module, options)
+
+    def make(cache: bool) -> tuple[ElementwiseCode, Facts, Sequence[bytes]]:
+        code = compile_elementwise(module, options, cache=cache)
+        return code, code.facts, [code.object_code]
+
+    return _find("elementwise", ElementwiseFacts, module, options, load, make)
+
+
+def _find(
+    kind: str,
+    facts_kind: type[Facts],
+    module: HloModule,
+    options: CompileOptions,
+    load: Callable[[_Found], T],
+    make: Callable[[bool], tuple[T, Facts, Sequence[bytes]]],
+    measured: bool = False,
+) -> T:
+    name = module.name
+    if not cache_settings().enabled:
+        announce(CacheEvent(Outcome.DISABLED, name))
+        return make(False)[0]
+    base = None if _is_watched(options) else _key_parts(module, options)
+    if base is None:
+        return make(True)[0]
+    target = target_for(options).key
+    key, measured_key = (store.entry_key(kind, *base, part) for part in ("", "measured"))
+    announce(CacheEvent(Outcome.REQUESTED, name, key))
+    shapes = _shapes(module)
+    expected = options.expect_measured_costs
+    for candidate in [measured_key] * (measured or expected) + [key] * (not measured):
+        start = time.perf_counter()
+        content = store.load(candidate, kind, target)
+        if content is None:
+            continue
+        try:
+            found = _read(content, facts_kind, shapes)
+            result = load(found)
+        except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
+            store.refuse(candidate, kind, f"cannot be used ({error})")
+            continue
+        seconds = time.perf_counter() - start
+        saved = found.seconds - seconds
+        announce(CacheEvent(Outcome.FOUND, name, candidate, seconds, saved))
+        return result
+    key = measured_key if measured else key
+    announce(CacheEvent(Outcome.NOT_FOUND, name, key))
+    if expected and not measured:
+        warnings.warn(
+            f"no program compiled with measured costs is on disk for {name!r}, and "
+            "jax_compilation_cache_expect_pgle expects one: it is compiled without",
+            UserWarning,
+            stacklevel=2,
+        )
+    start = time.perf_counter()
+    result, facts, objects = make(False)
+    seconds = time.perf_counter() - start
+    if _keep(key, kind, target, facts, objects, seconds, shapes):
+        announce(CacheEvent(Outcome.KEPT, name, key))
+    return result
+
+
+def _keep(
+    key: str,
+    kind: str,
+    target: str,
+    facts: Facts,
+    objects: Sequence[bytes],
+    seconds: float,
+    shapes: _Shapes,
+) -> bool:
+    settings = cache_settings()
+    if seconds < settings.min_compile_seconds or not _fits(facts, shapes):
+        return False
+    try:
+        head = record_to_bytes(Entry(facts, tuple(map(len, objects)), seconds))
+    except ProgramFormatError:  # attributes of a host call that have no meaning elsewhere
+        return False
+    content = b"\n".join([head, b"".join(objects)])
+    return len(content) >= settings.min_entry_bytes and store.store(key, kind, target, content)
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def _is_watched(options: CompileOptions) -> bool:
+    """Whether compiling itself matters to somebody, or is changed by what no key can say."""
+    return bool(
+        options.dump is not None
+        or options.verify
+        or options.audits
+        or options.fuel
+        or any(options.unstable_reductions)
+        or user_passes()
+    )
+
+
+def _key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
+    """All that the code of a module depends on; None if no other process can have the same."""
+    settings = cache_settings()
+    sources = source_digest()
+    if sources is None:
+        return None
+    try:
+        computed = module_fingerprint(
+            module, metadata=settings.metadata_in_key, pointers=settings.pointers_in_key
+        )
+    except OnlyHere:
+        return None
+    values = [f"{f.name}={_text(getattr(options, f.name))}" for f in fields(options)]
+    used = [value for value in values if value.split("=")[0] not in _NO_PART]
+    versions = f"numpy {np.__version__}, Python {sys.version_info[:2]}, {llvm_version()}"
+    return [computed, *used, sources, target_for(options).key, versions]
+
+
+def _text(value: Any) -> str:
+    return repr(sorted(value)) if isinstance(value, frozenset) else repr(value)
+
+
+# -- entries ---------------------------------------------------------------------------------------
+
+
+def _shapes(module: HloModule) -> _Shapes:
+    """Types and sizes of what the program takes and gives."""
+    assert module.entry is not None
+    parameters, result = module.entry.program_shape
+    return _plain([leaf for p in parameters for leaf in p.flatten()]), _plain(result.flatten())
+
+
+def _plain(shapes: Sequence[Shape]) -> list[Any]:
+    return [(s.element_type, s.dimensions) for s in shapes]
+
+
+def _fits(facts: Facts, shapes: _Shapes) -> bool:
+    return (_plain(facts.parameters), _plain(facts.outputs)) == shapes
+
+
+def _read(content: bytes, facts_kind: type[Facts], shapes: _Shapes) -> _Found:
+    """What an entry holds.
+
+    Raises:
+      Unfit, ProgramFormatError: it is not of this program.
+    """
+    head, _, code = content.partition(b"\n")
+    entry = record_from_bytes(head, Entry)
+    facts, sizes = entry.facts, entry.sizes
+    if not isinstance(facts, facts_kind) or not _fits(facts, shapes):
+        raise Unfit("it takes or gives other arrays")
+    if not sizes or sum(sizes) != len(code) or min(sizes) < 0:
+        raise Unfit("its code is not whole")
+    objects = []
+    for size in sizes:
+        objects.append(code[:size])
+        code = code[size:]
+    return _Found(facts, objects, float(entry.seconds))
