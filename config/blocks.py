@@ -9,20 +9,27 @@ API
   Leaving(how)                       the `__exit__` of a context manager
   take_out(stack, element)           for Leaving: takes the first such element out of a list
   take_out_of_last(opened, element)  the same, out of the list `opened[0]`, which goes too
+  take_out_of_variable(variable, element)  the same, out of the tuple in a context variable
 
 What is in force in a thread is a list, innermost first; entering a block puts an element before the
 others, as the last thing that `__enter__` does and without a call: `stack[:0] = (element,)`. Blocks
 in generators end in any order: each takes out its own element, and what is in force is found from
 those that are left. `try` ... `finally` blocks are as good, if the `finally` begins with what must
 happen and does that without a call.
+
+What is in force in a context (`contextvars`: a thread, or a task of asyncio) is a tuple, which
+contexts may share. Entering a block sets another one, and must put the old one back if it is
+interrupted in the call that does it.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
-from itertools import repeat
+from itertools import repeat, tee
+from operator import itemgetter, not_
 from typing import Any
 
 _object = ctypes.py_object
@@ -59,6 +66,25 @@ def take_out_of_last(opened: list[list[Any]], element: Any) -> Leave:
     ([1, 2], [3])
     """
     return partial(_next, map(list.remove, map(opened.pop, repeat(0)), repeat(element)))
+
+
+def take_out_of_variable(variable: ContextVar[tuple[Any, ...]], element: Any) -> Leave:
+    """An `__exit__` that sets `variable` to its tuple without the first `element`.
+
+    In the context where the block ends.
+
+    >>> variable = ContextVar("variable", default=(1, 2, 1))
+    >>> take_out_of_variable(variable, 1)(None, None, None)
+    False
+    >>> variable.get()
+    (2, 1)
+    """
+    # All of it happens when the last of these is asked for an element: what is in the variable, as
+    # a list, without the element, as a tuple, goes into the variable; and the token that `set`
+    # returns becomes False, which lets exceptions pass.
+    lists, same = tee(map(list, iter(variable.get, None)))
+    shorter = map(itemgetter(1), zip(map(list.remove, lists, repeat(element)), same))
+    return partial(_next, map(not_, map(variable.set, map(tuple, shorter))))
 
 
 class Leaving:

@@ -42,7 +42,8 @@ Made from the declarations in `config/` by `python -m pyjax config --markdown`;
 
 An option is set in one of these ways; the first of them that says something holds.
 
-1. In a block, for a thread: `with pyjax.enable_x64(True): ...` (scope: thread).
+1. In a block, for a thread or a task of asyncio: `with pyjax.enable_x64(True): ...` (scope:
+   thread). Tasks that start inside keep the value.
 2. At run time: `pyjax.config.update("jax_enable_x64", True)`.
 3. On the command line: `--jax_enable_x64`, `--jax_enable_x64=true`, `--nojax_enable_x64`, also with
    the prefix `pyjax_`: after `pyjax.config.config_with_absl()` in a program of absl, through

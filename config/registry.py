@@ -16,9 +16,10 @@ import warnings
 import weakref
 from collections.abc import Callable, Hashable
 from contextlib import ContextDecorator
+from contextvars import ContextVar
 from typing import Any
 
-from .blocks import Leaving, take_out
+from .blocks import Leaving, take_out_of_variable
 from .kinds import AbstractKind
 
 # Why an option that is declared does not act yet; setting it must say so.
@@ -34,7 +35,8 @@ class Affects(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """Who may override an option: any thread for itself (context manager), or only the process."""
+    """Who may override an option: any thread, or task of asyncio, for itself (context manager), or
+    only the process."""
 
     THREAD = "thread"
     GLOBAL = "global"
@@ -67,14 +69,9 @@ class ContextKey:
         return f"ContextKey({', '.join(changed)})"
 
 
-class _ThreadState(threading.local):
-    opened: list[Override]  # the blocks that are open, the innermost one first
-
-    def __init__(self) -> None:
-        self.opened = []
-
-
-_thread = _ThreadState()
+# The blocks that are open in this context (a thread, or a task of asyncio), the inner ones first.
+_opened: ContextVar[tuple[Override, ...]] = ContextVar("options", default=())
+_blocks = _opened.get
 _options: dict[str, Option] = {}
 _keyed: list[Option] = []  # options that tracing or compilation depend on, as declared
 # A key lives as long as a cache holds it, or a thread is in its context. The references to those
@@ -143,10 +140,10 @@ class Option:
 
     @property
     def value(self) -> Any:
-        """The value in force in this thread."""
-        opened = _thread.opened
+        """The value in force in this thread, or task of asyncio."""
+        opened = _blocks()
         if opened:
-            for block in (*opened,):
+            for block in opened:
                 if block._option is self:
                     return block._value
         return self._value
@@ -175,7 +172,7 @@ class Option:
     @property
     def set_by(self) -> str:
         """Where the value in force comes from."""
-        if any(block._option is self for block in (*_thread.opened,)):
+        if any(block._option is self for block in _blocks()):
             return "context manager in this thread"
         return self._layers[self._source][1]
 
@@ -254,7 +251,8 @@ class Option:
                 listener(self._value)
 
     def __call__(self, value: Any = True) -> Override:
-        """Context manager: `value` is in force in this thread until the block ends."""
+        """Context manager: `value` is in force in this thread, or task of asyncio, until the block
+        ends. Tasks that start inside keep it."""
         if self.scope is not Scope.THREAD:
             raise TypeError(
                 f"{self.name} holds for the whole process and has no context manager; "
@@ -282,27 +280,31 @@ class Option:
 
 
 class Override(ContextDecorator):
-    """Context manager: an option has a value in this thread until the block ends."""
+    """Context manager: an option has a value in this context until the block ends."""
 
     def __init__(self, option: Option, value: Any) -> None:
         self._option = option
         self._value = value
         # The cache key inside, if it was asked for: for which blocks around this one, and from
         # which generation of the process-wide values.
-        self._key: tuple[list[Override], int, ContextKey] | None = None
+        self._key: tuple[tuple[Override, ...], int, ContextKey] | None = None
 
     def __enter__(self) -> None:
-        opened = _thread.opened
-        opened[:0] = (self,)
+        before = _blocks()
+        try:
+            _opened.set((self, *before))
+        except BaseException:  # a signal handler's
+            _opened.set(before)
+            raise
 
-    __exit__ = Leaving(lambda manager: take_out(_thread.opened, manager))
+    __exit__ = Leaving(lambda manager: take_out_of_variable(_opened, manager))
 
 
 def in_force(*group: Option) -> Any:
     """The value of the first of several options that say the same, the special one before the
-    general: what the innermost block of this thread sets any of them to, else the value of the
-    first that is not at its default."""
-    for block in (*_thread.opened,):
+    general: what the innermost block around this sets any of them to, else the value of the first
+    that is not at its default."""
+    for block in _blocks():
         if block._option in group:
             return block._value
     for option in group:
@@ -403,19 +405,17 @@ def _remove_key(values: tuple[Any, ...], gone: weakref.ref[ContextKey]) -> None:
 
 
 def trace_context() -> ContextKey:
-    """What this thread's options say about tracing and compilation: part of every cache key."""
-    opened = _thread.opened
+    """What the options in force here say about tracing and compilation: part of every cache key."""
+    opened = _blocks()
     if not opened:
         return _global_key
-    blocks = [*opened]  # the garbage collector may end a generator, and its blocks, at any time
-    if not blocks:
-        return _global_key
-    block, *outer = blocks
+    block = opened[0]
+    outer = opened[1:]
     known = block._key
     if known is not None and known[1] == _generation and known[0] == outer:
         return known[2]
     generation = _generation
-    values = {b._option: b._value for b in (*outer[::-1], block)}
+    values = {b._option: b._value for b in reversed(opened)}
     key = _intern((*[values.get(o, o._value) for o in _keyed], _environment))
     block._key = outer, generation, key
     return key

@@ -1,9 +1,10 @@
 """Options that change between calls: what was traced under other values is never used, and what
-does not depend on an option is not traced anew. Thread by thread.
+does not depend on an option is not traced anew. Each thread and each task has its own values.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import threading
@@ -138,6 +139,47 @@ def test_a_call_looks_at_one_object_for_all_options() -> None:
         assert inside is trace_context()
     with options.enable_x64(True):
         assert trace_context() is inside
+
+
+def test_tasks_of_asyncio_each_with_their_own_values() -> None:
+    async def task(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(10):
+            state = {name: rng.choice(values) for name, values in VALUES.items()}
+            with ExitStack() as stack:
+                for name, value in state.items():
+                    stack.enter_context(all_options()[name](value))
+                    await asyncio.sleep(0)
+                check(state)
+                await asyncio.sleep(0)
+                check(state)
+
+    async def all_tasks() -> None:
+        await asyncio.gather(*map(task, range(6)))
+
+    asyncio.run(all_tasks())
+    check({name: values[0] for name, values in VALUES.items()})
+
+
+def test_a_task_keeps_the_values_it_started_with() -> None:
+    seen = []
+
+    async def child(opened: asyncio.Event) -> None:
+        await opened.wait()  # meanwhile the block around its start ends, and another one begins
+        seen.append((options.enable_x64.value, options.random_seed_offset.value))
+
+    async def parent() -> None:
+        opened = asyncio.Event()
+        with options.enable_x64(True):
+            started = asyncio.create_task(child(opened))
+            await asyncio.sleep(0)
+        assert not options.enable_x64.value
+        with options.random_seed_offset(2):
+            opened.set()
+            await started
+
+    asyncio.run(parent())
+    assert seen == [(True, 0)]
 
 
 def test_eight_threads_each_with_their_own_values() -> None:
