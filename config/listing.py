@@ -85,6 +85,7 @@ def facts(option: Option) -> dict[str, str]:
             Affects.NOTHING: "nothing",
             Affects.TRACE: "traces and programs",
             Affects.COMPILE: "traces and programs",
+            Affects.COMPILE_IN_BLOCKS: "traces and programs in a block",
         }[option.affects if option.keyed else Affects.NOTHING],
         "Environment": ", ".join(environment_names(option.name)),
         "Flag": f"{flag_of(option)}, --pyjax_{short_name(option.name)}",

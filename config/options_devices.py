@@ -76,6 +76,19 @@ cpu_memory_limit = option(
     ours=True,
 )
 
+num_threads = option(
+    "jax_num_threads",
+    kind=Optional(Int(low=1)),
+    default=None,
+    affects=Affects.COMPILE_IN_BLOCKS,
+    scope=Scope.THREAD,
+    help="How many threads a program on CPUs uses, the caller's included; None: as many as this "
+    "process may (its processors, and the quota of its control group).",
+    ours=True,
+    interactions="A context manager never raises the number of the process. Results are the same "
+    "bits for any number, but for LAPACK's on matrices of 1024 rows and more.",
+)
+
 cuda_visible_devices = option(
     "jax_cuda_visible_devices",
     kind=Str(),

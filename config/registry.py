@@ -32,6 +32,8 @@ class Affects(enum.Enum):
     NOTHING = "nothing"
     TRACE = "trace"
     COMPILE = "compile"
+    # Programs made in a block that sets it; the value of the process acts when they run.
+    COMPILE_IN_BLOCKS = "compile, in a context manager"
 
 
 class Scope(enum.Enum):
@@ -158,6 +160,20 @@ class Option:
         """Whether traces and programs depend on it. One that does nothing is in no key: to set it
         makes nothing anew."""
         return self.affects is not Affects.NOTHING and self.no_effect is None
+
+    @property
+    def block_value(self) -> Any:
+        """The value of the innermost block in force here that sets the option; None if none
+        does."""
+        for block in _blocks():
+            if block._option is self:
+                return block._value
+        return None
+
+    @property
+    def _key_value(self) -> Any:
+        """What keys have of it outside of blocks."""
+        return None if self.affects is Affects.COMPILE_IN_BLOCKS else self._value
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -416,7 +432,7 @@ def trace_context() -> ContextKey:
         return known[2]
     generation = _generation
     values = {b._option: b._value for b in reversed(opened)}
-    key = _intern((*[values.get(o, o._value) for o in _keyed], _environment))
+    key = _intern((*[values.get(o, o._key_value) for o in _keyed], _environment))
     block._key = outer, generation, key
     return key
 
@@ -440,7 +456,7 @@ def _refresh_keys() -> None:
     while True:
         _generation += 1
         generation = _generation
-        key = _intern((*[o._value for o in _keyed], _environment))
+        key = _intern((*[o._key_value for o in _keyed], _environment))
         # A signal handler may have changed an option meanwhile.
         if generation == _generation:
             _global_key = key

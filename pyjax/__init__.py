@@ -91,6 +91,7 @@ explain_cache_misses = _options.explain_cache_misses
 legacy_prng_key = _options.legacy_prng_key
 log_compiles = _options.log_compiles
 no_tracing = _options.no_tracing
+num_threads = _options.num_threads
 numpy_dtype_promotion = _options.numpy_dtype_promotion
 numpy_rank_promotion = _options.numpy_rank_promotion
 softmax_custom_jvp = _options.softmax_custom_jvp

@@ -25,8 +25,8 @@ class CompileOptions:
         its peak clearly.
       memory_limit: bytes that arguments, results and temporaries may take together; None for no
         limit.
-      num_threads: threads generated code may use; None: as many as the pool has, 1: no loop is
-        split, and library kernels keep to the calling thread.
+      num_threads: the most threads that a program uses; None: as many as the pool has, 1: no loop
+        is split, and library kernels keep to the calling thread.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.
       audits: single checks of the pass machinery outside checking mode, from `AUDITS`.
       disabled_passes: pass names to leave out.

@@ -10,6 +10,7 @@ from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
 from xla_backend.process.forks import START, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.host_threads import set_num_threads
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
 from xla_backend.targets import built_in as built_in  # registers the platforms
@@ -27,6 +28,7 @@ def _limit_memory(nbytes: int) -> None:
 
 
 options.cpu_memory_limit.on_change(_limit_memory)
+options.num_threads.on_change(set_num_threads)
 
 
 def _make_client(platform: str) -> AbstractClient:

@@ -68,6 +68,7 @@ def compile_options(debug: DebugOptions) -> CompileOptions:
         memory_fitting_level=_LEVELS[options.memory_fitting_level.value],
         memory_fitting_effort=options.memory_fitting_effort.value,
         memory_limit=None if memory < 0 else memory,
+        num_threads=options.num_threads.block_value,
         disabled_passes=frozenset() if again else frozenset({"rematerialization"}),
         verify=options.enable_checks.value,
         expect_measured_costs=options.compilation_cache_expect_pgle.value,

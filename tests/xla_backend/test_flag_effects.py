@@ -22,9 +22,8 @@ from xla_backend.hlo.evaluator import evaluate
 from xla_backend.llvm.target import host_target
 from xla_backend.passes.registry import UnknownPassError
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionError
-from xla_backend.runtime.host_threads import num_threads
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.pipeline import build_pipeline
-from xla_backend.targets.cpu.routines.thread_pool import set_num_threads
 from xla_backend.xla_flag_meanings import MEANINGS
 from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS, WIDE_INTEGERS
 

@@ -4,16 +4,20 @@ It is what the process may use, until a target has threads of its own whose numb
 it is theirs. Libraries that the host calls for programs ask here, and so need not know the target.
 
 API
-  num_threads()              the number now
+  num_threads()              the number now, for this thread
+  set_num_threads(n)         change it for the process
+  at_most(n)                 context manager: fewer in this thread
   available_threads()        the number to begin with
-  keep_number_in(read)       from now on `read()` gives the number
+  keep_number_in(read, write)     from now on `read()` gives the number, and `write(n)` sets it
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xla_backend.process.bounded_cache import once
@@ -64,7 +68,27 @@ def _lines(path: str | Path) -> list[str]:
         return []
 
 
-_read: Callable[[], int] = available_threads
+_chosen: int | None = None
+
+
+def _number_to_begin_with() -> int:
+    return available_threads() if _chosen is None else _chosen
+
+
+def _choose(n: int | None) -> None:
+    global _chosen
+    _chosen = n
+
+
+_read: Callable[[], int] = _number_to_begin_with
+_write: Callable[[int | None], None] = _choose
+
+
+class _Limit(threading.local):
+    value: int | None = None
+
+
+_limit = _Limit()
 
 
 def num_threads() -> int:
@@ -73,10 +97,35 @@ def num_threads() -> int:
     >>> num_threads() >= 1
     True
     """
-    return _read()
+    most = _limit.value
+    return _read() if most is None else min(most, _read())
 
 
-def keep_number_in(read: Callable[[], int]) -> None:
+def set_num_threads(n: int | None) -> None:
+    """Change the number for the process, now; None: `available_threads()`.
+
+    Raises:
+      ValueError: n is not positive.
+    """
+    if n is not None and n < 1:
+        raise ValueError(f"number of threads {n}: it must be at least 1 (1: no extra threads)")
+    _write(n)
+
+
+@contextmanager
+def at_most(n: int) -> Iterator[None]:
+    """What the host computes in this block, for a program that is limited to `n` threads."""
+    outer = _limit.value
+    _limit.value = n
+    try:
+        yield
+    finally:
+        _limit.value = outer
+
+
+def keep_number_in(read: Callable[[], int], write: Callable[[int], None]) -> None:
     """A target's threads have the number from now on."""
-    global _read
+    global _read, _write
+    write(_read())
     _read = read
+    _write = lambda n: write(available_threads() if n is None else n)

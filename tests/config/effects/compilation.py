@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -175,3 +176,44 @@ def compilation_cache_expect_pgle(scratch: Path) -> str:
     said = []
     kept(scratch, lambda: said.append(warnings_of(lambda: product(1))))
     return said[0]
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def arrays_at_once() -> int:
+    """How many arrays of activations a gradient keeps at its peak."""
+    rows, width, layers = 128, 64, 6
+
+    def loss(weights: Any, x: Any) -> Any:
+        for i in range(layers):
+            x = jnp.sin(jnp.exp(jnp.cos(x)) * x) @ weights[i]
+        return x.sum()
+
+    arguments = jnp.ones((layers, width, width)), jnp.ones((rows, width))
+    compiled = pyjax.jit(pyjax.grad(loss)).lower(*arguments).compile()
+    return int(compiled.memory_analysis().temp_size_in_bytes) // (4 * rows * width)
+
+
+def many(arrays: int) -> bool:
+    return arrays >= 16
+
+
+def few(arrays: int) -> bool:
+    return arrays <= 10
+
+
+@effect("jax_memory_fitting_level", "O3", default=many, changed=few)
+def memory_fitting_level() -> int:
+    return arrays_at_once()
+
+
+@effect("jax_memory_fitting_effort", 1.0, default=many, changed=few)
+def memory_fitting_effort() -> int:
+    return arrays_at_once()
+
+
+@effect("jax_compiler_enable_remat_pass", False, default=few, changed=lambda n: n > 10)
+def compiler_enable_remat_pass() -> int:
+    pyjax.config.update("jax_memory_fitting_level", "O3")
+    return arrays_at_once()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import os
 import re
 from collections.abc import Callable
 
@@ -158,3 +160,36 @@ def guard_to_host() -> list[str]:
 )
 def guard_to_host_explicit() -> list[str]:
     return refused()
+
+
+# More than any machine's own number.
+ONE_MORE = (os.cpu_count() or 1) + 1
+
+
+def threads_started() -> int:
+    """How many threads large loops start."""
+    tasks = "/proc/self/task"
+    before = len(os.listdir(tasks))
+    jnp.sin(jnp.ones((1024, 1024))).block_until_ready()
+    return len(os.listdir(tasks)) - before
+
+
+@effect(
+    "jax_num_threads",
+    ONE_MORE,
+    default=lambda n: 1 <= n < ONE_MORE,
+    changed=ONE_MORE,
+    ways=("environment", "update", "flag"),
+)
+def num_threads() -> int:
+    """How many threads run loops, in a process that has none yet and nothing left to compile."""
+    threads_started()
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return 1 + pool.apply(threads_started)
+
+
+@effect("jax_num_threads", 1, default=True, changed=False, ways=("context",))
+def num_threads_of_a_program() -> bool:
+    """Whether a program hands blocks to other threads."""
+    lowered = pyjax.jit(lambda x: jnp.sin(x) * 2).lower(jnp.ones((1024, 1024)))
+    return "@pyjax_parallel_for" in lowered.compile().as_text("llvm")

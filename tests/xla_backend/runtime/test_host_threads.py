@@ -18,10 +18,10 @@ def test_the_pool_has_the_number():
     before = num_threads()
     try:
         for threads in (3, 1):
-            thread_pool.set_num_threads(threads)
+            host_threads.set_num_threads(threads)
             assert num_threads() == threads
     finally:
-        thread_pool.set_num_threads(before)
+        host_threads.set_num_threads(before)
 
 
 WITHOUT_A_POOL = """

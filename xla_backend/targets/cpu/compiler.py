@@ -106,8 +106,10 @@ def load_code(
 ) -> CpuExecutable:
     """The executable that `compile_code` made of an equal module and options in another process.
     The module is kept, to be compiled if somebody asks for its stages."""
-    library = link(code, target_for(options), options.fast_math, options.num_threads == 1)
-    return CpuExecutable(code, library, device, lambda: _stages(module, options), {})
+    library = link(code, target_for(options), options.fast_math, options.num_threads)
+    return CpuExecutable(
+        code, library, device, lambda: _stages(module, options), {}, options.num_threads
+    )
 
 
 def _stages(module: HloModule, options: CompileOptions) -> Stages:
@@ -221,10 +223,15 @@ def _compile(
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
     code = program_code(program, emitted, objects_made, len(llvm_ir))
     with profile.phase("link"):
-        library = link(code, target, options.fast_math, options.num_threads == 1)
+        library = link(code, target, options.fast_math, options.num_threads)
     stages = Stages(module, assignment, program, kernels, log)
     executable = CpuExecutable(
-        code, library, device or host_device(), lambda: stages, profile.seconds
+        code,
+        library,
+        device or host_device(),
+        lambda: stages,
+        profile.seconds,
+        options.num_threads,
     )
     return Compiled(executable, code)
 

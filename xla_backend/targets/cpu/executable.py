@@ -19,6 +19,7 @@ from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import Device, ExecutionContext
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
+from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
@@ -46,6 +47,16 @@ class Stages(NamedTuple):
     log: Sequence[PassRun] = ()
 
 
+def _limited(call: NativeCall, threads: int) -> NativeCall:
+    """A call of native code whose own calls of the host use no more threads."""
+
+    def limited(arguments: bytes, outputs: bytes) -> None:
+        with at_most(threads):
+            call(arguments, outputs)
+
+    return limited
+
+
 class CpuExecutable(NativeExecutable):
     """Native code for one module.
 
@@ -64,6 +75,7 @@ class CpuExecutable(NativeExecutable):
         device: Device,
         stages: Callable[[], Stages],
         profile: dict[str, float],
+        threads: int | None,
     ) -> None:
         facts = code.facts
         super().__init__(
@@ -83,6 +95,8 @@ class CpuExecutable(NativeExecutable):
         keeps_gil = facts.cycles < _TINY_CYCLES
         self._entry = library.function("entry", *_SIGNATURE, keeps_gil=keeps_gil)
         self._call = self._with_arena() if self.temp_size else self._without_arena()
+        if threads is not None and facts.host_calls:
+            self._call = _limited(self._call, threads)
 
     @cached_property
     def stages(self) -> Stages:

@@ -81,15 +81,15 @@ def program_code(
 
 
 def link(
-    code: ProgramCode, target: TargetInfo, fast_math: tuple[str, ...], serial: bool
+    code: ProgramCode, target: TargetInfo, fast_math: tuple[str, ...], threads: int | None
 ) -> Library:
-    """The code in this process.
+    """The code in this process. `threads`: the most that it uses; None: as many as the pool has.
 
     Raises:
       UnimplementedError: no function is registered for a custom call.
     """
     facts = code.facts
-    available = kernel_library(target, fast_math, serial)
+    available = kernel_library(target, fast_math, threads)
     addresses: dict[str, int] = {name: available[name] for name in facts.routines}
     for symbol, array in facts.constants:
         addresses[symbol] = Address(array.ctypes.data, array)

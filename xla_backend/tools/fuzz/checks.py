@@ -14,11 +14,10 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import CANONICAL, computation_to_text, module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
-from xla_backend.runtime.host_threads import num_threads
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.pipeline import build_pipeline
-from xla_backend.targets.cpu.routines.thread_pool import set_num_threads
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 from xla_backend.tools.fuzz.comparison import ROUNDS, Expectation, same_bits
 from xla_backend.tools.fuzz.data import arguments_for

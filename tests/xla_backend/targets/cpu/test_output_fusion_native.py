@@ -8,9 +8,9 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import BufferKind
 from xla_backend.passes.output_fusion import is_output_fusion
+from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.routines import thread_pool
 
 ACTIVATIONS = {
     "relu": "%z = T[] constant(0)\n%zs = T[S] broadcast(%z), dimensions={}\n"
@@ -201,10 +201,10 @@ def test_result_does_not_depend_on_threads():
     results = []
     try:
         for threads in (1, 2, 3):
-            thread_pool.set_num_threads(threads)
+            host_threads.set_num_threads(threads)
             results.append(executable.run_arrays(arguments)[0])
     finally:
-        thread_pool.set_num_threads(before)
+        host_threads.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
 

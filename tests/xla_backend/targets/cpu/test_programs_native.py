@@ -10,9 +10,8 @@ from native_checks import arguments_of, check_native, module_of
 
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.runtime.custom_calls import register_custom_call
-from xla_backend.runtime.host_threads import num_threads
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.routines.thread_pool import set_num_threads
 
 COUNT = """
 cond {

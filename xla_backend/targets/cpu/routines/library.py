@@ -10,8 +10,8 @@ from xla_backend.targets.cpu.routines import conv, cumulative, gemm, sort
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
 _SUBJECTS = (gemm, conv, sort, cumulative)
-_libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], bool], KernelLibrary] = BoundedCache(
-    Budget("kernel libraries", entries=16)
+_libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
+    BoundedCache(Budget("kernel libraries", entries=16))
 )
 
 
@@ -23,15 +23,15 @@ def declare_kernels() -> None:
 
 
 def kernel_library(
-    target: TargetInfo | None = None, fast_math: tuple[str, ...] = (), serial: bool = False
+    target: TargetInfo | None = None, fast_math: tuple[str, ...] = (), threads: int | None = None
 ) -> KernelLibrary:
     """The kernels of this process: a mapping from symbol to address.
 
     Args:
       target: what their code may use; by default all this machine has.
       fast_math: LLVM's flags on their floating-point arithmetic.
-      serial: kernels that keep to the thread that calls them.
+      threads: the most that a kernel uses; None: as many as the pool has.
     """
     declare_kernels()
-    key = (target or host_target(), fast_math, serial)
+    key = (target or host_target(), fast_math, threads)
     return _libraries.make(key, lambda: KernelLibrary(*key))

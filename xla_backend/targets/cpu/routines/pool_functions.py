@@ -73,6 +73,65 @@ def serial_text(target: TargetInfo) -> str:
     return module.to_text()
 
 
+# What a limited library calls the functions of the pool that it has under the same names itself.
+POOL_NAMES = {
+    "pyjax_num_threads": "pyjax_pool_num_threads",
+    "pyjax_parallel_for": "pyjax_pool_parallel_for",
+}
+
+
+def limited_text(target: TargetInfo, limit: int) -> str:
+    """The same functions for kernels on at most `limit` threads: the pool gets as many blocks, and
+    each of them claims the kernel's blocks until there are none."""
+    module = ModuleWriter(target)
+    w = module.function("pyjax_num_threads", [], "i32")
+    threads = w.call(POOL_NAMES["pyjax_num_threads"], "i32")
+    w.ret("i32", w.select(w.cmp("slt", "i32", threads, str(limit)), "i32", threads, str(limit)))
+    _claiming_block(module)
+    w = module.function("pyjax_parallel_for", _FOR)
+    pool = POOL_NAMES["pyjax_parallel_for"]
+    own = w.alloca("i64", 4, 8)
+
+    def few() -> list[str]:
+        w.call(pool, "void", [(ty, f"%{name}") for ty, name in _FOR])
+        return []
+
+    def many() -> list[str]:
+        values = (("ptr", "%f"), ("ptr", "%context"), ("i64", "%blocks"), ("i64", "0"))
+        for i, (ty, value) in enumerate(values):
+            w.store(ty, value, w.gep("i64", own, i))
+        w.call(pool, "void", [("ptr", "@pyjax.claiming_block"), ("ptr", own), ("i64", str(limit))])
+        return []
+
+    w.if_else(w.cmp("sle", "i64", "%blocks", str(limit)), [], few, many)
+    w.ret()
+    _polled(module)
+    return module.to_text()
+
+
+def _claiming_block(module: ModuleWriter) -> None:
+    """void claiming_block(ptr own, i64 block): run blocks of a loop until all are claimed; `own`:
+    function, context, number of blocks, the next one."""
+    w = module.function("pyjax.claiming_block", [("ptr", "own"), ("i64", "block")], internal=True)
+    function, context, blocks = (
+        w.load(ty, w.gep("i64", "%own", i)) for i, ty in enumerate(("ptr", "ptr", "i64"))
+    )
+    following = w.gep("i64", "%own", 3)
+    claimed = ""
+
+    def some(_: list[str]) -> str:
+        nonlocal claimed
+        claimed = w.value(f"atomicrmw add ptr {following}, i64 1 seq_cst")
+        return w.cmp("slt", "i64", claimed, blocks)
+
+    def run(_: list[str]) -> list[str]:
+        w.call_pointer(function, "void", [("ptr", context), ("i64", claimed)])
+        return []
+
+    w.while_([], some, run)
+    w.ret()
+
+
 def serial_for(module: ModuleWriter) -> str:
     """The name of a function of a module that runs blocks one after another; emitted once."""
     name = "pyjax.serial_for"
@@ -357,9 +416,10 @@ def _thread_numbers(module: ModuleWriter, sleep: _Sleep) -> None:
 
 def _after_fork(module: ModuleWriter) -> None:
     """void pyjax_pool_after_fork(): in a forked child no worker exists, and the lock may have been
-    copied while held."""
+    copied while held; nobody was late there."""
     w = module.function("pyjax_pool_after_fork", [])
-    w.store("i64", "0", "@pyjax.ticket")
+    for name in ("ticket", "rest_until"):
+        w.store("i64", "0", f"@pyjax.{name}")
     for name in ("workers", "sleepers", "waiting"):
         w.store("i32", "0", f"@pyjax.{name}")
     _unlock(w)

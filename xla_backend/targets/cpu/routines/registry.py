@@ -14,7 +14,7 @@ from xla_backend.persistent.store import entry_key
 from xla_backend.process.bounded_cache import BoundedCache, made_for_good
 from xla_backend.process.forks import check_forked
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
-from xla_backend.targets.cpu.routines.thread_pool import pool_library, serial_library
+from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
 # Folders with the generators of kernels.
 _SOURCES = ("targets/cpu/routines", "llvm", "hlo")
@@ -33,16 +33,16 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
 
 class KernelLibrary(Mapping[str, Address]):
     """Addresses by symbol, each with its code, made for a target and with fast-math flags. Groups
-    call each other through this mapping, so order does not matter. Kernels of a `serial` library
-    run on the thread that calls them; their code is the same, linked with a pool of one thread.
+    call each other through this mapping, so order does not matter. Kernels of a library for at most
+    so many `threads` are the same code, linked with a pool that lends no more.
     """
 
     def __init__(
-        self, target: TargetInfo, fast_math: tuple[str, ...] = (), serial: bool = False
+        self, target: TargetInfo, fast_math: tuple[str, ...] = (), threads: int | None = None
     ) -> None:
         self._target = target
         self._fast_math = fast_math
-        pool = serial_library() if serial else pool_library()
+        pool = threads_library(threads)
         # Groups build each other, and so may a signal handler in the middle of that: no lock.
         self._groups: BoundedCache[str, None] = BoundedCache(made_for_good)
         self._addresses: dict[str, Address] = {**bridge_library().addresses(), **pool.addresses()}

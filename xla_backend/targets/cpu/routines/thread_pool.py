@@ -31,15 +31,13 @@ from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import host_target
 from xla_backend.process.bounded_cache import once
 from xla_backend.runtime import host_threads
-from xla_backend.targets.cpu.routines.pool_functions import pool_text, serial_text
+from xla_backend.targets.cpu.routines.pool_functions import (
+    POOL_NAMES,
+    limited_text,
+    pool_text,
+    serial_text,
+)
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
-
-
-@once
-def serial_library() -> Library:
-    """What kernels call of the pool, for kernels that keep to the calling thread."""
-    text = serial_text(host_target())
-    return compile_library(text, bridge_library().addresses(), cache=True)
 
 
 @once
@@ -47,21 +45,25 @@ def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
     text = pool_text(host_target(), sys.platform.startswith("linux"))
     library = compile_library(text, bridge_library().addresses(), cache=True)
-    threads = host_threads.available_threads()
-    library.function("pyjax_set_num_threads", None, ctypes.c_int32)(threads)
-    host_threads.keep_number_in(library.function("pyjax_num_threads", ctypes.c_int32))
+    host_threads.keep_number_in(
+        library.function("pyjax_num_threads", ctypes.c_int32),
+        library.function("pyjax_set_num_threads", None, ctypes.c_int32),
+    )
     if hasattr(os, "register_at_fork"):
         after_fork = library.function("pyjax_pool_after_fork", None)
         os.register_at_fork(after_in_child=after_fork)
     return library
 
 
-def set_num_threads(n: int) -> None:
-    """Sets how many threads (the caller included) parallel kernels use from now on; n >= 1.
-
-    Raises:
-      ValueError: n is not a positive integer.
-    """
-    if n < 1:
-        raise ValueError(f"number of threads {n}: it must be at least 1 (1: no extra threads)")
-    pool_library().function("pyjax_set_num_threads", None, ctypes.c_int32)(n)
+def threads_library(limit: int | None) -> Library:
+    """What kernels call of the pool, for kernels on at most so many threads."""
+    if limit is None:
+        return pool_library()
+    addresses = dict(bridge_library().addresses())
+    if limit == 1:
+        text = serial_text(host_target())
+    else:
+        pool = pool_library().addresses()
+        addresses |= {hidden: pool[name] for name, hidden in POOL_NAMES.items()}
+        text = limited_text(host_target(), limit)
+    return compile_library(text, addresses, cache=True)

@@ -9,8 +9,8 @@ import pytest
 
 from xla_backend import compile, parse_hlo
 from xla_backend.llvm.target import host_target
+from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
-from xla_backend.targets.cpu.routines import thread_pool
 from xla_backend.targets.cpu.routines.gemm import PATHS
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
@@ -199,13 +199,13 @@ def test_result_does_not_depend_on_threads(threads):
     a, b = draw(rng, (300, 500), np.float32), draw(rng, (500, 200), np.float32)
     results = []
     for count in (1, threads):
-        thread_pool.set_num_threads(count)
+        host_threads.set_num_threads(count)
         c = np.empty((300, 200), np.float32)
         function("f32")(
             300, 200, 500, a.ctypes.data, 500, 1, b.ctypes.data, 200, 1, c.ctypes.data, 200, 0
         )
         results.append(c)
-    thread_pool.set_num_threads(before)
+    host_threads.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])
 
 

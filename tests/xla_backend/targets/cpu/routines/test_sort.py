@@ -6,9 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_backend.runtime.host_threads import num_threads
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.thread_pool import set_num_threads
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 DTYPES = {

@@ -10,8 +10,8 @@ import pytest
 
 from xla_backend.llvm import objects
 from xla_backend.llvm.target import host_target, make_target
+from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
-from xla_backend.targets.cpu.routines import thread_pool
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.pool_functions import pool_text, serial_text
 
@@ -29,13 +29,13 @@ def parallel_for(fn, blocks):
 def restore():
     before = num_threads()
     yield
-    thread_pool.set_num_threads(before)
+    host_threads.set_num_threads(before)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("blocks", [0, 1, 2, 7, 300])
 def test_every_block_once(threads, blocks):
-    thread_pool.set_num_threads(threads)
+    host_threads.set_num_threads(threads)
     assert num_threads() == threads
     for _ in range(3):
         seen = []
@@ -44,14 +44,14 @@ def test_every_block_once(threads, blocks):
 
 
 def test_nested_calls():
-    thread_pool.set_num_threads(3)
+    host_threads.set_num_threads(3)
     seen = []
     parallel_for(lambda i: parallel_for(lambda j: seen.append((i, j)), 5), 4)
     assert sorted(seen) == [(i, j) for i in range(4) for j in range(5)]
 
 
 def test_concurrent_callers():
-    thread_pool.set_num_threads(3)
+    host_threads.set_num_threads(3)
     results = [[] for _ in range(4)]
 
     def work(mine):
@@ -69,18 +69,18 @@ def test_concurrent_callers():
 
 def test_refuses_no_threads():
     with pytest.raises(ValueError, match="at least 1"):
-        thread_pool.set_num_threads(0)
+        host_threads.set_num_threads(0)
 
 
 FORK = """
 import ctypes, os, sys
 sys.path.insert(0, sys.argv[1])
-from xla_backend.targets.cpu.routines import thread_pool
+from xla_backend.runtime import host_threads
 from xla_backend.targets.cpu.routines.library import kernel_library
 cb = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
     kernel_library()["pyjax_parallel_for"])
-thread_pool.set_num_threads(3)
+host_threads.set_num_threads(3)
 def run():
     seen = []
     fn = cb(lambda _, b: seen.append(b))
@@ -104,11 +104,11 @@ def test_fork():
 
 SLEEPING_BLOCKS = """
 import ctypes, os, signal, time
-from xla_backend.targets.cpu.routines import thread_pool
+from xla_backend.runtime import host_threads
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.llvm.jit import compile_library
 
-thread_pool.set_num_threads(3)
+host_threads.set_num_threads(3)
 # The first block sleeps for a second, wherever it runs.
 library = compile_library(
     "declare i32 @usleep(i32)\\n"
