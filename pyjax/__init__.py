@@ -63,6 +63,7 @@ from pyjax.runtime.placement import block_until_ready as block_until_ready
 from pyjax.runtime.placement import copy_to_host_async as copy_to_host_async
 from pyjax.runtime.placement import device_get as device_get
 from pyjax.runtime.placement import device_put as device_put
+from pyjax.runtime.placement import effects_barrier as effects_barrier
 from pyjax.runtime.placement import typeof as typeof
 from pyjax.sharding import NamedSharding as NamedSharding
 from pyjax.sharding import Shard as Shard

@@ -1,4 +1,4 @@
-"""Moving arrays: device_put, device_get, block_until_ready."""
+"""Moving arrays, and waiting for them: device_put, device_get, block_until_ready."""
 
 from __future__ import annotations
 
@@ -96,6 +96,14 @@ def block_until_ready(x: Any) -> Any:
         if type(leaf) is DeviceArray:
             leaf.block_until_ready()
     return x
+
+
+def effects_barrier() -> None:
+    """Wait for the effects (prints, callbacks) of all calls so far. A call comes back when its
+    program has ended, effects and all, so there is never anything to wait for.
+
+    >>> effects_barrier()
+    """
 
 
 def copy_to_host_async(x: Any) -> Any:

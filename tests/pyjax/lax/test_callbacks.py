@@ -92,3 +92,16 @@ def test_errors():
     with pytest.raises(ValueError, match="shape"):
         declared = pyjax.ShapeDtypeStruct((2,), np.float32)
         np.asarray(pure_callback(lambda x: np.zeros(9), declared, X))
+
+
+def test_effects_have_happened_after_the_barrier():
+    seen = []
+
+    @jit
+    def f(x):
+        debug_callback(lambda v: seen.append(float(v)), x)
+        return lax.fori_loop(0, 2, lambda i, x: (debug_callback(seen.append, i), x + i)[1], x)
+
+    f(3.0)
+    pyjax.effects_barrier()
+    assert sorted(map(float, seen)) == [0, 1, 3]
