@@ -61,7 +61,6 @@ log_checkpoint_residuals = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Log what checkpoint keeps for the backward pass.",
-    no_effect=NOT_YET,
 )
 
 log_compiles = option(

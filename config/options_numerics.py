@@ -104,7 +104,6 @@ legacy_prng_key = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="What passing a raw uint32 key does: allow, warn or error.",
-    no_effect=NOT_YET,
 )
 
 numpy_dtype_promotion = option(
@@ -141,7 +140,6 @@ softmax_custom_jvp = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Differentiate softmax by its own rule instead of through exp and sum.",
-    no_effect=NOT_YET,
 )
 
 threefry_gpu_kernel_lowering = option(

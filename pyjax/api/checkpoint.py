@@ -5,6 +5,7 @@ Layer: api.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
 from pyjax.core.effects import Effects
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
+from pyjax.core.source_info import summarize
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
@@ -34,6 +36,8 @@ from pyjax.lax.control_flow.in_python import runs_in_python
 from pyjax.runtime.dispatch import constant_array
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+
+logger = logging.getLogger(__name__)
 
 
 def checkpoint(
@@ -246,6 +250,8 @@ def _partial_eval(
 ) -> list[Any]:
     unknown_in = tuple(map(trace.is_unknown, args))
     plan = _plan(jaxpr, unknown_in, policy)
+    if options.log_checkpoint_residuals.value:
+        _log_kept(jaxpr.jaxpr, unknown_in, plan)
     known_args = [x for x, u in zip(args, unknown_in) if not u]
     results = plan.forward.eval(*known_args)
     num_known = sum(not u for u in plan.unknown_out)
@@ -258,6 +264,27 @@ def _partial_eval(
         trace.emit(remat_p, inputs, plan.staged.out_avals, params, plan.staged.effects)
     )
     return [next(unknown_outs) if u else next(known_outs) for u in plan.unknown_out]
+
+
+def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: _Plan) -> None:
+    """Log what the forward pass keeps for the backward pass: arguments, and values of lines."""
+    known = [v for v, u in zip(jaxpr.invars, unknown_in) if not u]
+    names = dict(zip(jaxpr.invars, jaxpr.debug_info.names()))
+    lines = [
+        f"{v.aval.str_short()} argument {names.get(v) or 'from outside'}"
+        for v, needed in zip(known, plan.needed)
+        if needed
+    ]
+    forward = plan.forward.jaxpr
+    made_by = {v: eqn for eqn in forward.eqns for v in eqn.outvars}
+    for v in forward.outvars[sum(not u for u in plan.unknown_out) :]:
+        eqn = made_by.get(v)
+        by = "" if eqn is None else f" {eqn.primitive.name} at {summarize(eqn.source)}"
+        lines.append(f"{v.aval.str_short()}{by}")
+    kept = "".join(f"\n  {line}" for line in lines) or " nothing"
+    logger.warning(
+        "checkpointed %s keeps for the backward pass:%s", jaxpr.debug_info.function, kept
+    )
 
 
 # -- the other rules ------------------------------------------------------------------------------

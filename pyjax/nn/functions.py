@@ -12,6 +12,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax._config import options
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
@@ -334,11 +335,29 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     [0.25, 0.25, 0.25, 0.25]
     """
     (x,) = promote_args_inexact("softmax", x)
+    by_rule = options.softmax_custom_jvp.value
+    return (_softmax_by_rule if by_rule else _softmax)(x, axis, where)
+
+
+def _softmax(x: Array, axis: Axis, where: Array | None) -> Array:
     top = jnp.max(x, axis=axis, where=where, initial=-jnp.inf, keepdims=True)
     shifted = x if where is None else jnp.where(where, x, -jnp.inf)
     weights = jnp.exp(shifted - lax.stop_gradient(top))
     result = weights / jnp.sum(weights, axis=axis, where=where, keepdims=True)
     return result if where is None else jnp.where(where, result, 0)
+
+
+def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    x, where = primals
+    result = _softmax_by_rule(x, axis, where)
+    weighted = result * tangents[0]
+    total = jnp.sum(weighted, axis=axis, where=where, keepdims=True)
+    tangent = weighted - result * total
+    return result, tangent if where is None else jnp.where(where, tangent, 0)
+
+
+_softmax_by_rule = custom_jvp(_softmax, nondiff_argnums=(1,))
+_softmax_by_rule.defjvp(_softmax_jvp)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:

@@ -17,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import is_valid_value
 from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import KeyDType
+from pyjax.core.source_info import warn_user
 from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
 
@@ -61,9 +62,27 @@ def typed_key(name: str, key: Any) -> tuple[Array, bool]:
         raise _bad_key(name, key, f"got {key!r}")
     data = jnp.asarray(key)
     shape = resolve_impl(None).key_shape
+    _check_raw_is_allowed(name)
     if data.dtype != np.uint32 or data.shape[data.ndim - len(shape) :] != shape:
         raise _bad_key(name, key, f"got {data.aval.str_short()}")
     return random_keys.random_wrap(data, impl=resolve_impl(None)), True
+
+
+def _check_raw_is_allowed(name: str) -> None:
+    """As jax_legacy_prng_key says of raw keys."""
+    mode = options.legacy_prng_key.value
+    if mode == "allow":
+        return
+    error = new_error(
+        ValueError,
+        f"legacy uint32 key array passed to {name}",
+        f"the option jax_legacy_prng_key is {mode!r}",
+        "make keys with pyjax.random.key(seed), or raw data into one with "
+        "pyjax.random.wrap_key_data(data); pyjax.legacy_prng_key('allow') takes raw keys",
+    )
+    if mode == "error":
+        raise error
+    warn_user(str(error))
 
 
 def _bad_key(name: str, key: Any, got: str) -> TypeError:

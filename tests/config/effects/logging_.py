@@ -69,3 +69,20 @@ def dump_ir_to(scratch: Path) -> list[str]:
     before = files_in(folder)
     compile_cube()
     return [name for name in files_in(folder) if name not in before and "cube" in name]
+
+
+@effect(
+    "jax_log_checkpoint_residuals",
+    True,
+    default="",
+    changed=re.compile(
+        r"WARNING:.*checkpointed f at logging_.py:\d+ keeps for the backward pass:"
+        r"\n  float32\[3\] argument x\n  float32\[3\] name at logging_.py:\d+ in f"
+    ),
+)
+def log_checkpoint_residuals() -> str:
+    def f(x: pyjax.Array) -> pyjax.Array:
+        return jnp.cos(pyjax.ad_checkpoint.checkpoint_name(jnp.sin(x), "kept")).sum()
+
+    policy = pyjax.checkpoint_policies.save_only_these_names("kept")
+    return records_of(lambda: pyjax.grad(pyjax.checkpoint(f, policy=policy))(jnp.ones(3)))

@@ -101,3 +101,38 @@ def seed_offset() -> list[int]:
 def threefry_stream() -> list[int]:
     """The bits that the reference draws."""
     return pyjax.random.bits(pyjax.random.key(0), (4,)).tolist()
+
+
+def normal_with_a_raw_key() -> object:
+    return pyjax.random.normal(pyjax.random.PRNGKey(0), (2,))
+
+
+@effect(
+    "jax_legacy_prng_key",
+    "error",
+    default="",
+    changed=re.compile("^ValueError: legacy uint32 key array passed to normal"),
+)
+def raw_key_raises() -> str:
+    return error_of(normal_with_a_raw_key)
+
+
+@effect(
+    "jax_legacy_prng_key",
+    "warn",
+    default="",
+    changed=re.compile("^UserWarning: legacy uint32 key array passed to normal"),
+)
+def raw_key_warns() -> str:
+    return warnings_of(normal_with_a_raw_key)
+
+
+@effect("jax_softmax_custom_jvp", True, default="differentiated", changed="by its rule")
+def softmax_derivative() -> str:
+    """Through the division, or not; the same numbers."""
+    f = pyjax.grad(lambda x: pyjax.nn.softmax(x)[0])
+    x = jnp.arange(3.0)
+    weights = np.exp(np.arange(3.0)) / np.exp(np.arange(3.0)).sum()
+    expected = weights[0] * (np.eye(3)[0] - weights)
+    np.testing.assert_allclose(f(x), expected, rtol=1e-5)
+    return "by its rule" if "_softmax_jvp" in str(pyjax.make_jaxpr(f)(x)) else "differentiated"
