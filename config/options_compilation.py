@@ -114,20 +114,19 @@ export_calling_convention_version = option(
     "jax_export_calling_convention_version",
     kind=Int(),
     default=9,
-    affects=Affects.COMPILE,
+    affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Calling convention of exported programs.",
-    no_effect=NOT_YET,
+    help="Calling convention that programs are exported with, 9 or 10; others raise at the export.",
 )
 
 export_ignore_forward_compatibility = option(
     "jax_export_ignore_forward_compatibility",
     kind=Bool(),
     default=False,
-    affects=Affects.COMPILE,
+    affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Export with the newest features only.",
-    no_effect=NOT_YET,
+    help="Serialize exported programs in the newest format, which is compressed, instead of the "
+    "oldest, which every version reads.",
 )
 
 memory_fitting_effort = option(

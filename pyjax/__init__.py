@@ -112,6 +112,7 @@ _SUBMODULES = frozenset(
         "debug",
         "errors",
         "experimental",
+        "export",
         "extend",
         "flatten_util",
         "monitoring",

@@ -54,6 +54,13 @@ class MemoryStats(NamedTuple):
     temp_size_in_bytes: int
 
 
+def result_names(out_tree: PyTreeDef) -> list[str]:
+    """`result`, `result[0]`, `result['a']`, ... of each leaf of a result."""
+    numbers = range(out_tree.num_leaves)
+    paths, _ = tree_flatten_with_path(tree_unflatten(out_tree, list(numbers)))
+    return [f"result{keystr(path)}" for path, _ in paths]
+
+
 def _is_stablehlo(dialect: str | None) -> bool:
     if dialect not in (None, "stablehlo", "hlo"):
         raise ValueError(f"unknown dialect {dialect!r}; there are 'stablehlo' and 'hlo'")
@@ -180,7 +187,7 @@ class Lowered(_Stage):
         """
         if _is_stablehlo(dialect):
             return xla_backend.module_to_stablehlo(
-                self._module, result_info=self._result_names(), debug_info=debug_info
+                self._module, result_info=result_names(self.out_tree), debug_info=debug_info
             )
         client = self._device.client
         return client.module_text(self._module, style="short", metadata=debug_info)
@@ -193,14 +200,8 @@ class Lowered(_Stage):
           ValueError: another dialect.
         """
         if _is_stablehlo(dialect):
-            return xla_backend.hlo_to_stablehlo(self._module, self._result_names())
+            return xla_backend.hlo_to_stablehlo(self._module, result_names(self.out_tree))
         return self._module.clone()
-
-    def _result_names(self) -> list[str]:
-        """`result`, `result[0]`, `result['a']`, ... of each output leaf."""
-        numbers = range(self.out_tree.num_leaves)
-        paths, _ = tree_flatten_with_path(tree_unflatten(self.out_tree, list(numbers)))
-        return [f"result{keystr(path)}" for path, _ in paths]
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of one run."""

@@ -37,7 +37,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import register_custom_call
 
-_TARGET = "pyjax_python_callback"
+CALLBACK_TARGET = "pyjax_python_callback"
 _numbers = itertools.count(1)
 
 
@@ -80,14 +80,14 @@ def _run(
         result[...] = value.astype(result.dtype, copy=False)
 
 
-register_custom_call(_TARGET, _run, replace=True)
+register_custom_call(CALLBACK_TARGET, _run, replace=True)
 
 
 def _lower_callback(ctx: Any, operands: Sequence[Any], callback: FlatCallback, pure: bool) -> Any:
     config = _CallbackConfig(str(callback.number))
     config.callback = callback
     shape = Shape.tuple([aval_to_shape(a) for a in ctx.avals_out])
-    attributes = CustomCallAttributes(_TARGET, config, has_side_effect=not pure)
+    attributes = CustomCallAttributes(CALLBACK_TARGET, config, has_side_effect=not pure)
     call = ctx.builder.add(Opcode.CUSTOM_CALL, operands, attributes, shape=shape)
     return [ctx.builder.get_tuple_element(call, i) for i in range(len(shape.tuple_shapes))]
 
@@ -105,7 +105,7 @@ def _no_jvp(what: str, advice: str) -> FullJvp:
     return FullJvp(jvp)
 
 
-def _sequentially(
+def one_by_one(
     primitive: Primitive, axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any
 ) -> list[Any]:
     """One call for each example, in a loop; results are batched at 0."""
@@ -149,7 +149,7 @@ def _pure_batching(
         "vmap_method": vmap_method,
     }
     if vmap_method.startswith("sequential"):
-        outs = _sequentially(pure_callback_p, axis_size, args, dims, **params)
+        outs = one_by_one(pure_callback_p, axis_size, args, dims, **params)
         return outs, [0] * len(outs)
     size = axis_size if vmap_method == "broadcast_all" else 1
     moved = [
@@ -253,7 +253,7 @@ def _io_batching(axis_size: int, args: Any, dims: Any, *, ordered: bool, **param
             "the examples of a batch have no order.",
             "use ordered=False.",
         )
-    outs = _sequentially(io_callback_p, axis_size, args, dims, ordered=ordered, **params)
+    outs = one_by_one(io_callback_p, axis_size, args, dims, ordered=ordered, **params)
     return outs, [0] * len(outs)
 
 
@@ -305,7 +305,7 @@ def io_callback(
 
 
 def _debug_batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-    _sequentially(debug_callback_p, axis_size, args, dims, **params)
+    one_by_one(debug_callback_p, axis_size, args, dims, **params)
     return [], []
 
 

@@ -18,17 +18,22 @@ Platforms = tuple[tuple[str, ...] | None, ...]
 _ALIASES = {"gpu": ("cuda", "rocm"), "interpreter": ("cpu",)}
 
 
+def names_of_platform(platform: str) -> set[str]:
+    """A platform's name, and those it answers to as well."""
+    return {platform, *_ALIASES.get(platform, ())}
+
+
 def branch_for(platform: str, platforms: Platforms) -> int:
     """Which branch a platform runs; None among `platforms` marks the default.
 
     Raises:
       NotImplementedError: none fits.
     """
-    names = {platform, *_ALIASES.get(platform, ())}
+    names = names_of_platform(platform)
     for i, accepted in enumerate(platforms):
         if accepted is None:
             return i
-        wanted = set(accepted).union(*[_ALIASES.get(name, ()) for name in accepted])
+        wanted = set().union(*map(names_of_platform, accepted))
         if names & wanted:
             return i
     fail(

@@ -29,8 +29,6 @@ PENDING = frozenset(
         "jax_error_checking_behavior_nan",
         "jax_error_checking_behavior_oob",
         "jax_experimental_unsafe_xla_runtime_errors",
-        "jax_export_calling_convention_version",
-        "jax_export_ignore_forward_compatibility",
         "jax_hlo_source_file_canonicalization_regex",
         "jax_include_debug_info_in_dumps",
         "jax_include_full_tracebacks_in_locations",

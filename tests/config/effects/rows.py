@@ -6,6 +6,7 @@ from tests.config.effects import (
     compilation,
     debugging,
     devices,
+    exporting,
     kernels,
     logging_,
     numerics,
@@ -13,4 +14,4 @@ from tests.config.effects import (
 from tests.config.effects.table import ROWS
 
 __all__ = ["ROWS"]
-AREAS = (compilation, debugging, devices, kernels, logging_, numerics)
+AREAS = (compilation, debugging, devices, exporting, kernels, logging_, numerics)

@@ -1,0 +1,43 @@
+"""Types of arrays as JSON values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyjax.core import dtypes
+from pyjax.core.avals import ShapedArray, dtype_name
+from pyjax.core.extended_dtypes import KeyDType
+from pyjax.export.container import malformed
+from pyjax.lax.random_keys import prngs
+
+_BY_NAME: dict[str, Any] = {"float0": dtypes.float0, **{d.name: d for d in dtypes.ALL_DTYPES}}
+
+
+def aval_to_json(aval: ShapedArray) -> list[Any]:
+    """[shape, name of the dtype, whether it is weak]."""
+    return [list(aval.shape), dtype_name(aval.dtype), aval.weak_type]
+
+
+def aval_from_json(value: Any) -> ShapedArray:
+    """The type that `aval_to_json` wrote.
+
+    Raises:
+      ValueError: it did not write this, or the dtype is of random keys that this process does not
+        have.
+    """
+    if type(value) is not list or [type(v) for v in value] != [list, str, bool]:
+        malformed(f"this is no type of an array: {value!r:.80}")
+    shape, name, weak = value
+    if any(type(size) is not int or size < 0 for size in shape):
+        malformed(f"this is no shape of an array: {shape!r:.80}")
+    return ShapedArray(tuple(shape), _dtype(name), weak)
+
+
+def _dtype(name: str) -> Any:
+    known = _BY_NAME.get(name)
+    if known is not None:
+        return known
+    for impl in prngs.values():
+        if f"key<{impl.tag}>" == name:
+            return KeyDType(impl)
+    malformed(f"no dtype has the name {name!r:.80} here")

@@ -1,0 +1,275 @@
+"""Exported: a program that leaves the process, and everything that is known of it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyjax._config import options
+from pyjax.core.errors import fail
+from pyjax.core.traceback_filter import api_boundary
+from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+from pyjax.export.avals import aval_from_json, aval_to_json
+from pyjax.export.call import call_flat, check_structure, check_types, with_derivative
+from pyjax.export.container import (
+    NEWEST_FORMAT,
+    OLDEST_FORMAT,
+    Record,
+    malformed,
+    read_records,
+    write_records,
+)
+from pyjax.export.safety import DisabledSafetyCheck, checked_module, shapes_of
+from pyjax.export.trees import tree_from_json, tree_to_json
+from pyjax.export.versions import checked_version
+from xla_backend.hlo.module import HloModule
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exported:
+    """A function as a StableHLO program with its calling convention, made by `export` or
+    `deserialize`.
+
+    The program takes the flat arguments that `module_kept_var_idx` lists and returns the flat
+    results. Random keys are passed as their words, float0 arrays not at all.
+
+    Attributes:
+      fun_name: of the function.
+      in_tree: structure of (args, kwargs); in_avals: types of the leaves.
+      out_tree, out_avals: the same of the result.
+      in_shardings_hlo, out_shardings_hlo: None for each leaf: arrays have one device.
+      nr_devices: 1.
+      platforms: on which the program may run.
+      ordered_effects, unordered_effects: none; programs with effects are not exported.
+      disabled_safety_checks: what `export` was told not to check.
+      mlir_module_serialized: the StableHLO text, in UTF-8.
+      calling_convention_version: how arguments and results are passed.
+      module_kept_var_idx: which leaves of the arguments the program takes.
+      uses_global_constants: whether it has arguments besides those; False.
+    """
+
+    fun_name: str
+    in_tree: PyTreeDef
+    in_avals: tuple[Any, ...]
+    out_tree: PyTreeDef
+    out_avals: tuple[Any, ...]
+    _has_named_shardings: bool
+    _in_named_shardings: tuple[Any, ...]
+    _out_named_shardings: tuple[Any, ...]
+    in_shardings_hlo: tuple[Any, ...]
+    out_shardings_hlo: tuple[Any, ...]
+    nr_devices: int
+    platforms: tuple[str, ...]
+    ordered_effects: tuple[Any, ...]
+    unordered_effects: tuple[Any, ...]
+    disabled_safety_checks: Sequence[DisabledSafetyCheck]
+    mlir_module_serialized: bytes
+    calling_convention_version: int
+    module_kept_var_idx: tuple[int, ...]
+    uses_global_constants: bool
+    _get_vjp: Callable[[Exported], Exported] | None
+
+    def __repr__(self) -> str:
+        return f"Exported(fun_name={self.fun_name}, ...)"
+
+    def mlir_module(self, serialized: bool = True) -> str:
+        """The StableHLO text."""
+        del serialized
+        return self.mlir_module_serialized.decode()
+
+    def in_shardings_jax(self, mesh: Any) -> Sequence[Any]:
+        """Shardings of the arguments over a mesh: None for each leaf."""
+        return self.in_shardings_hlo
+
+    def out_shardings_jax(self, mesh: Any) -> Sequence[Any]:
+        """Shardings of the results over a mesh: None for each leaf."""
+        return self.out_shardings_hlo
+
+    # -- calling -----------------------------------------------------------------------------------
+
+    @api_boundary
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, on arrays or under jit, vmap and (with `has_vjp`) reverse mode.
+
+        Raises:
+          ValueError: arguments of another structure, shape or dtype than those that the function
+            was exported for, or another platform; under reverse mode, there is no derivative.
+        """
+        leaves, in_tree = tree_flatten((args, kwargs))
+        check_structure(self, args, kwargs, in_tree)
+        check_types(self, leaves)
+        return tree_unflatten(self.out_tree, call_flat(self, leaves))
+
+    @functools.cached_property
+    def differentiable(self) -> Any:
+        """The flat function with its derivative."""
+        return with_derivative(self)
+
+    @property
+    def any_platform(self) -> bool:
+        """Whether calls run on platforms that the program was not exported for."""
+        return DisabledSafetyCheck.platform() in self.disabled_safety_checks
+
+    @functools.cached_property
+    def _module(self) -> HloModule:
+        kept = [self.in_avals[i] for i in self.module_kept_var_idx]
+        return checked_module(
+            self.mlir_module(),
+            self.fun_name,
+            shapes_of(kept),
+            shapes_of(self.out_avals),
+            self.disabled_safety_checks,
+        )
+
+    def hlo_module(self) -> HloModule:
+        """The program as HLO, checked; it belongs to this object."""
+        return self._module
+
+    def has_vjp(self) -> bool:
+        """Whether the derivative is known."""
+        return self._get_vjp is not None
+
+    @functools.cached_property
+    def _vjp(self) -> Exported:
+        if self._get_vjp is None:
+            fail(
+                ValueError,
+                f"no derivative (VJP) of {self.fun_name} is available",
+                "it was serialized without",
+                "serialize it with vjp_order=1, or as many as derivatives will be taken",
+            )
+        return self._get_vjp(self)
+
+    def vjp(self) -> Exported:
+        """The derivative for reverse mode: a function of the flat arguments and the cotangents of
+        the flat results, that returns the cotangents of the arguments.
+
+        Raises:
+          ValueError: it is not known.
+        """
+        return self._vjp
+
+    # -- serialising -------------------------------------------------------------------------------
+
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """The program as bytes, for `deserialize`.
+
+        They say their format, and end with a checksum. Readers of the oldest format understand
+        them, unless `jax_export_ignore_forward_compatibility` is on: then they are compressed.
+
+        Args:
+          vjp_order: how many derivatives go with it.
+        Raises:
+          ValueError: a derivative is not known; or a structure has a type that is not registered
+            for serialization.
+        """
+        records = [_to_record(self)]
+        last = self
+        for _ in range(vjp_order):
+            last = last.vjp()
+            records.append(_to_record(last))
+        newest = options.export_ignore_forward_compatibility.value
+        return write_records(records, NEWEST_FORMAT if newest else OLDEST_FORMAT)
+
+
+def _to_record(exported: Exported) -> Record:
+    header = {
+        "fun_name": exported.fun_name,
+        "in_tree": tree_to_json(exported.in_tree),
+        "in_avals": [aval_to_json(a) for a in exported.in_avals],
+        "out_tree": tree_to_json(exported.out_tree),
+        "out_avals": [aval_to_json(a) for a in exported.out_avals],
+        "platforms": list(exported.platforms),
+        "disabled_safety_checks": [str(c) for c in exported.disabled_safety_checks],
+        "calling_convention_version": exported.calling_convention_version,
+        "module_kept_var_idx": list(exported.module_kept_var_idx),
+    }
+    return header, exported.mlir_module()
+
+
+def deserialize(blob: bytes | bytearray) -> Exported:
+    """The program that `Exported.serialize` wrote.
+
+    Everything is checked before anything of it is compiled: the checksum, the version, that the
+    module is a valid program which takes and returns what is recorded, and that it calls nothing
+    but routines of the library.
+
+    Raises:
+      TypeError: `blob` is no bytes.
+      ValueError: the bytes are damaged, of a newer format or an unsupported calling convention; a
+        type of users in it is not registered.
+
+    >>> import pyjax
+    >>> import pyjax.numpy as jnp
+    >>> blob = pyjax.export.export(pyjax.jit(jnp.sin))(jnp.zeros(2)).serialize()
+    >>> deserialize(blob).call(jnp.zeros(2)).tolist()
+    [0.0, 0.0]
+    """
+    records = read_records(blob)
+    following: Exported | None = None
+    for header, text in reversed(records):
+        following = _from_record(header, text, following)
+    assert following is not None
+    return following
+
+
+def _from_record(header: dict[str, Any], text: str, derivative: Exported | None) -> Exported:
+    def field(name: str, kind: type, of: type | None = None) -> Any:
+        value: Any = header.get(name)
+        items = value if of and type(value) is list else []
+        if type(value) is not kind or any(type(v) is not of for v in items):
+            malformed(f"it has no valid {name!r}: {value!r:.80}")
+        return value
+
+    version = checked_version(
+        field("calling_convention_version", int),
+        "the serialized program",
+        "update pyjax here, or serialize with a version that this one supports, by the option "
+        "jax_export_calling_convention_version",
+    )
+    in_tree, out_tree = (tree_from_json(header.get(name)) for name in ("in_tree", "out_tree"))
+    in_avals, out_avals = (
+        tuple([aval_from_json(a) for a in field(name, list)]) for name in ("in_avals", "out_avals")
+    )
+    kept = tuple(field("module_kept_var_idx", list, int))
+    if in_tree.num_leaves != len(in_avals) or out_tree.num_leaves != len(out_avals):
+        malformed("it has more or fewer types than leaves")
+    if list(kept) != sorted(set(kept)) or any(not 0 <= i < len(in_avals) for i in kept):
+        malformed(f"it has no valid 'module_kept_var_idx': {kept}")
+    exported = Exported(
+        fun_name=field("fun_name", str),
+        in_tree=in_tree,
+        in_avals=in_avals,
+        out_tree=out_tree,
+        out_avals=out_avals,
+        platforms=tuple(field("platforms", list, str)),
+        disabled_safety_checks=tuple(
+            DisabledSafetyCheck(c) for c in field("disabled_safety_checks", list, str)
+        ),
+        mlir_module_serialized=text.encode(),
+        calling_convention_version=version,
+        module_kept_var_idx=kept,
+        _get_vjp=None if derivative is None else lambda _: derivative,
+        **on_one_device(len(in_avals), len(out_avals)),
+    )
+    exported.hlo_module()
+    if derivative is not None and derivative.in_avals[: len(in_avals)] != in_avals:
+        malformed("its derivative is that of another program")
+    return exported
+
+
+def on_one_device(inputs: int, outputs: int) -> dict[str, Any]:
+    """The fields of Exported that are the same for all programs on one device without effects."""
+    return {
+        "_has_named_shardings": True,
+        "_in_named_shardings": (None,) * inputs,
+        "_out_named_shardings": (None,) * outputs,
+        "in_shardings_hlo": (None,) * inputs,
+        "out_shardings_hlo": (None,) * outputs,
+        "nr_devices": 1,
+        "ordered_effects": (),
+        "unordered_effects": (),
+        "uses_global_constants": False,
+    }

@@ -1,0 +1,202 @@
+"""export: from a jitted function to a program that leaves the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import xla_backend
+from pyjax.api.jit import Jit
+from pyjax.api.stages import result_names
+from pyjax.api.vjp import vjp
+from pyjax.core import dtypes
+from pyjax.core.errors import fail
+from pyjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from pyjax.core.tree_util import PyTreeDef, tree_structure
+from pyjax.export.call import is_passed
+from pyjax.export.exported import Exported, on_one_device
+from pyjax.export.safety import DisabledSafetyCheck, check_custom_calls
+from pyjax.export.versions import configured_version
+from pyjax.interpreters.dead_code import dce_jaxpr
+from pyjax.interpreters.hlo import lower_jaxpr_to_module
+from pyjax.interpreters.staging import trace_to_jaxpr
+from pyjax.runtime.devices import default_backend
+from xla_backend.runtime.plugins import discover_plugins
+from xla_backend.stablehlo.attributes import IntegerAttribute
+from xla_backend.stablehlo.format_values import I32
+from xla_backend.stablehlo.printer import module_to_text
+
+# Platforms that programs may be written for though this machine has none of their devices.
+_OTHER_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def default_export_platform() -> str:
+    """The platform that `export` is for unless it is told another: that of the default device.
+
+    >>> default_export_platform()
+    'cpu'
+    """
+    return default_backend()
+
+
+def _checked_platforms(platforms: Sequence[str] | None) -> tuple[str, ...]:
+    if platforms is None:
+        return (default_export_platform(),)
+    if isinstance(platforms, str):
+        fail(
+            TypeError,
+            f"export: platforms must be a sequence of names, got the string {platforms!r}",
+            "its letters would be taken for names",
+            f"write platforms=[{platforms!r}]",
+        )
+    known = sorted({*_OTHER_PLATFORMS, *discover_plugins()})
+    for name in platforms:
+        if name not in known:
+            fail(
+                ValueError,
+                f"export: unknown platform {name!r}",
+                f"the platforms are {', '.join(known)}",
+                "name one of them; for a GPU write 'cuda' or 'rocm'",
+            )
+    if not platforms:
+        fail(
+            ValueError,
+            "export: platforms is empty",
+            "a program is lowered for at least one platform",
+            "leave platforms out for that of the default device",
+        )
+    return tuple(platforms)
+
+
+def export(
+    fun_jit: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+    _override_lowering_rules: Any = None,
+) -> Callable[..., Exported]:
+    """Turn a jitted function into a program that other processes can load and run.
+
+    Args:
+      fun_jit: the result of `jit`.
+      platforms: on which the program will run, such as `["cpu", "cuda"]`; None: the default
+        device's.
+      disabled_checks: checks to leave out.
+    Returns:
+      A function of arrays or ShapeDtypeStructs like the arguments of `fun_jit`, that gives the
+      Exported.
+    Raises:
+      ValueError: `fun_jit` is not jitted, or a platform is unknown; the function has custom calls
+        without a promise, or is another one for each platform.
+      NotImplementedError: it calls back into Python.
+
+    >>> import pyjax
+    >>> import pyjax.numpy as jnp
+    >>> exported = export(pyjax.jit(lambda x: x + 1))(pyjax.ShapeDtypeStruct((2,), jnp.float32))
+    >>> exported.call(jnp.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
+    del _override_lowering_rules
+    if not isinstance(fun_jit, Jit):
+        fail(
+            ValueError,
+            f"export takes the result of jit, got {fun_jit!r}",
+            "jit knows which arguments are static",
+            "write export(jit(f))(...)",
+        )
+    names = _checked_platforms(platforms)
+    checks = tuple(disabled_checks)
+
+    def exporter(*args: Any, **kwargs: Any) -> Exported:
+        traced = fun_jit.trace(*args, **kwargs)
+        return _export(
+            traced.jaxpr, traced.fun_name, traced.in_tree, traced.out_tree, names, checks
+        )
+
+    return exporter
+
+
+def _export(
+    closed: ClosedJaxpr,
+    name: str,
+    in_tree: PyTreeDef,
+    out_tree: PyTreeDef,
+    platforms: tuple[str, ...],
+    checks: tuple[DisabledSafetyCheck, ...],
+) -> Exported:
+    version = configured_version()
+    wanted = [is_passed(a) for a in closed.out_avals]
+    jaxpr, used = dce_jaxpr(closed.jaxpr, wanted)
+    program = ClosedJaxpr(jaxpr, closed.consts)
+    results = [text for text, passed in zip(result_names(out_tree), wanted) if passed]
+    texts = {p: _text(program, name, p, version, results, checks) for p in platforms}
+    first = texts[platforms[0]]
+    for platform, text in texts.items():
+        if text != first:
+            fail(
+                NotImplementedError,
+                f"{name} is another program on {platform} than on {platforms[0]}",
+                "platform_dependent chooses its branch when the program is exported, and one "
+                "exported program has one branch",
+                "export the function once for each platform",
+            )
+    return Exported(
+        fun_name=name,
+        in_tree=in_tree,
+        in_avals=tuple(closed.in_avals),
+        out_tree=out_tree,
+        out_avals=tuple(closed.out_avals),
+        platforms=platforms,
+        disabled_safety_checks=checks,
+        mlir_module_serialized=first.encode(),
+        calling_convention_version=version,
+        module_kept_var_idx=tuple([i for i, u in enumerate(used) if u]),
+        _get_vjp=lambda exported: _export_vjp(closed, exported),
+        **on_one_device(len(closed.in_avals), len(closed.out_avals)),
+    )
+
+
+def _text(
+    program: ClosedJaxpr,
+    name: str,
+    platform: str,
+    version: int,
+    results: Sequence[str],
+    checks: Sequence[DisabledSafetyCheck],
+) -> str:
+    """StableHLO of the program on a platform."""
+    module = lower_jaxpr_to_module(program, name, platform=platform)
+    check_custom_calls(module, name, checks)
+    written = xla_backend.hlo_to_stablehlo(module, results)
+    written.attributes["jax.uses_shape_polymorphism"] = False
+    written.attributes["pyjax.calling_convention_version"] = IntegerAttribute(version, I32)
+    return module_to_text(written, debug_info=True)
+
+
+def _export_vjp(closed: ClosedJaxpr, exported: Exported) -> Exported:
+    """The derivative of an exported jaxpr, exported for the same platforms."""
+    count = len(closed.in_avals)
+    tangents = [a.to_tangent_aval() for a in closed.out_avals]
+
+    def pulled(*leaves: Any) -> list[Any]:
+        _, pullback = vjp(
+            lambda *primals: eval_jaxpr(closed.jaxpr, closed.consts, *primals), *leaves[:count]
+        )
+        cts = [
+            ct if is_passed(a) else np.zeros(a.shape, dtypes.float0)
+            for ct, a in zip(leaves[count:], tangents)
+        ]
+        return list(pullback(cts))
+
+    traced, _ = trace_to_jaxpr(pulled, [*closed.in_avals, *tangents])
+    arguments = tuple(range(count + len(tangents)))
+    return _export(
+        traced,
+        f"{exported.fun_name}_vjp",
+        tree_structure((arguments, {})),
+        tree_structure(tuple(range(count))),
+        exported.platforms,
+        tuple(exported.disabled_safety_checks),
+    )
