@@ -11,8 +11,7 @@ backend_target = option(
     default="",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Address of a remote backend.",
-    no_effect=NOT_YET,
+    help="Address of a remote backend; only local ones exist.",
 )
 
 bcoo_cusparse_lowering = option(
@@ -32,7 +31,6 @@ check_proxy_envs = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Warn about proxy variables when a distributed program starts.",
-    no_effect=NOT_YET,
 )
 
 cpu_collectives_implementation = option(
@@ -96,7 +94,6 @@ cuda_visible_devices = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="NVIDIA GPUs to use, comma-separated, or all.",
-    no_effect=NOT_YET,
 )
 
 default_device = option(
@@ -116,7 +113,6 @@ mock_gpu_topology = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Pretend to have this GPU topology, to compile without running.",
-    no_effect=NOT_YET,
 )
 
 num_cpu_devices = option(
@@ -136,8 +132,7 @@ pjrt_client_create_options = option(
     default=None,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Options for the client of the default platform.",
-    no_effect=NOT_YET,
+    help="Options for the client of the default platform: key:value;key:value.",
 )
 
 platform_name = option(
@@ -231,10 +226,9 @@ use_magma = option(
     "jax_use_magma",
     kind=Enum(("off", "on", "auto")),
     default="auto",
-    affects=Affects.NOTHING,
+    affects=Affects.TRACE,
     scope=Scope.GLOBAL,
-    help="Use the MAGMA library for eigenvalues on GPUs.",
-    no_effect="no MAGMA library is used by pyjax",
+    help="Use the MAGMA library for eigenvalues on GPUs; on: it must be there.",
 )
 
 xla_backend = option(
@@ -243,8 +237,7 @@ xla_backend = option(
     default="",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Older name of a backend; kept for drop-in use.",
-    no_effect=NOT_YET,
+    help="Older spelling of the default platform, stronger than jax_platform_name.",
 )
 
 mock_num_gpu_processes = option(
@@ -254,5 +247,4 @@ mock_num_gpu_processes = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Number of processes of the pretended topology.",
-    no_effect=NOT_YET,
 )

@@ -32,7 +32,6 @@ distributed_debug = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Log what each process of a distributed program does.",
-    no_effect=NOT_YET,
 )
 
 dump_ir_to = option(

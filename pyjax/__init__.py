@@ -110,6 +110,7 @@ _SUBMODULES = frozenset(
         "dtypes",
         "core",
         "debug",
+        "distributed",
         "errors",
         "experimental",
         "export",

@@ -5,6 +5,7 @@ after that.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ from pyjax.runtime.program import Program
 from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
+
+logger = logging.getLogger(__name__)
 
 
 class Compiled(NamedTuple):
@@ -244,6 +247,14 @@ class Jit:
             self._compiler_options,
         )
         program.bring_from([a.device for a in arrays])
+        if options.distributed_debug.value:
+            logger.warning(
+                "Running jitted function %s: process %d, device %s, arguments %s",
+                self._name,
+                device.client.process_index(),
+                device,
+                ", ".join(a.aval.str_short() for a in arrays),
+            )
         return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
 
     # -- stages and the rest -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from typing import Any
 
@@ -14,6 +15,8 @@ from xla_backend.runtime.host_threads import set_num_threads
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.plugins import discover_plugins
 from xla_backend.targets import built_in as built_in  # registers the platforms
+
+logger = logging.getLogger(__name__)
 
 # The compiler is imported under it: a child of a fork in the middle of that would wait for ever.
 _lock = threading.RLock()
@@ -31,14 +34,152 @@ options.cpu_memory_limit.on_change(_limit_memory)
 options.num_threads.on_change(set_num_threads)
 
 
-def _make_client(platform: str) -> AbstractClient:
+_READ_AT_START = (
+    options.backend_target,
+    options.cuda_visible_devices,
+    options.mock_gpu_topology,
+    options.mock_num_gpu_processes,
+    options.num_cpu_devices,
+    options.pjrt_client_create_options,
+    options.platform_name,
+    options.platforms,
+    options.xla_backend,
+)
+
+
+def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
+    """The client of a platform, made with the options that are given for it.
+
+    Raises:
+      RuntimeError: it fails to start; the cause is chained.
+    """
     plugin = discover_plugins()[platform]
     if platform == "cpu":
         count = options.num_cpu_devices.value
         if count < 0:
             count = current_debug_options().xla_force_host_platform_device_count
-        return plugin.factory(device_count=max(1, count))
-    return plugin.factory()
+        given = {"device_count": max(1, count), **given}
+    try:
+        return plugin.factory(**given)
+    except Exception as error:
+        raise RuntimeError(f"platform {platform!r}{asked} failed to start: {error}") from error
+
+
+def _client_options() -> dict[str, Any]:
+    """`jax_pjrt_client_create_options`: `key:value` pairs between semicolons."""
+    text = options.pjrt_client_create_options.value or ""
+    given: dict[str, Any] = {}
+    for pair in filter(None, text.split(";")):
+        key, colon, value = pair.partition(":")
+        if not colon or ":" in value:
+            raise RuntimeError(
+                f"bad option {pair!r} in jax_pjrt_client_create_options={text!r}: write key:value, "
+                "several of them with ';' between"
+            )
+        value = value.strip()
+        given[key.strip()] = int(value) if value.lstrip("-").isdigit() else value
+    return given
+
+
+def _requested_platforms() -> tuple[list[str], str]:
+    """The platforms that options name, the default one first, and the words of messages that say
+    which options did. None: those that start by themselves.
+
+    Raises:
+      RuntimeError: there is no such platform.
+    """
+    by_option = {
+        option.name: option.value
+        for option in (options.platforms, options.xla_backend, options.platform_name)
+        if option.value
+    }
+    if not by_option:
+        return [], ""
+    *named, default = ([n.strip() for n in v.split(",")] for v in reversed(by_option.values()))
+    asked = " of " + " and ".join(f"{name}={value!r}" for name, value in by_option.items())
+    names = list(dict.fromkeys([*(name for names in named for name in names), *default]))
+    if options.platforms.value and set(names) != set(default):
+        missing = ", ".join(sorted(set(names) - set(default)))
+        raise RuntimeError(f"{missing} is the default platform{asked}, but is not to be started")
+    known = {*discover_plugins(), *(["cuda"] if _mocked() else [])} - {"mock-gpu"}
+    for name in names:
+        if name not in known:
+            raise RuntimeError(
+                f"unknown platform {name!r}{asked.replace(' of ', ' in ', 1)}; "
+                f"known platforms: {', '.join(sorted(known))}"
+            )
+    return names, asked
+
+
+def _mocked() -> bool:
+    return bool(options.mock_gpu_topology.value or options.mock_num_gpu_processes.value)
+
+
+def _mock_client() -> AbstractClient:
+    """The GPUs that `jax_mock_gpu_topology` or `mock_num_gpu_processes` says to pretend.
+
+    Raises:
+      RuntimeError: the topology, or the list of visible devices, is none.
+    """
+    text = options.mock_gpu_topology.value
+    processes, local = options.mock_num_gpu_processes.value, 1
+    if text:
+        parts = [part.strip() for part in text.split("x")]
+        if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+            raise RuntimeError(
+                f"jax_mock_gpu_topology={text!r} is no topology: write slices x hosts of a slice x "
+                "GPUs of a host, such as 2x4x8"
+            )
+        slices, hosts, local = map(int, parts)
+        processes = slices * hosts
+    mock = discover_plugins()["mock-gpu"]
+    return mock.factory(processes=processes, local_devices=_visible(list(range(local))))
+
+
+def _visible(numbers: list[int]) -> list[int]:
+    """Those of a host's GPUs that `jax_cuda_visible_devices` names."""
+    text = options.cuda_visible_devices.value
+    if text == "all":
+        return numbers
+    chosen = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in chosen) or len(set(chosen)) != len(chosen):
+        raise RuntimeError(
+            f"jax_cuda_visible_devices={text!r}: write different numbers of GPUs with commas "
+            "between, such as 0,2, or all"
+        )
+    missing = [part for part in chosen if int(part) not in numbers]
+    if missing:
+        raise RuntimeError(
+            f"jax_cuda_visible_devices={text!r}: there is no GPU {missing[0]}; each host has "
+            f"{len(numbers)}"
+        )
+    return [int(part) for part in chosen]
+
+
+def _start_all() -> dict[str, AbstractClient]:
+    target = options.backend_target.value
+    if target not in ("", "local"):
+        raise RuntimeError(
+            f"jax_backend_target={target!r} names a remote backend: every platform of this library "
+            "runs in this process (local). A platform that reaches others is a plugin's; name it "
+            "in jax_platforms"
+        )
+    names, asked = _requested_platforms()
+    plugins = discover_plugins()
+    if not names:
+        by_priority = sorted(plugins.values(), key=lambda p: -p.priority)
+        names = [plugin.name for plugin in by_priority if plugin.automatic]
+        names += ["cuda"] if _mocked() and "cuda" not in names else []
+    given = _client_options()
+    clients: dict[str, AbstractClient] = {}
+    for name in names:
+        mocked = name == "cuda" and _mocked()
+        clients[name] = _mock_client() if mocked else _start(name, asked, given)
+        if options.distributed_debug.value:
+            number, found = clients[name].process_index(), clients[name].devices()
+            logger.warning("Initialized backend %s: process %s, %s", name, number, found)
+        given = {}  # they are the default platform's
+    return clients
 
 
 def backends() -> dict[str, AbstractClient]:
@@ -46,7 +187,7 @@ def backends() -> dict[str, AbstractClient]:
 
     Raises:
       RuntimeError: a platform named in `jax_platforms` is unknown or fails to start; the cause is
-        chained.
+        chained. Or an option that is read at the start makes no sense.
     """
     global _clients
     if _clients is not None:
@@ -54,31 +195,17 @@ def backends() -> dict[str, AbstractClient]:
     with _lock:
         if _clients is not None:
             return _clients
-        plugins = discover_plugins()
-        requested = options.platforms.value or options.platform_name.value
-        clients: dict[str, AbstractClient] = {}
-        if requested:
-            for name in (n.strip() for n in requested.split(",")):
-                if name not in plugins:
-                    raise RuntimeError(
-                        f"unknown platform {name!r} in jax_platforms={requested!r}; "
-                        f"known platforms: {', '.join(sorted(plugins))}"
-                    )
-                try:
-                    clients[name] = _make_client(name)
-                except Exception as error:
-                    raise RuntimeError(
-                        f"platform {name!r} of jax_platforms={requested!r} failed to start: {error}"
-                    ) from error
-        else:
-            for plugin in sorted(plugins.values(), key=lambda p: -p.priority):
-                if plugin.automatic:
-                    clients[plugin.name] = _make_client(plugin.name)
+        clients = _start_all()
         if _clients is None:  # a signal handler may have come before
             _clients = clients
-        for option in (options.platforms, options.platform_name, options.num_cpu_devices):
+        for option in _READ_AT_START:
             option.lock("the backends are initialised already.")
         return _clients
+
+
+def are_initialised() -> bool:
+    """Whether clients were made: options that are read at the start have no effect any more."""
+    return _clients is not None
 
 
 def clear_backends() -> None:
@@ -87,7 +214,7 @@ def clear_backends() -> None:
     with _lock:
         _clients = None
         _default_device.cache_clear()
-        for option in (options.platforms, options.platform_name, options.num_cpu_devices):
+        for option in _READ_AT_START:
             option.lock(None)
 
 
@@ -145,11 +272,14 @@ def local_devices(
     host_id: int | None = None,
 ) -> list[Device]:
     """Devices attached to one process (this one if None)."""
-    if host_id is not None:
-        process_index = host_id
-    if process_index not in (None, 0):
-        raise ValueError(f"unknown process_index {process_index}: there is one process, number 0")
-    return devices(backend)
+    client = get_backend(backend)
+    index = host_id if host_id is not None else process_index
+    index = client.process_index() if index is None else index
+    found = [device for device in client.devices() if device.process_index == index]
+    if not found:
+        numbers = ", ".join(map(str, process_indices(client)))
+        raise ValueError(f"unknown process_index {index}: the processes are {numbers}")
+    return found
 
 
 def device_count(backend: str | AbstractClient | None = None) -> int:
@@ -169,12 +299,12 @@ def process_index(backend: str | AbstractClient | None = None) -> int:
 
 def process_count(backend: str | AbstractClient | None = None) -> int:
     """Number of processes that run this program together."""
-    return 1
+    return len(process_indices(backend))
 
 
 def process_indices(backend: str | AbstractClient | None = None) -> list[int]:
     """Numbers of all processes."""
-    return list(range(process_count(backend)))
+    return sorted({device.process_index for device in devices(backend)})
 
 
 def default_backend() -> str:

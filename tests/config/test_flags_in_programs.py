@@ -130,9 +130,9 @@ def test_parse_known(
 
 
 def test_options_without_prefix(restore: None) -> None:
-    with pytest.warns(UserWarning, match="mock_num_gpu_processes is set but"):
-        assert config.parse_known(["--mock_num_gpu_processes=3"]) == []
-    assert config.mock_num_gpu_processes == 3
+    with pytest.warns(UserWarning, match="jax2tf_default_native_serialization is set but"):
+        assert config.parse_known(["--nojax2tf_default_native_serialization"]) == []
+    assert config.jax2tf_default_native_serialization is False
 
 
 def test_the_source_is_shown(restore: None) -> None:

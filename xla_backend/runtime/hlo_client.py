@@ -22,7 +22,7 @@ class HloClient(AbstractClient):
     """A client whose programs are HLO modules of this compiler, and whose devices have the memory
     of the host."""
 
-    shared_memory = "host"
+    shared_memory: str | None = "host"
 
     def buffer_kind(
         self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype

@@ -27,6 +27,13 @@ register_plugin(
     priority=-100,
     automatic=False,
 )
+# Stands in for "cuda" where a topology is pretended.
+register_plugin(
+    "mock-gpu",
+    _on_first_use("xla_backend.targets.mock_gpu", "MockClient"),
+    priority=-100,
+    automatic=False,
+)
 
 
 def _emulator(**options: Any) -> AbstractClient:

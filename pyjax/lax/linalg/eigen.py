@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from ctypes.util import find_library
 from typing import Any
 
+from pyjax._config import options
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -271,6 +273,7 @@ def eig(
       [w [..., n], vl, vr]: x vr = vr diag(w), vl^H x = diag(w) vl^H; columns have norm 1.
     """
     check_matrix("eig", aval_of(x), square=True)
+    _check_magma(implementation, use_magma)
     return eig_p.bind(
         x,
         compute_left_eigenvectors=bool(compute_left_eigenvectors),
@@ -278,6 +281,20 @@ def eig(
         enable_eigvec_derivs=bool(enable_eigvec_derivs),
         implementation=implementation,
     )
+
+
+def _check_magma(implementation: EigImplementation | None, use_magma: bool | None) -> None:
+    """MAGMA computes on GPUs. Where it must be used, it must be there."""
+    wanted = options.use_magma.value == "on" if use_magma is None else use_magma
+    if implementation is not None:
+        wanted = implementation is EigImplementation.MAGMA
+    if wanted and find_library("magma") is None:
+        fail(
+            RuntimeError,
+            "eig: the MAGMA library was not found",
+            "jax_use_magma='on' (or use_magma, implementation) says that it must be used",
+            "install libmagma, or set jax_use_magma to 'auto': LAPACK computes then",
+        )
 
 
 # -- schur -----------------------------------------------------------------------------------------

@@ -193,3 +193,153 @@ def num_threads_of_a_program() -> bool:
     """Whether a program hands blocks to other threads."""
     lowered = pyjax.jit(lambda x: jnp.sin(x) * 2).lower(jnp.ones((1024, 1024)))
     return "@pyjax_parallel_for" in lowered.compile().as_text("llvm")
+
+
+@effect("jax_xla_backend", "interpreter", default="cpu", changed="interpreter", at_start=True)
+def xla_backend() -> str:
+    return (jnp.arange(3) * 2).device.platform
+
+
+@effect(
+    "jax_backend_target",
+    "grpc://elsewhere:8470",
+    default="",
+    changed=re.compile("^RuntimeError: jax_backend_target='grpc://elsewhere:8470' names a remote"),
+    at_start=True,
+)
+def backend_target() -> str:
+    return error_of(lambda: jnp.arange(3))
+
+
+@effect("jax_pjrt_client_create_options", "device_count:2", default=1, changed=2, at_start=True)
+def client_options() -> int:
+    return len(pyjax.devices())
+
+
+@effect(
+    "jax_pjrt_client_create_options",
+    "wheels:4",
+    default="",
+    changed=re.compile("^RuntimeError: platform 'cpu' failed to start: .*wheels"),
+    at_start=True,
+)
+def client_options_unknown() -> str:
+    return error_of(pyjax.devices)
+
+
+@effect(
+    "jax_pjrt_client_create_options",
+    "wheels",
+    default="",
+    changed=re.compile("^RuntimeError: bad option 'wheels' .*write key:value"),
+    at_start=True,
+)
+def client_options_malformed() -> str:
+    return error_of(pyjax.devices)
+
+
+def mock_gpus() -> list[tuple[int, int]]:
+    """Process and number on its host of each GPU, of which one has a program lowered for it."""
+    if "cuda" in error_of(lambda: pyjax.devices("cuda")):
+        return []
+    gpus = pyjax.devices("cuda")
+    x = pyjax.ShapeDtypeStruct(
+        (3,), np.float32, sharding=pyjax.sharding.SingleDeviceSharding(gpus[-1])
+    )
+    lowered = pyjax.jit(lambda x: x * 2).lower(x)
+    assert "stablehlo.multiply" in lowered.as_text()
+    assert "mock topology cannot run" in error_of(lowered.compile)
+    assert "mock topology cannot hold" in error_of(lambda: pyjax.device_put(1.0, gpus[0]))
+    assert pyjax.local_devices(backend="cuda") == [d for d in gpus if d.process_index == 0]
+    assert (jnp.arange(3) + 1).device.platform == "cpu"
+    return [(gpu.process_index, gpu.local_hardware_id) for gpu in gpus]
+
+
+@effect(
+    "jax_mock_gpu_topology",
+    "2 x 1 x 2",
+    default=[],
+    changed=[(0, 0), (0, 1), (1, 0), (1, 1)],
+    at_start=True,
+)
+def mock_topology() -> list[tuple[int, int]]:
+    return mock_gpus()
+
+
+@effect(
+    "jax_mock_gpu_topology",
+    "2x2",
+    default="",
+    changed=re.compile("^RuntimeError: jax_mock_gpu_topology='2x2' is no topology"),
+    at_start=True,
+)
+def mock_topology_malformed() -> str:
+    return error_of(pyjax.devices)
+
+
+@effect("mock_num_gpu_processes", 3, default=[], changed=[(0, 0), (1, 0), (2, 0)], at_start=True)
+def mock_processes() -> list[tuple[int, int]]:
+    return mock_gpus()
+
+
+@effect(
+    "jax_cuda_visible_devices",
+    "3,1",
+    default=[(0, 0), (0, 1), (0, 2), (0, 3)],
+    changed=[(0, 3), (0, 1)],
+    at_start=True,
+)
+def cuda_visible_devices() -> list[tuple[int, int]]:
+    pyjax.config.update("jax_mock_gpu_topology", "1x1x4")
+    return mock_gpus()
+
+
+@effect(
+    "jax_cuda_visible_devices",
+    "4",
+    default="",
+    changed=re.compile("^RuntimeError: jax_cuda_visible_devices='4': there is no GPU 4"),
+    at_start=True,
+)
+def cuda_visible_devices_unknown() -> str:
+    pyjax.config.update("jax_mock_gpu_topology", "1x1x4")
+    return error_of(pyjax.devices)
+
+
+@effect(
+    "jax_check_proxy_envs",
+    False,
+    default=re.compile("WARNING:.*proxy variables are set: .*HTTPS_PROXY"),
+    changed="",
+    at_start=True,
+)
+def check_proxy_envs() -> str:
+    os.environ["HTTPS_PROXY"] = "localhost:1"
+    return records_of(lambda: pyjax.distributed.initialize("localhost:1234", 1, 0))
+
+
+@effect(
+    "jax_distributed_debug",
+    True,
+    default="",
+    changed=re.compile(
+        r"(?s)WARNING:.*Initialized backend cpu: process 0.*WARNING:.*Running jitted function "
+        r"double: process 0, device cpu:0, arguments float32\[3\]"
+    ),
+    at_start=True,
+)
+def distributed_debug() -> str:
+    def double(x: pyjax.Array) -> pyjax.Array:
+        return x * 2
+
+    return records_of(lambda: pyjax.jit(double)(np.ones(3, np.float32)))
+
+
+@effect(
+    "jax_use_magma",
+    "on",
+    default="",
+    changed=re.compile("^RuntimeError: eig: the MAGMA library was not found"),
+)
+def use_magma() -> str:
+    return error_of(lambda: pyjax.lax.linalg.eig(jnp.eye(2)))
