@@ -22,7 +22,6 @@ eager_constant_folding = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Fold constant expressions while tracing.",
-    no_effect=NOT_YET,
 )
 
 array_garbage_collection_guard = option(
@@ -32,7 +31,6 @@ array_garbage_collection_guard = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="What happens when only the cycle collector frees an array: allow, log or fatal.",
-    no_effect=NOT_YET,
 )
 
 check_tracer_leaks = option(
@@ -41,7 +39,7 @@ check_tracer_leaks = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="At the end of a trace, raise if one of its tracers is still referenced.",
+    help="At the end of a trace, raise if one of its tracers is still referenced, and say by what.",
 )
 
 custom_vjp_disable_shape_check = option(
@@ -59,7 +57,8 @@ debug_infs = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Raise FloatingPointError where an infinity first appears.",
+    help="Check the results of every program: raise FloatingPointError that names what made an "
+    "infinity. One that reaches no result is no error.",
 )
 
 debug_nans = option(
@@ -68,7 +67,8 @@ debug_nans = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Raise FloatingPointError where a NaN first appears.",
+    help="Check the results of every program: raise FloatingPointError that names what made a NaN. "
+    "One that reaches no result is no error (see jax_error_checking_behavior_nan).",
 )
 
 disable_jit = option(
@@ -77,7 +77,8 @@ disable_jit = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Run jit, scan, while_loop and cond operation by operation in Python.",
+    help="Run functions under jit and checkpoint, loops, branches and rules one operation after "
+    "the other in Python, where print and debuggers see values.",
     interactions="Options of compilation then act on single operations only.",
 )
 
@@ -136,7 +137,7 @@ error_checking_behavior_divide = option(
     default="ignore",
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="What division by zero does under error checking: ignore or raise.",
+    help="What a zero divisor of any division does, integer or not, used or not: ignore or raise.",
 )
 
 error_checking_behavior_nan = option(
@@ -145,7 +146,8 @@ error_checking_behavior_nan = option(
     default="ignore",
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="What a NaN result does under error checking: ignore or raise.",
+    help="What a NaN in the result of any operation does, whether it reaches a result of the "
+    "program or not: ignore or raise.",
 )
 
 error_checking_behavior_oob = option(
@@ -154,7 +156,8 @@ error_checking_behavior_oob = option(
     default="ignore",
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="What an out-of-bounds index does under error checking: ignore or raise.",
+    help="What an index out of bounds does, whatever the mode of the indexing: ignore (clamp, fill "
+    "or drop, as the mode says) or raise.",
 )
 
 experimental_unsafe_xla_runtime_errors = option(
@@ -174,7 +177,6 @@ hlo_source_file_canonicalization_regex = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="Remove what this regular expression matches from source paths in HLO metadata.",
-    no_effect=NOT_YET,
 )
 
 include_debug_info_in_dumps = option(
@@ -184,7 +186,6 @@ include_debug_info_in_dumps = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Write source locations into dumped programs.",
-    no_effect=NOT_YET,
 )
 
 include_full_tracebacks_in_locations = option(
@@ -251,7 +252,6 @@ tracer_error_num_traceback_frames = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="How many frames errors about tracers show.",
-    no_effect=NOT_YET,
 )
 
 use_direct_linearize = option(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, TypeVar
 
-from pyjax.core.source_info import user_frame
+from pyjax._config import options
+from pyjax.core.source_info import user_frame, user_frames
 
 _Kind = TypeVar("_Kind", bound=Exception)
 
@@ -55,7 +56,9 @@ def new_error(
       where: the user's line, if it is not the one that is being executed.
     """
     if where is None:
-        where = user_frame()
+        of_tracers = issubclass(kind, (JAXTypeError, JAXIndexError))
+        most = options.tracer_error_num_traceback_frames.value
+        where = user_frames(most) if of_tracers else user_frame()
     parts = (what, where, why, fix)
     return kind(*parts) if issubclass(kind, PyjaxError) else kind(four_parts(*parts))
 

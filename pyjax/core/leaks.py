@@ -78,7 +78,9 @@ def _described(holder: Any, target: Any, ignored: set[int], depth: int) -> Itera
             return
         for owner in gc.get_referrers(holder):
             own = getattr(owner, "__dict__", None)
-            if own is holder or (isinstance(owner, type) and owner.__dict__.get(key) is target):
+            if own is holder or (
+                isinstance(owner, type) and key is not None and owner.__dict__.get(key) is target
+            ):
                 yield f"the attribute {key!r} of {_name(owner)}"
                 return
         yield from _part(f"entry {key!r} of a dict", holder, ignored, depth)

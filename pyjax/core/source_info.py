@@ -178,6 +178,17 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     )
 
 
+def user_frames(most: int) -> str:
+    """The innermost user frames, at most so many, one a line."""
+    lines: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(lines) < most:
+        if not is_internal_file(frame.f_code.co_filename):
+            lines.append(summarize(Frame(frame.f_code, frame.f_lasti, ())))
+        frame = frame.f_back
+    return "\n".join(lines)
+
+
 def called_function() -> str:
     """`name: ` of the public function that the user's code called, for error messages; else empty.
 

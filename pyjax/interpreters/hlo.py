@@ -7,11 +7,13 @@ see
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.avals import AbstractToken, ShapedArray, abstractify, physical_aval
 from pyjax.core.extended_dtypes import is_extended
@@ -245,11 +247,13 @@ def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
     code = source.code
     # A code object's hash is computed from its contents each time: its id is the key, and the
     # entry keeps it alive.
-    key = (id(code), source.lasti, names, source.names, eqn.primitive)
+    pattern = options.hlo_source_file_canonicalization_regex.value
+    key = (id(code), source.lasti, names, source.names, eqn.primitive, pattern)
     entry = _metadata_cache.hot.get(key)
     if entry is None:
         op_name = "/".join((*names, *source.names, eqn.primitive.name))
-        found = OpMetadata(eqn.primitive.name, op_name, source.file_name, source.line)
+        file_name = source.file_name if pattern is None else re.sub(pattern, "", source.file_name)
+        found = OpMetadata(eqn.primitive.name, op_name, file_name, source.line)
         entry = _metadata_cache.put(key, (found, code))
     return entry[0]
 

@@ -22,7 +22,15 @@ from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type_p
-from pyjax.core.trace import CustomCall, Trace, Tracer, escaped_tracer_error, under
+from pyjax.core.trace import (
+    CustomCall,
+    Trace,
+    Tracer,
+    escaped_tracer_error,
+    eval_trace,
+    state,
+    under,
+)
 from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
 
 FlatFun = Callable[..., Sequence[Any]]
@@ -69,6 +77,8 @@ class StagingTrace(Trace):
         self.constants: dict[int, tuple[Var, Any]] = {}  # by id; the value is kept alive here
         self.effects: Effects = no_effects
         self.closed = False
+        # Single operations are traced in order to be run: that is no constant folding.
+        self._folds = debug_info is not UNKNOWN and options.eager_constant_folding.value
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -105,6 +115,9 @@ class StagingTrace(Trace):
             outs = rule(self, args, params)
             if outs is not None:
                 return outs
+        if self._folds and primitive.effects_of is None:
+            if not any(isinstance(x, Tracer) for x in args):
+                return without_tracing(primitive, args, params)
         atoms = [
             x.atom if type(x) is JaxprTracer and x._trace is self else self.to_atom(x) for x in args
         ]
@@ -187,6 +200,18 @@ class StagingTrace(Trace):
             if atom in producers:
                 stack.extend(producers[atom].invars)
         return tuple(n for n, v in zip(names, self.invars) if v in seen)
+
+
+def without_tracing(
+    primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+) -> list[Any]:
+    """Results of a primitive on values, now: they are constants of what is traced."""
+    outer = state.traces
+    state.traces = [eval_trace]
+    try:
+        return eval_trace.process_primitive(primitive, args, params)
+    finally:
+        state.traces = outer
 
 
 def _fold_literal_conversion(

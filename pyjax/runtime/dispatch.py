@@ -238,7 +238,9 @@ def _dump_ir(closed: ClosedJaxpr, module: HloModule, device: Device) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     stem = f"pyjax_ir{next(_dump_ids):04d}_{module.name}"
     (directory / f"{stem}.jaxpr.txt").write_text(str(closed) + "\n", encoding="utf-8")
-    (directory / f"{stem}.hlo.txt").write_text(device.client.module_text(module), encoding="utf-8")
+    with_places = options.include_debug_info_in_dumps.value.lower() in ("true", "1")
+    text = device.client.module_text(module, metadata=with_places)
+    (directory / f"{stem}.hlo.txt").write_text(text, encoding="utf-8")
 
 
 def as_array(value: Any, transfer: Transfer = Transfer.IMPLICIT) -> DeviceArray:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 
 import pyjax
 import pyjax.numpy as jnp
-from tests.config.effects.observe import error_of
+from tests.config.effects.observe import error_of, records_of
 from tests.config.effects.table import effect
 
 
@@ -203,3 +205,132 @@ def custom_vjp_disable_shape_check() -> str:
 
     f.defvjp(lambda x: (f(x), None), lambda _, g: (jnp.ones((5,)) * g,))
     return error_of(lambda: pyjax.grad(f)(np.ones(3, np.float32)))
+
+
+@effect(
+    "jax_debug_infs",
+    True,
+    default="",
+    changed=re.compile(
+        r"^FloatingPointError: invalid value \(inf\) encountered in exp(?s:.*)\.exp"
+    ),
+)
+def debug_infs() -> str:
+    f = pyjax.jit(lambda x: jnp.exp(x) + 1)
+    return error_of(lambda: f(jnp.float32(1000)))
+
+
+@effect(
+    "jax_error_checking_behavior_nan",
+    "raise",
+    default="",
+    changed=re.compile(
+        r"^FloatingPointError: (?s:.*)log\(-1.0\) = nan\n(?s:.*)debugging.py:.* in <lambda>"
+    ),
+)
+def error_checking_of_nans() -> str:
+    """One that does not get into the result."""
+    f = pyjax.jit(lambda x: jnp.where(x > 0, jnp.log(x), 0))
+    return error_of(lambda: f(jnp.float32(-1)))
+
+
+@effect(
+    "jax_error_checking_behavior_divide",
+    "raise",
+    default="",
+    changed=re.compile(
+        r"^FloatingPointError: division by zero(?s:.*)debugging.py:.* in <lambda>"
+        r"(?s:.*)lane 1 of vmap"
+    ),
+)
+def error_checking_of_divisors() -> str:
+    f = pyjax.jit(pyjax.vmap(lambda x, y: x // y))
+    return error_of(lambda: f(jnp.arange(3), jnp.asarray([1, 0, 2])))
+
+
+@effect(
+    "jax_error_checking_behavior_oob",
+    "raise",
+    default="",
+    changed=re.compile(
+        r"^OutOfBoundsError: index 3 is out of bounds for axis 0 with size 3"
+        r"(?s:.*)iteration 3 of scan"
+    ),
+)
+def error_checking_of_indices() -> str:
+    table = jnp.arange(3)
+    return error_of(lambda: pyjax.lax.scan(lambda c, i: (c, table[i]), 0, jnp.arange(5)))
+
+
+@effect("eager_constant_folding", True, default=("iota", "add", "mul"), changed=("mul",))
+def eager_constant_folding() -> tuple[str, ...]:
+    """What is traced of an expression in which only one operand is not known."""
+    eqns = pyjax.make_jaxpr(lambda x: x * (jnp.arange(3.0) + 1))(jnp.ones(3)).eqns
+    return tuple(str(e.primitive) for e in eqns)
+
+
+@effect(
+    "jax_array_garbage_collection_guard",
+    "log",
+    default="",
+    changed=re.compile(r"^WARNING:pyjax.*float32\[4321\].*garbage collector"),
+)
+def array_garbage_collection_guard() -> str:
+    """Arrays that only a cycle keeps."""
+
+    def make_a_cycle() -> None:
+        array = jnp.ones(4321)
+        cycle: list[object] = [array]
+        cycle.append(cycle)
+
+    def collect() -> None:
+        gc.collect()
+        make_a_cycle()
+        gc.collect()
+
+    return records_of(collect)
+
+
+@effect(
+    "jax_hlo_source_file_canonicalization_regex",
+    ".*/",
+    default=re.compile('source_file="/.*/debugging.py"'),
+    changed=re.compile('source_file="debugging.py"'),
+)
+def hlo_source_file_canonicalization_regex() -> str:
+    lowered = pyjax.jit(lambda x: jnp.sin(x)).lower(1.0)
+    return lowered.as_text("hlo", debug_info=True)
+
+
+@effect("jax_include_debug_info_in_dumps", "False", default=True, changed=False)
+def include_debug_info_in_dumps(folder: Path) -> bool:
+    """Whether a dumped program says where it comes from."""
+    pyjax.config.update("jax_dump_ir_to", str(folder))
+    try:
+        pyjax.jit(lambda x: jnp.sin(x) * 3.25)(jnp.ones(3))
+    finally:
+        pyjax.config.update("jax_dump_ir_to", "")
+    texts = [path.read_text() for path in folder.glob("*.hlo.txt")]
+    for path in folder.glob("*"):
+        path.unlink()
+    return "source_file" in "".join(texts)
+
+
+@effect("jax_tracer_error_num_traceback_frames", 2, default=4, changed=2)
+def tracer_error_num_traceback_frames() -> int:
+    """How many of the user's functions an error about a tracer names."""
+
+    def innermost(x: pyjax.Array) -> int:
+        return 1 if x > 0 else 2
+
+    def middle(x: pyjax.Array) -> int:
+        return innermost(x)
+
+    def outer(x: pyjax.Array) -> int:
+        return middle(x)
+
+    text = error_of(lambda: pyjax.jit(lambda x: outer(x) + x)(1.0))
+    shown = [
+        name for name in ("innermost", "middle", "outer", "<lambda>") if f" in {name}:" in text
+    ]
+    return len(shown)

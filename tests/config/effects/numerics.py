@@ -136,3 +136,18 @@ def softmax_derivative() -> str:
     expected = weights[0] * (np.eye(3)[0] - weights)
     np.testing.assert_allclose(f(x), expected, rtol=1e-5)
     return "by its rule" if "_softmax_jvp" in str(pyjax.make_jaxpr(f)(x)) else "differentiated"
+
+
+@effect(
+    "jax_debug_key_reuse",
+    True,
+    default="",
+    changed=re.compile(
+        r"^KeyReuseError: a random key(?s:.*)numerics.py(?s:.*)iteration 1 of scan"
+        r"(?s:.*)it was used at"
+    ),
+)
+def debug_key_reuse() -> str:
+    key = pyjax.random.key(0)
+    draw = pyjax.jit(pyjax.random.normal)
+    return error_of(lambda: pyjax.lax.scan(lambda c, _: (c + draw(key), None), 0.0, None, length=2))

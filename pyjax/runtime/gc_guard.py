@@ -1,0 +1,47 @@
+"""Arrays that only the cycle collector frees, for the option array_garbage_collection_guard.
+
+Such an array lives on until the collector happens to run, with all its memory. While the option is
+on, each collection is watched: weak references to the arrays that it could free tell which it did.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import weakref
+from typing import Any
+
+from pyjax._config import options
+from pyjax.runtime.array import DeviceArray
+
+logger = logging.getLogger(__name__)
+# Of the collection that is running, if it is watched: the arrays that it could free.
+_candidates: list[tuple[weakref.ref[DeviceArray], str]] = []
+
+
+def _watch(phase: str, info: dict[str, Any]) -> None:
+    if options.array_garbage_collection_guard.value in (None, "allow"):
+        return
+    if phase == "start":
+        _candidates.clear()
+        for generation in range(info["generation"] + 1):
+            for x in gc.get_objects(generation):
+                if type(x) is DeviceArray:
+                    _candidates.append((weakref.ref(x), x.aval.str_short()))
+        return
+    freed = [text for reference, text in _candidates if reference() is None]
+    _candidates.clear()
+    for text in freed:
+        logger.warning(
+            "An array, %s, was freed by the garbage collector: a reference cycle held it, and its "
+            "memory, until now. Break the cycle, or delete the array when it is not needed "
+            "any more (x.delete()); the option jax_array_garbage_collection_guard looks for this.",
+            text,
+        )
+    if freed and options.array_garbage_collection_guard.value == "fatal":
+        logger.critical("jax_array_garbage_collection_guard is 'fatal': the process ends here.")
+        os.abort()
+
+
+gc.callbacks.append(_watch)
