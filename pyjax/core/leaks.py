@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from itertools import islice
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
@@ -17,12 +18,16 @@ from pyjax.core.trace import Trace, Tracer
 _DEEPEST = 4  # a list in a dict in an attribute of an object
 
 
-def check_leaks(trace: Trace) -> None:
-    """Raise if something refers to a tracer of a trace that is over.
+def check_leaks(over: weakref.ref[Trace]) -> None:
+    """Raise if something refers to a tracer of a trace that is over, and that the caller has let go
+    of. (It is gone if nothing refers to a tracer, so that nobody has to be looked for.)
 
     Raises:
       TracerLeakError: names the lines that made them and what holds them.
     """
+    trace = over()
+    if trace is None:
+        return
     leaked = _tracers_of(trace)
     if leaked:
         leaked.clear()

@@ -5,6 +5,7 @@ Functions here are flat: they take flat values and return flat lists. Layer: int
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -197,8 +198,9 @@ def jvp_aux(
     pairs, aux = under(trace, _differentiated, trace, fun, args)
     trace.closed = True
     if options.check_tracer_leaks.value:
-        del args
-        check_leaks(trace)
+        over = weakref.ref(trace)
+        del args, trace
+        check_leaks(over)
     return [p for p, _ in pairs], [t for _, t in pairs], aux
 
 
@@ -308,8 +310,9 @@ def linearize_aux(
     jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
     trace.closed = True
     if options.check_tracer_leaks.value:
-        del args
-        check_leaks(trace)
+        over = weakref.ref(trace)
+        del args, trace
+        check_leaks(over)
     out_avals = [abstractify(p).to_tangent_aval() for p in outs]
     return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals), aux
 

@@ -6,6 +6,7 @@ Layer: interpreters.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -293,7 +294,9 @@ def batch_with_dims(
     results = trace.run(fun, values, in_dims)
     trace.closed = True
     if options.check_tracer_leaks.value:
-        check_leaks(trace)
+        over = weakref.ref(trace)
+        del trace
+        check_leaks(over)
     return results
 
 

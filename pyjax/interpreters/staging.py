@@ -6,6 +6,7 @@ The staging trace is on the path of every compilation: at most 15 us an equation
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -289,7 +290,9 @@ def trace_to_jaxpr(
     closed = ClosedJaxpr(jaxpr, consts)
     if options.check_tracer_leaks.value:
         trace.constants = {}
-        check_leaks(trace)
+        over = weakref.ref(trace)
+        del trace
+        check_leaks(over)
     if options.enable_checks.value:
         check_jaxpr(jaxpr)
     return closed, closed.out_avals
