@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
@@ -18,9 +17,9 @@ from pyjax.core.trace import Trace, Tracer
 _DEEPEST = 4  # a list in a dict in an attribute of an object
 
 
-def check_leaks(over: weakref.ref[Trace]) -> None:
+def check_leaks(over: Callable[[], Trace | None]) -> None:
     """Raise if something refers to a tracer of a trace that is over, and that the caller has let go
-    of. (It is gone if nothing refers to a tracer, so that nobody has to be looked for.)
+    of: `over`, a weak reference, is dead if nothing refers to a tracer.
 
     Raises:
       TracerLeakError: names the lines that made them and what holds them.
