@@ -26,6 +26,8 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)
 _TOKEN = re.compile(
     r"\{|\}|,|\((?:[^()]|\(0x[0-9a-fA-F]+\))*\)|[^\s{},()/]+(?:\(0x[0-9a-fA-F]+\))?"
 )
+# The types with more than one NaN of each sign.
+_WITH_PAYLOADS = (P.F16, P.BF16, P.F32, P.F64, P.F8E5M2, P.F8E4M3, P.F8E3M4)
 _NEGATIVE_ZERO = re.compile(r"-0(?![\d.e])")
 _PART = re.compile(r"[^\s,()]+(?:\(0x[0-9a-fA-F]+\))?")
 
@@ -46,8 +48,8 @@ def _nan_text(value: np.ndarray | np.generic, kind: PrimitiveType) -> str:
     mantissa = _mantissa_bits(kind)
     payload = bits & ((1 << mantissa) - 1)
     sign = "-" if bits >> (kind.bits - 1) & 1 else ""
-    if mantissa < 2 or kind not in (P.F16, P.BF16, P.F32, P.F64):
-        return sign + "nan"  # the 8-bit types have one NaN worth telling apart
+    if kind not in _WITH_PAYLOADS:
+        return sign + "nan"
     default = 1 << (mantissa - 1)
     return f"{sign}nan" if payload == default else f"{sign}nan({payload:#x})"
 
@@ -240,11 +242,13 @@ def _real_array(
             wide = np.where(wide > 0, np.exp2(np.rint(np.log2(wide))), wide)
         result = wide.astype(dtype)
         overflow = np.isfinite(wide) & ~np.isfinite(result.astype(np.float64))
+    for i in np.flatnonzero(np.isinf(wide)).tolist():
+        overflow[i] = not elements[i].endswith("inf")  # too many digits
     if overflow.any():
         first = int(np.argmax(overflow))
         cursor.fail(f"{elements[first]} is out of range for {kind}", positions[first])
     for i in np.flatnonzero(np.isnan(wide)).tolist():
-        result[i] = _nan(elements[i], kind)
+        result[i] = _nan(cursor, kind, elements[i], positions[i])
     return result
 
 
@@ -292,15 +296,22 @@ def _float(cursor: Cursor, text: str, position: int) -> float:
     cursor.fail(f"expected a decimal number, inf or nan, got '{text[:40]}'", position)
 
 
-def _nan(text: str, kind: PrimitiveType) -> np.ndarray:
+def _nan(cursor: Cursor, kind: PrimitiveType, text: str, position: int) -> np.ndarray:
     match = _NAN.match(text)
     sign, payload_text = (match[1], match[2]) if match else ("", None)
-    mantissa = _mantissa_bits(kind)
     dtype = kind.numpy_dtype
-    if payload_text is None or kind not in (P.F16, P.BF16, P.F32, P.F64):
+    if payload_text is None:
         default = np.asarray(np.nan).astype(dtype)
         return np.asarray(-default) if sign else default
-    payload = int(payload_text, 16) & ((1 << mantissa) - 1) or 1 << (mantissa - 1)
+    if kind not in _WITH_PAYLOADS:
+        cursor.fail(f"a NaN of {kind} has no payload", position)
+    mantissa = _mantissa_bits(kind)
+    payload, most = int(payload_text, 16), (1 << mantissa) - 1
+    if not 1 <= payload <= most:
+        cursor.fail(
+            f"NaN payload {payload_text[:40]} is out of range for {kind}: 0x1 to {most:#x}",
+            position,
+        )
     exponent = ((1 << (kind.bits - 1 - mantissa)) - 1) << mantissa
     bits = (1 << (kind.bits - 1) if sign else 0) | exponent | payload
     return np.array(bits, f"u{dtype.itemsize}").view(dtype)
