@@ -75,7 +75,7 @@ def _described(holder: Any, target: Any, ignored: set[int], depth: int) -> Itera
             return
     elif isinstance(holder, dict):
         module = next((m for m in sys.modules.values() if getattr(m, "__dict__", 0) is holder), 0)
-        key = next((k for k, v in holder.items() if v is target), None)
+        key: Any = next((k for k, v in holder.items() if v is target), None)
         if isinstance(module, ModuleType):
             if not is_internal_file(getattr(module, "__file__", None) or ""):
                 yield f"the global {key!r} of {module.__name__}"
