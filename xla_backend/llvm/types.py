@@ -7,7 +7,7 @@ A type is its LLVM text ("float", "<16 x float>"); a value is its LLVM text too 
   register_type(t)  as computed with: pred is i1; f16, bf16 and f8 are `float`, *always holding a
                     value that the narrow type represents* (each operation rounds its result);
                     sub-byte integers are i8 holding a wrapped value; complex is a pair of values
-                    of `component_type(t)`
+                    of this type
 Conversions between the two live in `elemental`.
 
 API
@@ -55,9 +55,6 @@ def register_type(t: P) -> str:
     if t.is_floating:
         return "float"
     return f"i{max(8, t.bits)}"
-
-
-component_type = register_type
 
 
 @cache
