@@ -21,7 +21,7 @@ bcoo_cusparse_lowering = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="Sparse products on GPUs call the vendor library.",
-    no_effect=NOT_YET,
+    no_effect="there is no GPU platform that could call the vendor's library",
 )
 
 check_proxy_envs = option(
@@ -40,7 +40,7 @@ cpu_collectives_implementation = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Engine of collectives between CPU processes.",
-    no_effect=NOT_YET,
+    no_effect="programs have one process, so nothing is exchanged between processes",
 )
 
 cpu_enable_async_dispatch = option(
@@ -60,7 +60,7 @@ cpu_enable_gloo_collectives = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Older switch for CPU collectives.",
-    no_effect=NOT_YET,
+    no_effect="programs have one process, so nothing is exchanged between processes",
 )
 
 cpu_memory_limit = option(
@@ -163,7 +163,7 @@ pmap_no_rank_reduction = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="pmap keeps the mapped axis in shard shapes.",
-    no_effect=NOT_YET,
+    no_effect="an array has one device, so the results of pmap have no shards",
 )
 
 pmap_shmap_merge = option(
@@ -173,7 +173,7 @@ pmap_shmap_merge = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="Build pmap on shard_map.",
-    no_effect=NOT_YET,
+    no_effect="shard_map takes meshes of one device, so pmap cannot be built on it",
 )
 
 rocm_visible_devices = option(
