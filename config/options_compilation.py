@@ -12,7 +12,6 @@ jax2tf_associative_scan_reductions = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Lower cumulative reductions to an associative scan.",
-    no_effect=NOT_YET,
 )
 
 jax2tf_default_native_serialization = option(
@@ -230,7 +229,6 @@ use_shardy_partitioner = option(
     affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
     help="Write shardings in the sharding dialect.",
-    no_effect=NOT_YET,
 )
 
 xla_profile_version = option(
@@ -239,6 +237,5 @@ xla_profile_version = option(
     default=0,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Profile version recorded in compile options.",
-    no_effect=NOT_YET,
+    help="Version of profiles, recorded with what is compiled; programs on disk have one.",
 )

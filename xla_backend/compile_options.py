@@ -42,6 +42,8 @@ class CompileOptions:
       fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
       dump: what to write where, or None.
       target: what code is made for; None: this machine.
+      profile_version: of the profiles that guide compilation; it is recorded, and tells programs
+        apart that are kept on disk.
       expect_measured_costs: of programs on disk, those compiled with measured costs are preferred.
     """
 
@@ -64,6 +66,7 @@ class CompileOptions:
     fast_math: tuple[str, ...] = ()
     dump: DumpOptions | None = None
     target: Target | None = None
+    profile_version: int = 0
     expect_measured_costs: bool = False
 
     @property

@@ -75,7 +75,8 @@ def _batching(axis_size: int, args: Any, dims: Any, *, exported: Program) -> Any
 
 
 def _check_platform(exported: Program, platform: str) -> None:
-    if exported.any_platform or not names_of_platform(platform).isdisjoint(exported.platforms):
+    named = set[str]().union(*map(names_of_platform, exported.platforms))
+    if exported.any_platform or not names_of_platform(platform).isdisjoint(named):
         return
     fail(
         ValueError,

@@ -77,6 +77,12 @@ class ModuleContext:
         self.host_callbacks: list[
             Any
         ] = []  # functions called by the module, kept with the executable
+        self.meshes: dict[str, str] = {}  # what shardings name, by what they look like
+
+    def mesh_name(self, text: str) -> str:
+        """The name of a mesh in the module."""
+        number = len(self.meshes)
+        return self.meshes.setdefault(text, f"mesh_{number}" if number else "mesh")
 
 
 class LoweringContext:
@@ -349,6 +355,9 @@ def lower_jaxpr_to_module(
         kept_donated = [d for d, k in zip(donated, keep) if k]
         kept_avals = [v.aval for v, k in zip(jaxpr.invars, keep) if k]
         module.aliases = _match_donations(kept_donated, kept_avals, [v.aval for v in jaxpr.outvars])
+    if module_context.meshes:
+        meshes = ", ".join(f"{n} = #sdy.mesh<{t}>" for t, n in module_context.meshes.items())
+        module.attributes["frontend_attributes"] = f"{{xla.sdy.meshes={{{meshes}}}}}"
     if module_context.host_callbacks:
         module.attributes["host_callbacks"] = tuple(module_context.host_callbacks)
     return module

@@ -1,6 +1,7 @@
 """Running reductions along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp.
 
-They lower to a reduce-window as long as the axis, which the compiler runs as one pass.
+They lower to a reduce-window as long as the axis, which the compiler runs as one pass; with
+`jax2tf_associative_scan_reductions`, to an associative scan, for readers without such windows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -95,6 +97,23 @@ def _logsumexp_in_blocks(x: Array, *, axis: int, reverse: bool) -> Array:
     out = reshape(_logaddexp(before, inside), tuple(whole))
     start = fill if reverse else 0
     return cut(out, start, start + size, axis)
+
+
+# How two neighbours are combined.
+_Operation = Callable[[Array, Array], Array]
+
+
+def _scan_or(operation: _Operation, lowering: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a running reduction: as an option says, a scan, or `lowering`."""
+    as_scan = lower_fun(
+        lambda x, *, axis, reverse: associative_scan(operation, x, reverse=reverse, axis=axis)
+    )
+
+    def rule(ctx: Any, x: Any, **params: Any) -> Any:
+        chosen = as_scan if options.jax2tf_associative_scan_reductions.value else lowering
+        return chosen(ctx, x, **params)
+
+    return rule
 
 
 def _logsumexp_lowering(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
@@ -222,7 +241,12 @@ def _cumsum_transpose(cts: Sequence[Any], x: Any, *, axis: int, reverse: bool) -
 
 
 def _define_cumulative(
-    name: str, opcode: Opcode | None, accepts: DtypeClass, jvp: Any, transpose: Any = None
+    name: str,
+    operation: _Operation,
+    opcode: Opcode | None,
+    accepts: DtypeClass,
+    jvp: Any,
+    transpose: Any = None,
 ) -> Primitive:
     def batching(axis_size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
         (x,), (d,) = args, dims
@@ -234,23 +258,32 @@ def _define_cumulative(
         jvp=jvp,
         transpose=transpose or Unsupported(f"{name} is not linear"),
         batching=batching,
-        lowering=_cumulative_lowering(opcode) if opcode else _logsumexp_lowering,
+        lowering=_scan_or(
+            operation, _cumulative_lowering(opcode) if opcode else _logsumexp_lowering
+        ),
     )
     return primitive
 
 
-cumsum_p: Primitive = _define_cumulative("cumsum", Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose)
+cumsum_p: Primitive = _define_cumulative(
+    "cumsum", add, Opcode.ADD, NUMBER, LINEAR, _cumsum_transpose
+)
 cumprod_p: Primitive = _define_cumulative(
-    "cumprod", Opcode.MULTIPLY, NUMBER, _scan_jvp(lambda: cumprod_p, mul, _product_tangent, 1.0)
+    "cumprod",
+    mul,
+    Opcode.MULTIPLY,
+    NUMBER,
+    _scan_jvp(lambda: cumprod_p, mul, _product_tangent, 1.0),
 )
 cummax_p: Primitive = _define_cumulative(
-    "cummax", Opcode.MAXIMUM, ANY, _extremum_jvp(lambda: cummax_p, max)
+    "cummax", max, Opcode.MAXIMUM, ANY, _extremum_jvp(lambda: cummax_p, max)
 )
 cummin_p: Primitive = _define_cumulative(
-    "cummin", Opcode.MINIMUM, ANY, _extremum_jvp(lambda: cummin_p, min)
+    "cummin", min, Opcode.MINIMUM, ANY, _extremum_jvp(lambda: cummin_p, min)
 )
 cumlogsumexp_p: Primitive = _define_cumulative(
     "cumlogsumexp",
+    _logaddexp,
     None,
     FLOATING,
     _scan_jvp(lambda: cumlogsumexp_p, _logaddexp, _logsumexp_tangent, -math.inf),

@@ -1,17 +1,25 @@
-"""with_sharding_constraint: a layout that a value must have. With one device it changes nothing."""
+"""with_sharding_constraint: a layout that a value must have. With one device it changes nothing.
+
+It is written into the program all the same: as a sharding of HLO, or in the sharding dialect
+(`jax_use_shardy_partitioner`), where names of meshes and axes stay. The compiler takes it out.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pyjax._config import options
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.interpreters.rules import LINEAR
-from pyjax.lax.common import identity_lowering
 from pyjax.lax.nary import define, unary_transpose
-from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
+from xla_backend.hlo.attributes import CustomCallAttributes
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.stablehlo.reader import quote
 
 
 def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any) -> Any:
@@ -24,6 +32,39 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
     return sharding_constraint_p.bind(x, sharding=sharding), [dim]
 
 
+def _constraint_lowering(ctx: Any, x: Instruction, *, sharding: Any) -> Instruction:
+    if not isinstance(sharding, NamedSharding):
+        return x
+    if options.use_shardy_partitioner.value:
+        mesh = ctx.module.mesh_name(_mesh_text(sharding))
+        text = f"#sdy.sharding<@{mesh}, [{', '.join(_dialect_axes(sharding, x.shape.rank))}]>"
+        annotations = {"frontend_attributes": f"{{xla.sdy.sharding={quote(text)}}}"}
+    else:
+        annotations = {"sharding": "{replicated}"}  # over the one device that arrays have
+    call = ctx.builder.add(
+        Opcode.CUSTOM_CALL, (x,), CustomCallAttributes("Sharding"), shape=x.shape
+    )
+    call.annotations = annotations
+    return call
+
+
+def _mesh_text(sharding: NamedSharding) -> str:
+    """`["x"=1, "y"=1]`."""
+    sizes = sharding.mesh.shape.items()
+    return f"[{', '.join(f'{quote(str(name))}={size}' for name, size in sizes)}]"
+
+
+def _dialect_axes(sharding: NamedSharding, rank: int) -> list[str]:
+    """`{"x"}`, `{}`, `{?}`, ... for each dimension."""
+    entries = [*sharding.spec, *[None] * (rank - len(sharding.spec))]
+    texts = []
+    for entry in entries:
+        names = entry if isinstance(entry, tuple) else (entry,)
+        known = [quote(str(name)) for name in names if name not in (None, UNCONSTRAINED)]
+        texts.append(f"{{{'?' if entry is UNCONSTRAINED else ', '.join(known)}}}")
+    return texts
+
+
 sharding_constraint_p: Primitive = define(
     "sharding_constraint",
     abstract_eval=lambda x, *, sharding: [x],
@@ -32,7 +73,7 @@ sharding_constraint_p: Primitive = define(
         lambda ct, x, *, sharding: sharding_constraint_p.bind1(ct, sharding=sharding)
     ),
     batching=_constraint_batching,
-    lowering=identity_lowering,
+    lowering=_constraint_lowering,
 )
 
 

@@ -71,6 +71,7 @@ def compile_options(debug: DebugOptions) -> CompileOptions:
         num_threads=options.num_threads.block_value,
         disabled_passes=frozenset() if again else frozenset({"rematerialization"}),
         verify=options.enable_checks.value,
+        profile_version=options.xla_profile_version.value,
         expect_measured_costs=options.compilation_cache_expect_pgle.value,
     )
     return with_flags(base, debug)

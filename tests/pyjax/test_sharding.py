@@ -189,3 +189,25 @@ def test_pmap():
     too_many = len(pyjax.devices()) + 1
     with pytest.raises(ValueError, match="logical devices"):
         pmap(lambda x: x)(jnp.zeros((too_many, 2)))
+
+
+def test_constraints_name_meshes_and_axes_in_the_sharding_dialect() -> None:
+    devices = pyjax.devices()[:1]
+    first = Mesh(np.array(devices).reshape(1, 1), ("x", "y"))
+    second = Mesh(np.array(devices), ("z",))
+
+    def f(a: pyjax.Array) -> pyjax.Array:
+        a = lax.with_sharding_constraint(a, NamedSharding(first, P(("x", "y"), P.UNCONSTRAINED)))
+        a = lax.with_sharding_constraint(a + 1, NamedSharding(second, P(None, "z")))
+        return lax.with_sharding_constraint(a, NamedSharding(first, P("y")))
+
+    pyjax.config.update("jax_use_shardy_partitioner", True)
+    try:
+        text = pyjax.jit(f).lower(jnp.ones((2, 3, 4))).as_text()
+    finally:
+        pyjax.config.update("jax_use_shardy_partitioner", False)
+    assert 'sdy.mesh @mesh = <["x"=1, "y"=1]>' in text
+    assert 'sdy.mesh @mesh_1 = <["z"=1]>' in text
+    assert '<@mesh, [{"x", "y"}, {?}, {}]>' in text
+    assert '<@mesh_1, [{}, {"z"}, {}]>' in text
+    assert '<@mesh, [{"y"}, {}, {}]>' in text

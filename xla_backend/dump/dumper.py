@@ -143,7 +143,7 @@ class Dumper:
 
     # -- stages ------------------------------------------------------------------------------------
 
-    def inputs(self, module: HloModule, target: dict[str, str]) -> None:
+    def inputs(self, module: HloModule, target: dict[str, str], profile_version: int) -> None:
         """What the compiler was given: the program as StableHLO, options and target."""
         try:
             stablehlo = stablehlo_text(
@@ -155,7 +155,8 @@ class Dumper:
             print(f"No module.mlir for {self.sink.prefix}: {error}", file=sys.stderr)
         else:
             self.sink.write_input("module.mlir", stablehlo)
-        self.sink.write_input("compile_options.textproto", compile_options_text(self.options.flags))
+        options = compile_options_text(self.options.flags, profile_version)
+        self.sink.write_input("compile_options.textproto", options)
         self.sink.write_input("topology.textproto", topology_text(target))
 
     def before_optimizations(self, module: HloModule) -> None:

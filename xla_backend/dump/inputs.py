@@ -10,7 +10,7 @@ from xla_backend.dump.text_format import Bare, flag_lines, message
 from xla_backend.xla_flag_table import FLAGS
 
 
-def compile_options_text(changed: Sequence[tuple[str, Any]]) -> str:
+def compile_options_text(changed: Sequence[tuple[str, Any]], profile_version: int) -> str:
     """A CompileOptionsProto with every flag: the defaults, and those that were changed."""
     values = {name: default for name, _, default in FLAGS} | dict(changed)
     flags = "\n".join(flag_lines(values.items(), indent="    "))
@@ -29,7 +29,7 @@ def compile_options_text(changed: Sequence[tuple[str, Any]]) -> str:
     )
     return (
         "executable_build_options {\n  device_ordinal: -1\n  debug_options {\n"
-        f"{flags}\n  }}\n{rest}}}\nprofile_version: {Bare('-1')}\n"
+        f"{flags}\n  }}\n{rest}}}\nprofile_version: {Bare(str(profile_version or -1))}\n"
     )
 
 

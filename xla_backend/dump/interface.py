@@ -27,7 +27,7 @@ class RunListener(Protocol):
 class CompilationListener(PassObserver, Protocol):
     """Is told of the stages of one compilation, in this order, and of its passes."""
 
-    def inputs(self, module: HloModule, target: dict[str, str]) -> None:
+    def inputs(self, module: HloModule, target: dict[str, str], profile_version: int) -> None:
         """What the compilation starts from."""
 
     def before_optimizations(self, module: HloModule) -> None:

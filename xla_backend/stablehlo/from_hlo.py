@@ -4,6 +4,7 @@ what is called, regions for loops, branches and reducers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
@@ -16,8 +17,10 @@ from xla_backend.stablehlo.from_hlo_context import (
     Rule,
     Scope,
     discardable,
+    frontend_attributes,
     leaf_types,
     location_of,
+    read_dictionary,
 )
 from xla_backend.stablehlo.ir import Block, Operation, Region
 from xla_backend.stablehlo.module import Module
@@ -50,6 +53,8 @@ def module_from_hlo(module: HloModule, result_info: Sequence[str] = ()) -> Modul
             "mhlo.num_replicas": IntegerAttribute(module.replica_count, I32),
         },
     )
+    for mesh, shape in _meshes(module).items():
+        result.append(Operation("sdy.mesh", (), (), {"sym_name": mesh, "mesh": shape}))
     main = result.append(_function(program, module.entry, "public"))
     _add_argument_attributes(main, module)
     if result_info:
@@ -76,6 +81,13 @@ def _function(program: Program, computation: Computation, visibility: str) -> Op
         "function_type": FunctionType(inputs, tuple(r.type for r in results)),
     }
     return Operation("func.func", (), (), attributes, [Region([block])])
+
+
+def _meshes(module: HloModule) -> dict[str, Any]:
+    """Meshes that shardings of the module name."""
+    text = str(module.attributes.get("frontend_attributes", "{}"))
+    values = dict(frontend_attributes(text))
+    return read_dictionary(values.get("xla.sdy.meshes", "{}")) or {}
 
 
 def _leaf_number(parameters: Sequence[Instruction], number: int, index: tuple[int, ...]) -> int:

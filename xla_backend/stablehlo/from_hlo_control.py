@@ -32,6 +32,7 @@ from xla_backend.stablehlo.from_hlo_context import (
     Values,
     channel_handle,
     dense,
+    discardable,
     frontend_attributes,
     int_attribute,
     leaf_types,
@@ -125,6 +126,14 @@ def _layout(shape: Shape) -> DenseAttribute:
 def _custom_call(scope: Scope, node: Instruction) -> Values:
     a = node.attributes
     assert isinstance(a, CustomCallAttributes)
+    sharding = discardable(node.annotations).get("sdy.sharding")
+    if a.target == "Sharding" and sharding is not None:
+        return scope.emit(
+            "sdy.sharding_constraint",
+            scope.operands(node),
+            leaf_types(node.shape),
+            {"sharding": sharding},
+        )
     attributes: Attributes = {"call_target_name": a.target}
     config = read_dictionary(a.backend_config) if a.backend_config.startswith("{") else None
     typed = a.api_version == "API_VERSION_TYPED_FFI"

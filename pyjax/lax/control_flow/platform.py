@@ -14,8 +14,8 @@ from pyjax.lax.control_flow.cond import choose_branch
 from pyjax.lax.control_flow.tracing import require_callable
 
 Platforms = tuple[tuple[str, ...] | None, ...]
-# Names under which programs ask for a platform; "interpreter" runs the CPU's programs.
-_ALIASES = {"gpu": ("cuda", "rocm"), "interpreter": ("cpu",)}
+# Names under which programs ask for a platform; two run the CPU's programs.
+_ALIASES = {"gpu": ("cuda", "rocm"), "interpreter": ("cpu",), "emulator": ("cpu",)}
 
 
 def names_of_platform(platform: str) -> set[str]:

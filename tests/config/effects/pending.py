@@ -5,7 +5,6 @@ from __future__ import annotations
 PENDING = frozenset(
     {
         "check_vma",
-        "jax2tf_associative_scan_reductions",
         "jax_bcoo_cusparse_lowering",
         "jax_compiler_detailed_logging_min_ops",
         "jax_cpu_collectives_implementation",
@@ -30,7 +29,5 @@ PENDING = frozenset(
         "jax_threefry_gpu_kernel_lowering",
         "jax_traceback_in_locations_limit",
         "jax_use_direct_linearize",
-        "jax_use_shardy_partitioner",
-        "jax_xla_profile_version",
     }
 )

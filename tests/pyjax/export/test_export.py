@@ -192,7 +192,14 @@ def test_derivatives_as_many_as_were_serialized() -> None:
     assert plain.call(2.0) == 8
 
 
-def test_a_platform_that_stands_for_the_cpu_runs_its_programs() -> None:
+@pytest.mark.parametrize("platform", ["interpreter", "emulator"])
+def test_a_platform_that_stands_for_the_cpu_shares_its_programs(platform: str) -> None:
+    exported = export.export(pyjax.jit(jnp.negative), platforms=[platform])(1.0)
+    assert exported.platforms == (platform,)
+    assert exported.call(2.0) == -2
+
+
+def test_any_platform() -> None:
     checks = [export.DisabledSafetyCheck.platform()]
     exported = export.export(pyjax.jit(jnp.negative), platforms=["tpu"], disabled_checks=checks)(
         1.0

@@ -168,3 +168,17 @@ ENTRY main {{
   u = u32[4] parameter(2)
   ROOT r = {}
 }}"""
+
+
+def test_constraints_in_the_sharding_dialect() -> None:
+    module = parse_module("""
+    HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["a"=1, "b"=1]>}}
+    ENTRY e {
+      x = f32[2,3] parameter(0)
+      ROOT y = f32[2,3] custom-call(x), custom_call_target="Sharding", frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\22b\\22}, {?}]>"}
+    }""")
+    text = module_to_stablehlo(module)
+    assert 'sdy.mesh @mesh = <["a"=1, "b"=1]>' in text
+    assert 'sdy.sharding_constraint %arg0 <@mesh, [{"b"}, {?}]> : tensor<2x3xf32>' in text
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert evaluate(parse_stablehlo(text), [x])[0].tolist() == x.tolist()

@@ -84,7 +84,7 @@ def compile_code(
     profile = Profile()
     dumper = make_dumper(options.dump, module.name)
     if dumper is not None:
-        _dump_inputs(dumper, module, target_for(options))
+        _dump_inputs(dumper, module, options)
     # A compilation makes many objects that live until its end: walking them again and again is
     # wasted time. (Not a context manager: a signal handler may interrupt the end of one.)
     collecting = gc.isenabled()
@@ -241,9 +241,10 @@ def _parts(llvm_ir: str, limit: int) -> int:
     return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
 
 
-def _dump_inputs(dumper: CompilationListener, module: HloModule, target: TargetInfo) -> None:
+def _dump_inputs(dumper: CompilationListener, module: HloModule, options: CompileOptions) -> None:
+    target = target_for(options)
     described = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
-    dumper.inputs(module, described)
+    dumper.inputs(module, described, options.profile_version)
     dumper.before_optimizations(module)
 
 
