@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     _mutant(
         "moved elements count as elementwise",
-        buffer_sharing._linear_parameters,
+        buffer_sharing.read_where_written,
         (
             "user.opcode in ELEMENTWISE and user.shape.dimensions == node.shape.dimensions",
             "user.shape.num_elements == node.shape.num_elements",
