@@ -92,7 +92,8 @@ def test_a_value_of_an_enclosing_trace_in_a_block_that_runs_at_once():
         with pyjax.ensure_compile_time_eval():
             return jit(lambda y: y + x)(jnp.ones(2))
 
-    with pytest.raises(pyjax.errors.UnexpectedTracerError, match="unexpected tracer"):
+    error = pyjax.errors.UnexpectedTracerError
+    with pytest.raises(error, match="inside of ensure_compile_time_eval has a traced operand"):
         jit(f)(1.0)
 
 
