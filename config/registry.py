@@ -70,6 +70,13 @@ class ContextKey:
         changed = [f"{o.name}={v!r}" for o, v in zip(_keyed, self.values) if v != o.default]
         return f"ContextKey({', '.join(changed)})"
 
+    def changes_from(self, before: ContextKey) -> list[tuple[str, Any, Any]]:
+        """What differs: names of options with the value before and the one here. What programs
+        depend on besides options is called "the compile environment"."""
+        names = (*[o.name for o in _keyed], "the compile environment")
+        pairs = zip(names, before.values, self.values)
+        return [(name, old, new) for name, old, new in pairs if old != new]
+
 
 # The blocks that are open in this context (a thread, or a task of asyncio), the inner ones first.
 _opened: ContextVar[tuple[Override, ...]] = ContextVar("options", default=())

@@ -38,6 +38,7 @@ from pyjax.api.vjp import linear_transpose as linear_transpose
 from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
 from pyjax.core.array import Array as Array
+from pyjax.core.compile_log import assert_compiles as assert_compiles
 from pyjax.lax.callbacks import pure_callback as pure_callback
 from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.parallel.global_arrays import (

@@ -15,13 +15,15 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
-from pyjax.core import source_info
+from pyjax.core import compile_log, source_info
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.debug_info import arg_names
 from pyjax.core.errors import fail, new_error
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
+from pyjax.interpreters.cache_misses import Build, why_compiled
 from pyjax.interpreters.flat_function import Static, with_static
 from pyjax.interpreters.traced_function import TracedFunction, forget_traces, trace_function
 from pyjax.runtime.array import DeviceArray
@@ -238,14 +240,24 @@ class Jit:
             if isinstance(const, Tracer):
                 raise escaped_tracer_error(const)
         device, committed = placement(arrays) if self._device is None else (self._device, True)
-        program = compile_jaxpr(
-            traced.with_constants,
-            self._name,
-            device,
-            committed,
-            self._donated(traced),
-            self._compiler_options,
-        )
+        donated = self._donated(traced)
+        flags = tuple((name, repr(value)) for name, value in self._compiler_options.items())
+        places = tuple([a.device if a.committed else None for a in arrays])
+        build = Build(places, device, donated, flags)
+        if options.explain_cache_misses.value and (traced.builds or not traced.why):
+            where, why = compile_log.caller(), self._why_compiled(traced, build)
+            what = source_info.function_location(self._fun)
+            logger.warning("COMPILATION CACHE MISS at %s for %s: %s", where, what, why)
+        with compile_log.because(lambda: self._why_compiled(traced, build)):
+            program = compile_jaxpr(
+                traced.with_constants,
+                self._name,
+                device,
+                committed,
+                donated,
+                self._compiler_options,
+            )
+        traced.builds[build] = None
         program.bring_from([a.device for a in arrays])
         if options.distributed_debug.value:
             logger.warning(
@@ -256,6 +268,12 @@ class Jit:
                 ", ".join(a.aval.str_short() for a in arrays),
             )
         return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
+
+    def _why_compiled(self, traced: TracedFunction, build: Build) -> str:
+        if not traced.builds and traced.why:
+            return traced.why
+        skipped = [where for where, _ in traced.static if isinstance(where, int)]
+        return why_compiled(arg_names(self._fun, traced.in_tree, skipped), build, [*traced.builds])
 
     # -- stages and the rest -----------------------------------------------------------------------
 

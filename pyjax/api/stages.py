@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import xla_backend
 from pyjax.api.eval_shape import struct_of
 from pyjax.core.avals import ShapedArray
+from pyjax.core.compile_log import because
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.tree_util import (
@@ -220,7 +221,8 @@ class Lowered(_Stage):
         del device_assignment
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
         device = self._device
-        executable = compile_lowered(self._module.clone(), device, merged)
+        with because(lambda: "Lowered.compile() was called"):
+            executable = compile_lowered(self._module.clone(), device, merged)
         debug = self._traced.jaxpr.jaxpr.debug_info
         program = make_program(
             executable, self._constants, self._flat_out_avals, device, self._committed, debug=debug

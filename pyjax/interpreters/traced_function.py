@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -18,12 +19,13 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax._config.registry import trace_context
-from pyjax.core import axis_env, source_info
+from pyjax.core import axis_env, compile_log, source_info
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.trace import Tracer, state
+from pyjax.core.trace import Tracer, eval_trace, state
 from pyjax.core.tree_util import PyTreeDef
 from pyjax.core.weak_tables import WeakIdentityTable
+from pyjax.interpreters.cache_misses import Build, Call, note_traced, why_traced
 from pyjax.interpreters.flat_function import FlatFunction, Static
 from pyjax.interpreters.lift_constants import constants_as_inputs
 from pyjax.interpreters.staging import is_staging, trace_to_jaxpr
@@ -43,12 +45,29 @@ class TracedFunction:
         among them.
       in_tree: structure of (args, kwargs), static arguments left out.   out_tree: of the result.
       static: the static arguments.
+      why: the reason why it was traced; empty if nobody wanted to know.
+      builds: what programs were made of it for.
     """
 
-    __slots__ = ("_arrays", "closed", "consts", "in_tree", "out_tree", "static", "with_constants")
+    __slots__ = (
+        "_arrays",
+        "builds",
+        "closed",
+        "consts",
+        "in_tree",
+        "out_tree",
+        "static",
+        "why",
+        "with_constants",
+    )
 
     def __init__(
-        self, traced: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, static: Static
+        self,
+        traced: ClosedJaxpr,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        static: Static,
+        why: str = "",
     ) -> None:
         self.closed = constants_as_inputs(traced) if traced.consts else traced
         self.with_constants = traced
@@ -57,6 +76,8 @@ class TracedFunction:
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.static = static
+        self.why = why
+        self.builds: dict[Build, None] = {}
 
     @property
     def out_avals(self) -> list[Any]:
@@ -140,18 +161,24 @@ def trace_function(
         found = table.hot.get(key) or table.find(key)
         if found is not None:
             return found
-        if options.explain_cache_misses.value:
-            _explain_miss(fun, key, in_tree, static)
+    why = ""
+    if compile_log.is_watched():
+        why = _why_traced(fun, key, in_tree, static, is_kept=static_key is not None and not afresh)
+    note_traced(fun)
     flat = FlatFunction(fun, in_tree, kwargs=True, static=static)
     skipped = [where for where, _ in static if isinstance(where, int)]
     debug = DebugInfo(traced_for, fun, in_tree, skipped).outliving()
     start = time.perf_counter()
-    closed, _ = trace_to_jaxpr(flat, in_avals, debug=debug)
+    # Of functions that are traced within others, listeners hear nothing.
+    outermost = kind == "jit" and state.traces[0] is eval_trace
+    name = source_info.function_name(fun)
+    with compile_log.timed(compile_log.TRACING, name) if outermost else nullcontext():
+        closed, _ = trace_to_jaxpr(flat, in_avals, debug=debug)
     if options.log_compiles.value:
-        name, seconds = source_info.function_name(fun), time.perf_counter() - start
+        seconds = time.perf_counter() - start
         logger.warning("Finished tracing %s for %s in %.4f s", name, traced_for, seconds)
     assert flat.out_tree is not None
-    traced = TracedFunction(closed, in_tree, flat.out_tree, static)
+    traced = TracedFunction(closed, in_tree, flat.out_tree, static, why)
     # A tracer belongs to one call of an enclosing transformation; other constants stay.
     if static_key is None or any(isinstance(c, Tracer) for c in traced.consts):
         return traced
@@ -165,29 +192,22 @@ def trace_function(
     return _traces_of(fun).put(key, traced)
 
 
-def _explain_miss(
-    fun: Callable[..., Any], key: tuple[Any, ...], in_tree: PyTreeDef, static: Static
-) -> None:
-    """Log how a call differs from the closest earlier one."""
-    tree_key, static_key, avals, kind, *_ = key
-    where = source_info.user_frame()
-    what = f"TRACING CACHE MISS at {where} for {source_info.function_location(fun)}"
-    reasons: list[str] = []
-    for (old_tree, old_static, old_avals, old_kind, *_), old in _traces_of(fun).items():
-        if old_kind != kind:
-            reason = f"it was traced for {old_kind} before, and not for {kind}"
-        elif old_tree != tree_key:
-            reason = f"the structure of the arguments changed from {old.in_tree} to {in_tree}"
-        elif old_static != static_key:
-            reason = f"static arguments changed from {old.static} to {static}"
-        elif old_avals != avals:
-            changed = [
-                f"argument leaf {i}: {a.str_short()} before, now {b.str_short()}"
-                for i, (a, b) in enumerate(zip(old_avals, avals))
-                if a is not b
-            ]
-            reason = "; ".join(changed)
-        else:
-            reason = "an option that affects tracing changed"
-        reasons.append(reason)
-    logger.warning("%s: %s", what, min(reasons, key=len, default="never called before"))
+def _why_traced(
+    fun: Callable[..., Any],
+    key: tuple[Any, ...],
+    in_tree: PyTreeDef,
+    static: Static,
+    is_kept: bool,
+) -> str:
+    """Why a trace is made; logged, if the user wants that of those that are kept."""
+    _, _, avals, kind, context, axes, *_ = key
+    earlier = [
+        Call(old.in_tree, old.static, old_avals, old_context, old_axes)
+        for (_, _, old_avals, old_kind, old_context, old_axes, *_), old in _traces_of(fun).items()
+        if old_kind == kind
+    ]
+    why = why_traced(fun, Call(in_tree, static, avals, context, axes), earlier)
+    if is_kept and options.explain_cache_misses.value:
+        what = source_info.function_location(fun)
+        logger.warning("TRACING CACHE MISS at %s for %s: %s", compile_log.caller(), what, why)
+    return why

@@ -21,6 +21,7 @@ from pyjax._config.registry import set_compile_environment, trace_context
 from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.compile_log import LOWERING, because, compiling, is_counting, timed
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.fault_checks import fault_checks
@@ -110,7 +111,12 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
 
 def lower(closed: ClosedJaxpr, name: str, donated: Sequence[bool] = ()) -> HloModule:
     """HLO of a jaxpr whose large constants have been hoisted."""
-    return hlo.lower_jaxpr_to_module(closed, name, donated=donated)
+    start = time.perf_counter()
+    with timed(LOWERING, f"jit({name})"):
+        module = hlo.lower_jaxpr_to_module(closed, name, donated=donated)
+    if options.log_compiles.value:
+        logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
+    return module
 
 
 def compile_lowered(
@@ -118,16 +124,8 @@ def compile_lowered(
 ) -> LoadedExecutable:
     """Machine code of a module. `overrides`: XLA flags for this compilation only."""
     compile_for = compile_options(with_overrides(dict(overrides or {})))
-    start = time.perf_counter()
-    executable = device.client.compile(module, compile_for)
-    if options.log_compiles.value:
-        logger.warning(
-            "Finished compiling %s for %s in %.4f s",
-            module.name,
-            device,
-            time.perf_counter() - start,
-        )
-    return executable
+    with compiling(module.name, device):
+        return device.client.compile(module, compile_for)
 
 
 def make_program(
@@ -213,10 +211,7 @@ def _compile_jaxpr(
                 generic, (), closed.out_avals, device, committed, closed.jaxpr.debug_info
             )
     hoisted, constants = hoist_constants(closed)
-    start = time.perf_counter()
     module = lower(hoisted, name, donated if any(donated) else ())
-    if options.log_compiles.value:
-        logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
     executable = compile_lowered(module, device, overrides)
@@ -229,6 +224,7 @@ def _watched(options_now: CompileOptions) -> bool:
     return bool(
         options.dump_ir_to.value
         or options.log_compiles.value
+        or is_counting()
         or options_now.dump is not None
         or user_passes()
     )
@@ -351,8 +347,14 @@ def apply_primitive(
     key = (primitive, values, tuple([a.spec for a in arrays]), trace_context())
     program = _programs.hot.get(key)
     if program is None:
-        program = _programs.make(key, lambda: _compile_primitive(primitive, arrays, params))
+        with because(lambda: _why_compiled(primitive, arrays)):
+            program = _programs.make(key, lambda: _compile_primitive(primitive, arrays, params))
     return program.call(arrays)
+
+
+def _why_compiled(primitive: Primitive, arrays: Sequence[DeviceArray]) -> str:
+    kinds = ", ".join([a.aval.str_short() for a in arrays]) or "no arrays"
+    return f"first {primitive.name} with these parameters and {kinds}"
 
 
 def _compile_primitive(

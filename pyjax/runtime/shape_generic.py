@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
+from pyjax.core.compile_log import LOWERING, compiling, timed
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn, eval_jaxpr
@@ -154,7 +155,10 @@ def _compile(
 ) -> Maker | None:
     avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
     generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, *xs), avals)
-    return client.compile_elementwise(hlo.lower_jaxpr_to_module(generic, name), options)
+    with timed(LOWERING, f"jit({name})"):
+        module = hlo.lower_jaxpr_to_module(generic, name)
+    with compiling(module.name, client):
+        return client.compile_elementwise(module, options)
 
 
 def _replay(jaxpr: Jaxpr, *args: Any) -> list[Any]:

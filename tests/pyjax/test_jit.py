@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -224,22 +223,6 @@ def test_no_tracing() -> None:
         assert float(f(2.0)) == 3.0
         with pytest.raises(RuntimeError, match="no_tracing"):
             f(jnp.ones(3))
-
-
-def test_log_compiles(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING), pyjax.log_compiles(True):
-        jit(lambda x: x * 3 + 1)(jnp.ones(7))
-    text = caplog.text
-    assert "Finished tracing <lambda>" in text and "Finished compiling" in text
-
-
-def test_explain_cache_misses(caplog: pytest.LogCaptureFixture) -> None:
-    f = jit(lambda x: x * 5)
-    with caplog.at_level(logging.WARNING), pyjax.explain_cache_misses(True):
-        f(jnp.ones(3))
-        f(jnp.ones(4))
-    assert "never called before" in caplog.text
-    assert "float32[3] before, now float32[4]" in caplog.text
 
 
 def test_dump_ir_to(tmp_path: Path) -> None:

@@ -23,7 +23,10 @@ def compile_cube() -> None:
     "jax_log_compiles",
     True,
     default="",
-    changed=re.compile(r"WARNING:.*Finished compiling jit_cube.* in \d+\.\d+ s"),
+    changed=re.compile(
+        r"WARNING:.*Finished compiling jit_cube for cpu:0 in \d+\.\d+ s, called at "
+        r"logging_.py:\d+ in compile_cube: first call of this function"
+    ),
 )
 def log_compiles() -> str:
     return records_of(compile_cube)
@@ -33,7 +36,9 @@ def log_compiles() -> str:
     "jax_explain_cache_misses",
     True,
     default="",
-    changed=re.compile(r"WARNING:.*CACHE MISS.*float32\[2\] before, now float32\[3\]"),
+    changed=re.compile(
+        r"WARNING:.*CACHE MISS at logging_.py:\d+ in .*argument x: float32\[2\] -> float32\[3\]"
+    ),
 )
 def explain_cache_misses() -> str:
     f = pyjax.jit(lambda x: x + 1)

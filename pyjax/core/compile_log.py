@@ -1,0 +1,152 @@
+"""What is traced, lowered and compiled, how long it takes and why: for listeners, logs and
+`assert_compiles`.
+
+  TRACING, LOWERING, COMPILING   the stages, under the names that `monitoring` knows them by
+  timed(stage, name)             block: the stage of a function; listeners are told
+  compiling(name, device)        block: the last stage, which is also logged and counted
+  because(reason)                block: why what is compiled inside is compiled
+  is_watched()                   whether reasons are worth finding
+  is_counting()                  whether a block of `assert_compiles` is open
+  assert_compiles(n)             block: exactly n programs are compiled in it
+
+Layer: core.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pyjax import monitoring
+from pyjax._config import options
+from pyjax.core.errors import four_parts
+from pyjax.core.source_info import current_frame
+
+logger = logging.getLogger(__name__)
+
+TRACING = "/jax/core/compile/jaxpr_trace_duration"
+LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILING = "/jax/core/compile/backend_compile_duration"
+
+Reason = Callable[[], str]
+# Both belong to a thread, or a task of asyncio.
+_reason: ContextVar[Reason | None] = ContextVar("why it is compiled", default=None)
+_lists: ContextVar[tuple[list[str], ...]] = ContextVar("compiled programs", default=())
+
+
+@contextmanager
+def timed(stage: str, name: str) -> Iterator[None]:
+    """Tell the listeners of `monitoring` when a stage of a function begins, and how long it took.
+
+    >>> from pyjax import monitoring
+    >>> heard = []
+    >>> listener = lambda event, seconds, fun_name: heard.append(fun_name)
+    >>> monitoring.register_event_duration_secs_listener(listener)
+    >>> with timed(LOWERING, "jit(f)"):
+    ...     pass
+    >>> monitoring.unregister_event_duration_listener(listener)
+    >>> heard
+    ['jit(f)']
+    """
+    start = time.time()
+    monitoring.record_scalar(stage, start, fun_name=name)
+    try:
+        yield
+    finally:
+        end = time.time()
+        monitoring.record_event_duration_secs(stage, end - start, fun_name=name)
+        monitoring.record_event_time_span(stage, start, end, fun_name=name)
+
+
+@contextmanager
+def compiling(name: str, device: Any) -> Iterator[None]:
+    """The compiler works on a program, or finds it on disk.
+
+    Args:
+      name: of the module, `jit_f`.
+    """
+    start = time.perf_counter()
+    with timed(COMPILING, f"jit({name.removeprefix('jit_')})"):
+        yield
+    if not is_counting() and not options.log_compiles.value:
+        return
+    seconds = time.perf_counter() - start
+    reason = _reason.get()
+    why = "" if reason is None else f": {reason()}"
+    if options.log_compiles.value:
+        text = "Finished compiling %s for %s in %.4f s, called at %s%s"
+        logger.warning(text, name, device, seconds, caller(), why)
+    for programs in _lists.get():
+        programs.append(f"{name}, called at {caller()}{why}")
+
+
+@contextmanager
+def because(reason: Reason) -> Iterator[None]:
+    """What is compiled inside is compiled for this reason; `reason` is called if somebody asks."""
+    token = _reason.set(reason)
+    try:
+        yield
+    finally:
+        _reason.reset(token)
+
+
+def is_watched() -> bool:
+    """Whether somebody wants to know why something is traced or compiled."""
+    logged = options.log_compiles.value or options.explain_cache_misses.value
+    return bool(logged or is_counting())
+
+
+def is_counting() -> bool:
+    """Whether each compilation counts, here: then nothing takes a short cut."""
+    return bool(_lists.get())
+
+
+def caller() -> str:
+    """The innermost line outside the library: `train.py:12 in main`."""
+    frame = current_frame()
+    if frame is None:
+        return "an unknown line"
+    return f"{os.path.basename(frame.file_name)}:{frame.line} in {frame.function_name}"
+
+
+@contextmanager
+def assert_compiles(n: int) -> Iterator[None]:
+    """Context manager: exactly `n` programs are compiled inside, by this thread or task of asyncio.
+
+    Programs of jitted functions count, and those of operations that run one by one: each kind of
+    arguments has its program here, also where a program for arrays of any length would do. What the
+    persistent cache has counts, too; what another thread compiles does not. So the number does not
+    depend on what ran elsewhere. An exception in the block passes as it is.
+
+    Raises:
+      AssertionError: more or fewer were; it lists each of them, with the reason.
+
+    >>> import pyjax
+    >>> f = pyjax.jit(lambda x: x * 2)
+    >>> x, y = pyjax.numpy.arange(3), pyjax.numpy.arange(4)
+    >>> with assert_compiles(1):
+    ...     _ = f(x), f(x)
+    >>> with assert_compiles(0):
+    ...     _ = f(x)
+    """
+    programs: list[str] = []
+    before = _lists.get()
+    token = _lists.set((programs, *before))
+    try:
+        yield
+    finally:
+        _lists.reset(token)
+    if len(programs) != n:
+        raise AssertionError(
+            four_parts(
+                f"assert_compiles({n}): {len(programs) or 'no'} programs were compiled.",
+                caller(),
+                "\n".join(programs) or "What ran was compiled before, or nothing ran.",
+                "Call it with arguments of the same kinds, or say how many programs are right.",
+            )
+        )
