@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import difflib
 import enum
+import functools
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any
@@ -334,6 +335,31 @@ def in_force(*group: Option) -> Any:
         if option._value != option.default:
             return option._value
     return group[-1].default
+
+
+def deviating(group: Iterable[Option], usual: tuple[Any, ...]) -> dict[str | int, object]:
+    """A table that is empty while every option of a group has one of its usual values, in whatever
+    thread: a look at it is all that a hot path can afford. It has options by name, and blocks that
+    set one, entered or not, by number.
+    """
+    found: dict[str | int, object] = {}
+
+    def changed(name: str, value: Any) -> None:
+        if value in usual:
+            found.pop(name, None)
+        else:
+            found[name] = value
+
+    def block_made(block: Override) -> None:
+        number = id(block)
+        # Called as pop(number, reference) when the block goes. A function in Python might be
+        # interrupted there.
+        found[number] = weakref.ref(block, functools.partial(found.pop, number))
+
+    for option in group:
+        option.on_change(functools.partial(changed, option.name))
+        option.on_block(block_made)
+    return found
 
 
 def short_name(name: str) -> str:

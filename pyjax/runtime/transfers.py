@@ -11,13 +11,11 @@ Values that belong to a program (constants, static indices) are not guarded.
 from __future__ import annotations
 
 import enum
-import functools
 import logging
-import weakref
 from typing import Any
 
 from pyjax._config import options
-from pyjax._config.registry import Option, Override, in_force
+from pyjax._config.registry import Option, deviating, in_force
 from pyjax.core.errors import JaxRuntimeError, fail
 from pyjax.core.source_info import user_frame
 
@@ -52,28 +50,8 @@ _EXPLICITLY = {
     Direction.TO_HOST: "pyjax.device_get(x)",
 }
 
-# The guards that are set, in whatever thread: options by name, blocks by number. While there are
-# none, a transfer costs a look at this table.
-armed: dict[str | int, object] = {}
-
-
-def _arm_for_option(name: str, level: str | None) -> None:
-    if level in (None, "allow"):
-        armed.pop(name, None)
-    else:
-        armed[name] = level
-
-
-def _arm_for_block(block: Override) -> None:
-    number = id(block)
-    # Called as pop(number, reference) when the block goes. A function in Python might be
-    # interrupted there.
-    armed[number] = weakref.ref(block, functools.partial(armed.pop, number))
-
-
-for _option in (options.transfer_guard, *_OPTIONS.values()):
-    _option.on_change(functools.partial(_arm_for_option, _option.name))
-    _option.on_block(_arm_for_block)
+# Not empty while a guard is set somewhere: else a transfer costs a look at this table.
+armed = deviating((options.transfer_guard, *_OPTIONS.values()), usual=(None, "allow"))
 
 
 def check_transfer(direction: Direction, transfer: Transfer, what: str, target: object) -> None:

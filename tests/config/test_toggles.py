@@ -19,7 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyjax._config import config, options
 from pyjax._config.kinds import Bool
-from pyjax._config.registry import ContextKey, Source, all_options, trace_context
+from pyjax._config.registry import (
+    ContextKey,
+    Option,
+    Source,
+    all_options,
+    deviating,
+    trace_context,
+)
 
 import pyjax
 import pyjax.numpy as jnp
@@ -220,3 +227,52 @@ def test_eight_threads_each_with_their_own_values() -> None:
         thread.join()
     assert not problems, problems[0]
     assert len(traces) == traced  # every state was traced before
+
+
+# -- cost ------------------------------------------------------------------------------------------
+
+HOT: dict[str, Any] = {
+    "operator": lambda x: x + x,
+    "number": lambda x: x * 2.0,
+    "NumPy operand": lambda x: x + np.ones(3, np.float32),
+    "reduction": lambda x: x.sum(),
+    "update": lambda x: x.at[1].set(5.0),
+    "jit": pyjax.jit(lambda x: jnp.sin(x) * 2),
+    "jit of a container": lambda x: container(x=x, y=[x, x]),
+    "to NumPy": lambda x: np.asarray(x),
+    "number out": lambda x: float(x[0]),
+}
+container = pyjax.jit(lambda x, y: x + y[0] * y[1])
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_hot_paths_read_no_option(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading costs more than the look at one object, or one table, that they take instead."""
+    call, x = HOT[name], jnp.arange(3.0)
+    call(x)
+    call(x)
+    read: list[str] = []
+    value = Option.value
+    assert isinstance(value, property) and value.fget is not None
+
+    def noting(option: Option) -> Any:
+        read.append(option.name)
+        return value.fget(option)  # type: ignore[misc]
+
+    monkeypatch.setattr(Option, "value", property(noting))
+    call(x)
+    assert read == []
+
+
+def test_a_table_is_empty_while_options_have_their_usual_values() -> None:
+    table = deviating((options.disable_jit,), usual=(False,))
+    assert not table
+    with options.disable_jit(True):
+        assert table
+    assert not table
+    config.update("jax_disable_jit", True)
+    assert table
+    config.update("jax_disable_jit", False)
+    assert not table
+    with options.enable_x64(True):
+        assert not table
