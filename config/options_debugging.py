@@ -12,7 +12,7 @@ check_vma = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Check along which mesh axes values vary inside shard_map.",
-    no_effect=NOT_YET,
+    no_effect="shard_map runs on meshes of one device so far, where nothing varies along an axis",
 )
 
 eager_constant_folding = option(
@@ -89,7 +89,7 @@ disable_vmap_shmap_error = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Do not raise for vmap of shard_map with spmd_axis_name.",
-    no_effect=NOT_YET,
+    no_effect="shard_map runs on meshes of one device so far, where vmap over it is no error",
 )
 
 disallow_mesh_context_manager = option(
@@ -99,7 +99,6 @@ disallow_mesh_context_manager = option(
     affects=Affects.NOTHING,
     scope=Scope.THREAD,
     help="Make `with mesh:` an error.",
-    no_effect=NOT_YET,
 )
 
 enable_checks = option(
@@ -118,7 +117,7 @@ enable_custom_vjp_by_custom_transpose = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Build custom_vjp from custom_jvp and custom transposes.",
-    no_effect=NOT_YET,
+    no_effect="pyjax has no custom transposes yet",
 )
 
 enable_empty_arrays = option(
@@ -128,7 +127,7 @@ enable_empty_arrays = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Allow arrays without any shard.",
-    no_effect=NOT_YET,
+    no_effect="arrays without shards come with several processes, which pyjax does not have yet",
 )
 
 error_checking_behavior_divide = option(
@@ -205,7 +204,7 @@ mutable_array_checks = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Check that mutable arrays are not aliased.",
-    no_effect=NOT_YET,
+    no_effect="pyjax has no mutable arrays yet",
 )
 
 no_tracing = option(
@@ -261,5 +260,5 @@ use_direct_linearize = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Linearize without going through jvp and partial evaluation.",
-    no_effect=NOT_YET,
+    no_effect="pyjax linearizes in one way, by jvp and partial evaluation, so far",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .kinds import Bool, Directory, Enum, Int, Str
-from .registry import NOT_YET, Affects, Scope, option
+from .registry import Affects, Scope, option
 
 compiler_detailed_logging_min_ops = option(
     "jax_compiler_detailed_logging_min_ops",
@@ -12,7 +12,7 @@ compiler_detailed_logging_min_ops = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Log compilations of programs with at least this many operations in detail.",
-    no_effect=NOT_YET,
+    interactions="Compilations are logged if jax_log_compiles is on.",
 )
 
 debug_log_modules = option(

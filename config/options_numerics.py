@@ -149,7 +149,7 @@ threefry_gpu_kernel_lowering = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="On GPUs, one kernel for threefry instead of unrolled rounds.",
-    no_effect=NOT_YET,
+    no_effect="there is no GPU platform that could run the kernel",
 )
 
 threefry_partitionable = option(

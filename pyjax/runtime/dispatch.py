@@ -124,8 +124,30 @@ def compile_lowered(
 ) -> LoadedExecutable:
     """Machine code of a module. `overrides`: XLA flags for this compilation only."""
     compile_for = compile_options(with_overrides(dict(overrides or {})))
+    size = sum(map(len, module.computations))
     with compiling(module.name, device):
-        return device.client.compile(module, compile_for)
+        executable = device.client.compile(module, compile_for)
+    if options.log_compiles.value and size >= options.compiler_detailed_logging_min_ops.value:
+        _log_details(executable, size)
+    return executable
+
+
+def _log_details(executable: LoadedExecutable, size: int) -> None:
+    """What the compiler was given and what it made, of a program that is worth the lines."""
+    left = sum(map(len, executable.module.computations))
+    stats = executable.memory_stats()
+    logger.warning(
+        "Details of %s: %d operations, %d after the passes; %d bytes of code, %d of arguments, "
+        "%d of results, %d of temporaries\n%s",
+        executable.module.name,
+        size,
+        left,
+        stats["generated_code_size"],
+        stats["argument_size"],
+        stats["output_size"],
+        stats["temp_size"],
+        executable.pass_report() or "no passes ran: it was on disk",
+    )
 
 
 def make_program(

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax._config.blocks import Leaving, take_out
+from pyjax.core.errors import fail
 from xla_backend.runtime.client import Device
 
 
@@ -263,6 +265,14 @@ class Mesh(_NamedAxes):
         return hash(self._key())
 
     def __enter__(self) -> Mesh:
+        if options.disallow_mesh_context_manager.value:
+            fail(
+                RuntimeError,
+                "the mesh context manager is disabled: `with mesh:`",
+                "the option jax_disallow_mesh_context_manager is on",
+                "write `with pyjax.set_mesh(mesh):`, or pass the mesh (shard_map(..., mesh=mesh), "
+                "NamedSharding(mesh, spec))",
+            )
         stack, entry = _context.stack, self._in_context
         stack[:0] = (entry,)
         return self

@@ -343,3 +343,21 @@ def distributed_debug() -> str:
 )
 def use_magma() -> str:
     return error_of(lambda: pyjax.lax.linalg.eig(jnp.eye(2)))
+
+
+@effect(
+    "jax_disallow_mesh_context_manager",
+    True,
+    default="",
+    changed=re.compile("^RuntimeError: the mesh context manager is disabled(?s:.*)set_mesh"),
+)
+def disallow_mesh_context_manager() -> str:
+    mesh = pyjax.make_mesh((1,), ("x",))
+
+    def enter() -> None:
+        with mesh:
+            pass
+
+    with pyjax.set_mesh(mesh):  # as ever
+        pass
+    return error_of(enter)

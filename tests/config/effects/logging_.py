@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 from pathlib import Path
@@ -10,6 +11,8 @@ import pyjax
 import pyjax.numpy as jnp
 from tests.config.effects.observe import files_in, records_of
 from tests.config.effects.table import effect
+
+NUMBERS = itertools.count(2)
 
 
 def compile_cube() -> None:
@@ -91,3 +94,27 @@ def log_checkpoint_residuals() -> str:
 
     policy = pyjax.checkpoint_policies.save_only_these_names("kept")
     return records_of(lambda: pyjax.grad(pyjax.checkpoint(f, policy=policy))(jnp.ones(3)))
+
+
+@effect(
+    "jax_compiler_detailed_logging_min_ops",
+    1000,
+    default=re.compile(
+        r"^WARNING:.*Details of jit_long: \d\d operations, \d+ after the passes; "
+        r"\d+ bytes of code, 12 of arguments, 12 of results, \d+ of temporaries$",
+        re.MULTILINE,
+    ),
+    changed="",
+)
+def compiler_detailed_logging_min_ops() -> str:
+    """What is said of a program of a few dozen operations, which no other one equals."""
+    number = float(next(NUMBERS))
+
+    def long(x: pyjax.Array) -> pyjax.Array:
+        for i in range(20):
+            x = jnp.sin(x) * (number + i)
+        return x
+
+    with pyjax.log_compiles(True):
+        lines = records_of(lambda: pyjax.jit(long)(jnp.ones(3)))
+    return "\n".join(line for line in lines.split("\n") if "Details of jit_long" in line)

@@ -6,12 +6,10 @@ PENDING = frozenset(
     {
         "check_vma",
         "jax_bcoo_cusparse_lowering",
-        "jax_compiler_detailed_logging_min_ops",
         "jax_cpu_collectives_implementation",
         "jax_cpu_enable_async_dispatch",
         "jax_cpu_enable_gloo_collectives",
         "jax_disable_vmap_shmap_error",
-        "jax_disallow_mesh_context_manager",
         "jax_dynamic_shapes",
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
