@@ -135,14 +135,6 @@ class ModuleWriter:
         """Adds any top-level text (a global variable, a hand-written function)."""
         self.functions.append(text)
 
-    def add_definitions(self, text: str, names: Sequence[str]) -> None:
-        """Adds hand-written text that defines or declares `names`; once, however often it is
-        asked.
-        """
-        if names[0] not in self._defined:
-            self._defined.update(names)
-            self.functions.append(text)
-
     def to_text(self) -> str:
         bodies = [f if isinstance(f, str) else f.to_text() for f in self.functions]
         declared = [t for n, t in self.declarations.items() if n not in self._defined]

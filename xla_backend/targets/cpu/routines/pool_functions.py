@@ -6,6 +6,7 @@ from typing import Protocol
 
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.clock import emit_clock
 
 # About 40 us of pauses: longer than the gaps between the parallel parts of one program.
 _SPINS = 4000
@@ -44,7 +45,7 @@ def pool_text(target: TargetInfo, linux: bool) -> str:
     module.add(_STATE)
     number = _FUTEX_NUMBER.get(target.arch)
     sleep = _Futexes(number) if linux and number is not None else _Naps(module)
-    _clock(module, monotonic=1 if linux else 6)
+    emit_clock(module, linux)
     _resting(module)
     _try_one(module)
     _spin(module)
@@ -232,16 +233,7 @@ class _Naps:
         """Nobody sleeps for long."""
 
 
-# -- time ------------------------------------------------------------------------------------------
-
-
-def _clock(module: ModuleWriter, monotonic: int) -> None:
-    """i64 now(): nanoseconds of the monotonic clock."""
-    w = module.function("pyjax.now", [], "i64", internal=True)
-    time = w.alloca("i64", 2, 8)
-    w.call("clock_gettime", "i32", [("i32", str(monotonic)), ("ptr", time)])
-    seconds = w.imul(w.load("i64", time), 1_000_000_000)
-    w.ret("i64", w.iadd(seconds, w.load("i64", w.gep("i64", time, 1))))
+# -- workers ---------------------------------------------------------------------------------------
 
 
 def _resting(module: ModuleWriter) -> None:
@@ -258,9 +250,6 @@ def _resting(module: ModuleWriter) -> None:
     planned = w.cmp("ne", "i64", until, "0")
     (early,) = w.if_else(planned, ["i1"], look, lambda: ["false"])
     w.ret("i1", early)
-
-
-# -- workers ---------------------------------------------------------------------------------------
 
 
 def _try_one(module: ModuleWriter) -> None:

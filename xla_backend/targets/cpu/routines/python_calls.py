@@ -24,211 +24,181 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 
 from xla_backend.llvm.jit import Library, compile_library
+from xla_backend.llvm.target import host_target
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.runtime.custom_calls import host_call, pending_exceptions
+from xla_backend.targets.cpu.routines.clock import emit_clock
 
 # Nanoseconds between looks at signals. Each may wait for the interpreter lock (5 ms by default).
 _INTERVAL = 100_000_000
 
-_TEMPLATE = """
-@pyjax.interrupted = internal global i32 0
+_STATE = """@pyjax.interrupted = internal global i32 0
 @pyjax_main_thread = global i64 0
 @pyjax.last_poll = internal global i64 0
 @pyjax_python_call = external global i8
-@pyjax_python_pending = external global i8
-declare i64 @pthread_self()
-declare i32 @clock_gettime(i32, ptr)
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-declare void @PyErr_NormalizeException(ptr, ptr, ptr)
-declare i32 @PyException_SetTraceback(ptr, ptr)
-declare ptr @PyLong_FromLongLong(i64)
-declare ptr @PyLong_FromUnsignedLongLong(i64)
-declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
-declare i32 @PyDict_SetItem(ptr, ptr, ptr)
-declare void @Py_DecRef(ptr)
+@pyjax_python_pending = external global i8"""
 
-; Keeps the exception that is set, under the number of this thread.
-define internal void @pyjax.keep_exception() noinline {{
-entry:
-  %kind = alloca ptr
-  %value = alloca ptr
-  %traceback = alloca ptr
-  call void @PyErr_Fetch(ptr %kind, ptr %value, ptr %traceback)
-  call void @PyErr_NormalizeException(ptr %kind, ptr %value, ptr %traceback)
-  %k = load ptr, ptr %kind
-  %v = load ptr, ptr %value
-  %t = load ptr, ptr %traceback
-  %none = icmp eq ptr %t, null
-  br i1 %none, label %keep, label %trace
-trace:
-  %r = call i32 @PyException_SetTraceback(ptr %v, ptr %t)
-  br label %keep
-keep:
-  %self = call i64 @pthread_self()
-  %number = call ptr @PyLong_FromUnsignedLongLong(i64 %self)
-  %s = call i32 @PyDict_SetItem(ptr @pyjax_python_pending, ptr %number, ptr %v)
-  call void @Py_DecRef(ptr %number)
-  call void @Py_DecRef(ptr %k)
-  call void @Py_DecRef(ptr %v)
-  call void @Py_DecRef(ptr %t)
-  ret void
-}}
 
-; The host call whose number %handle is, as an address, for the ExecutionContext that %context is.
-; Nonzero: an exception is kept and the caller ends its program. What programs inside the call left
-; in pyjax.interrupted is dropped.
-define i32 @pyjax_host_call(ptr %handle, ptr %buffers, ptr %context) {{
-entry:
-  %self = call i64 @pthread_self()
-  %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
-  %ours = icmp eq i64 %self, %main
-  br i1 %ours, label %look, label %call
-look:
-  %before = load i32, ptr @pyjax.interrupted
-  %stopped = icmp ne i32 %before, 0
-  br i1 %stopped, label %stop, label %call
-stop:
-  ret i32 1
-call:
-  %gil = call i32 @PyGILState_Ensure()
-  %number = ptrtoint ptr %handle to i64
-  %address = ptrtoint ptr %buffers to i64
-  %n = call ptr @PyLong_FromLongLong(i64 %number)
-  %a = call ptr @PyLong_FromUnsignedLongLong(i64 %address)
-  %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
-    ptr @pyjax_python_call, ptr %n, ptr %a, ptr %context, ptr null)
-  call void @Py_DecRef(ptr %n)
-  call void @Py_DecRef(ptr %a)
-  call void @Py_DecRef(ptr %result)
-  %failed = icmp eq ptr %result, null
-  br i1 %ours, label %clear, label %check
-clear:
-  store i32 0, ptr @pyjax.interrupted
-  br label %check
-check:
-  br i1 %failed, label %keep, label %out
-keep:
-  call void @pyjax.keep_exception()
-  br label %out
-out:
-  call void @PyGILState_Release(i32 %gil)
-  %status = zext i1 %failed to i32
-  ret i32 %status
-}}
+def _keep_exception(module: ModuleWriter) -> None:
+    """void keep_exception(): the exception that is set, under the number of this thread."""
+    w = module.function("pyjax.keep_exception", [], internal=True, attributes="noinline")
+    places = [("ptr", w.alloca("ptr")) for _ in range(3)]
+    w.call("PyErr_Fetch", "void", places)
+    w.call("PyErr_NormalizeException", "void", places)
+    kind, value, traceback = (w.load("ptr", place) for _, place in places)
+    with w.if_(w.cmp("ne", "ptr", traceback, "null")):
+        w.call("PyException_SetTraceback", "i32", [("ptr", value), ("ptr", traceback)])
+    number = _python_number(w, w.call("pthread_self", "i64"))
+    item = [("ptr", "@pyjax_python_pending"), ("ptr", number), ("ptr", value)]
+    w.call("PyDict_SetItem", "i32", item)
+    _release(w, number, kind, value, traceback)
+    w.ret()
 
-; Whether something has interrupted the program that this thread runs.
-define internal i1 @pyjax.is_interrupted() {{
-entry:
-  %flag = load i32, ptr @pyjax.interrupted
-  %clean = icmp eq i32 %flag, 0
-  br i1 %clean, label %no, label %look
-look:
-  %self = call i64 @pthread_self()
-  %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
-  %ours = icmp eq i64 %self, %main
-  ret i1 %ours
-no:
-  ret i1 false
-}}
 
-; At the start of a program that polls: nothing has interrupted it yet.
-define void @pyjax_poll_begin() {{
-entry:
-  %stale = call i1 @pyjax.is_interrupted()
-  br i1 %stale, label %clear, label %out
-clear:
-  store i32 0, ptr @pyjax.interrupted
-  br label %out
-out:
-  ret void
-}}
+def _python_number(w: FunctionWriter, number: str, signed: bool = False) -> str:
+    name = "PyLong_FromLongLong" if signed else "PyLong_FromUnsignedLongLong"
+    return w.call(name, "ptr", [("i64", number)])
 
-; At its end: nonzero if something has interrupted it.
-define i32 @pyjax_poll_end() {{
-entry:
-  %stopped = call i1 @pyjax.is_interrupted()
-  %status = zext i1 %stopped to i32
-  ret i32 %status
-}}
 
-; Nonzero: an exception is kept and the caller ends its program. Threads that are not the main one
-; are not interrupted.
-define i32 @pyjax_poll() {{
-entry:
-  %time = alloca [2 x i64], align 8
-  %self = call i64 @pthread_self()
-  %main = load atomic i64, ptr @pyjax_main_thread monotonic, align 8
-  %ours = icmp eq i64 %self, %main
-  br i1 %ours, label %look, label %fine
-look:
-  %before = load i32, ptr @pyjax.interrupted
-  %again = icmp ne i32 %before, 0
-  br i1 %again, label %stop, label %watch
-watch:
-  %rc = call i32 @clock_gettime(i32 {monotonic}, ptr %time)
-  %seconds = load i64, ptr %time
-  %at = getelementptr i64, ptr %time, i64 1
-  %rest = load i64, ptr %at
-  %big = mul i64 %seconds, 1000000000
-  %now = add i64 %big, %rest
-  %last = load i64, ptr @pyjax.last_poll
-  %passed = sub i64 %now, %last
-  %due = icmp ugt i64 %passed, {interval}
-  br i1 %due, label %ask, label %fine
-ask:
-  store i64 %now, ptr @pyjax.last_poll
-  %gil = call i32 @PyGILState_Ensure()
-  %raised = call i32 @PyErr_CheckSignals()
-  %failed = icmp ne i32 %raised, 0
-  %mark = zext i1 %failed to i32
-  store i32 %mark, ptr @pyjax.interrupted
-  br i1 %failed, label %keep, label %release
-keep:
-  call void @pyjax.keep_exception()
-  br label %release
-release:
-  call void @PyGILState_Release(i32 %gil)
-  br i1 %failed, label %stop, label %fine
-stop:
-  ret i32 1
-fine:
-  ret i32 0
-}}
-"""
+def _release(w: FunctionWriter, *objects: str) -> None:
+    for each in objects:
+        w.call("Py_DecRef", "void", [("ptr", each)])
 
-_PYTHON_NAMES = (
-    "PyGILState_Ensure",
-    "PyGILState_Release",
-    "PyErr_CheckSignals",
-    "PyErr_Fetch",
-    "PyErr_NormalizeException",
-    "PyException_SetTraceback",
-    "PyLong_FromLongLong",
-    "PyLong_FromUnsignedLongLong",
-    "PyObject_CallFunctionObjArgs",
-    "PyDict_SetItem",
-    "Py_DecRef",
-)
+
+def _with_interpreter(w: FunctionWriter, call: Callable[[], str]) -> str:
+    """Whether what `call` emits failed; it runs with the interpreter lock, and the exception that
+    it left is kept."""
+    gil = w.call("PyGILState_Ensure", "i32")
+    failed = call()
+    with w.if_(failed):
+        w.call("pyjax.keep_exception", "void")
+    w.call("PyGILState_Release", "void", [("i32", gil)])
+    return failed
+
+
+def _is_main_thread(w: FunctionWriter) -> str:
+    main = w.value("load atomic i64, ptr @pyjax_main_thread monotonic, align 8")
+    return w.cmp("eq", "i64", w.call("pthread_self", "i64"), main)
+
+
+def _if(w: FunctionWriter, condition: str, value: Callable[[], str]) -> str:
+    """What `value` emits, an i1, where the condition holds; else false."""
+    return w.if_else(condition, ["i1"], lambda: [value()], lambda: ["false"])[0]
+
+
+def _is_interrupted(module: ModuleWriter) -> None:
+    """i1 is_interrupted(): whether something has interrupted the program that this thread runs."""
+    w = module.function("pyjax.is_interrupted", [], "i1", internal=True)
+    w.ret("i1", _if(w, _flag(w), lambda: _is_main_thread(w)))
+
+
+def _flag(w: FunctionWriter) -> str:
+    return w.cmp("ne", "i32", w.load("i32", "@pyjax.interrupted"), "0")
+
+
+def _host_call(module: ModuleWriter) -> None:
+    """i32 pyjax_host_call(ptr handle, ptr buffers, ptr context): the host call whose number the
+    handle is, as an address, for the ExecutionContext that `context` is. Nonzero: an exception is
+    kept and the caller ends its program. What programs inside the call left in pyjax.interrupted
+    is dropped."""
+    parameters = [("ptr", "handle"), ("ptr", "buffers"), ("ptr", "context")]
+    w = module.function("pyjax_host_call", parameters, "i32")
+    ours = _is_main_thread(w)
+
+    def call() -> str:
+        failed = _call_python(w)
+        with w.if_(ours):
+            w.store("i32", "0", "@pyjax.interrupted")
+        return failed
+
+    stopped = _if(w, ours, lambda: _flag(w))
+    run = lambda: [_with_interpreter(w, call)]
+    (failed,) = w.if_else(stopped, ["i1"], lambda: ["true"], run)
+    w.ret("i32", w.cast("zext", "i1", failed, "i32"))
+
+
+def _call_python(w: FunctionWriter) -> str:
+    """Call Python's side of host calls; whether it raised."""
+    number = _python_number(w, w.cast("ptrtoint", "ptr", "%handle", "i64"), signed=True)
+    address = _python_number(w, w.cast("ptrtoint", "ptr", "%buffers", "i64"))
+    w.module.declare("PyObject_CallFunctionObjArgs", "ptr", ["ptr", "..."])
+    result = w.value(
+        "call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr @pyjax_python_call, "
+        f"ptr {number}, ptr {address}, ptr %context, ptr null)"
+    )
+    _release(w, number, address, result)
+    return w.cmp("eq", "ptr", result, "null")
+
+
+def _poll_frame(module: ModuleWriter) -> None:
+    """void pyjax_poll_begin(): at the start of a program that polls, nothing has interrupted it
+    yet; and i32 pyjax_poll_end(): nonzero if something has."""
+    w = module.function("pyjax_poll_begin", [])
+    with w.if_(w.call("pyjax.is_interrupted", "i1")):
+        w.store("i32", "0", "@pyjax.interrupted")
+    w.ret()
+    w = module.function("pyjax_poll_end", [], "i32")
+    w.ret("i32", w.cast("zext", "i1", w.call("pyjax.is_interrupted", "i1"), "i32"))
+
+
+def _poll(module: ModuleWriter) -> None:
+    """i32 pyjax_poll(): nonzero if an exception is kept and the caller ends its program. Threads
+    that are not the main one are not interrupted."""
+    w = module.function("pyjax_poll", [], "i32")
+
+    def look() -> str:
+        return w.if_else(_flag(w), ["i1"], lambda: ["true"], lambda: [_handle_signals(w)])[0]
+
+    w.ret("i32", w.cast("zext", "i1", _if(w, _is_main_thread(w), look), "i32"))
+
+
+def _handle_signals(w: FunctionWriter) -> str:
+    """Run the pending handlers, if it is time; whether one raised."""
+    now = w.call("pyjax.now", "i64")
+    passed = w.op("sub", "i64", now, w.load("i64", "@pyjax.last_poll"))
+
+    def handle() -> str:
+        raised = w.call("PyErr_CheckSignals", "i32")
+        failed = w.cmp("ne", "i32", raised, "0")
+        w.store("i32", w.cast("zext", "i1", failed, "i32"), "@pyjax.interrupted")
+        return failed
+
+    def ask() -> str:
+        w.store("i64", now, "@pyjax.last_poll")
+        return _with_interpreter(w, handle)
+
+    return _if(w, w.cmp("ugt", "i64", passed, str(_INTERVAL)), ask)
+
+
+def _bridge_module() -> ModuleWriter:
+    module = ModuleWriter(host_target())
+    module.add(_STATE)
+    emit_clock(module, sys.platform.startswith("linux"))
+    _keep_exception(module)
+    _is_interrupted(module)
+    _host_call(module)
+    _poll_frame(module)
+    _poll(module)
+    return module
 
 
 @cache
 def bridge_library() -> Library:
     """The native side of host calls and polls."""
-    text = _TEMPLATE.format(
-        monotonic=1 if sys.platform.startswith("linux") else 6, interval=_INTERVAL
-    )
+    module = _bridge_module()
     # The address of an object is its id; both live as long as their module.
     symbols = {"pyjax_python_call": id(host_call), "pyjax_python_pending": id(pending_exceptions)}
-    for name in _PYTHON_NAMES:
+    for name in (n for n in module.declarations if n.startswith("Py")):
         address = ctypes.cast(ctypes.pythonapi[name], ctypes.c_void_p).value
         assert address is not None
         symbols[name] = address
-    library = compile_library(text, symbols, cache=True, keep=(host_call, pending_exceptions))
+    library = compile_library(
+        module.to_text(), symbols, cache=True, keep=(host_call, pending_exceptions)
+    )
     main_thread = ctypes.c_uint64.from_address(library.address("pyjax_main_thread"))
     main_thread.value = threading.main_thread().ident or 0
 

@@ -1,111 +1,92 @@
 """Scratch memory of kernels: some blocks kept from call to call, so that pages are not taken anew.
 
 Emitted into a module: pyjax.workspace.take(i64 bytes) -> ptr (usable from byte 64 on, 64-aligned)
-and pyjax.workspace.give(ptr). The blocks belong to one module (a group of kernels).
+and pyjax.workspace.give(ptr). The blocks belong to one module (a group of kernels). A block starts
+with its size and the address that malloc gave.
 """
 
 from __future__ import annotations
 
-from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _SLOTS = 8
-_WORKSPACE = """
-@pyjax.workspace = internal global [{slots} x ptr] zeroinitializer, align 64
-declare ptr @malloc({size})
-declare void @free(ptr)
-declare void @abort()
-
-; A block of at least %n bytes (plus a 64-byte header holding its size), reused from call to call.
-define internal ptr @pyjax.workspace.take(i64 %n) {{
-entry:
-  br label %look
-look:
-  %i = phi i64 [ 0, %entry ], [ %next, %following ]
-  %slot = getelementptr ptr, ptr @pyjax.workspace, i64 %i
-  %seen = load atomic ptr, ptr %slot monotonic, align {bytes}
-  %empty = icmp eq ptr %seen, null
-  br i1 %empty, label %following, label %claim
-claim:
-  %kept = atomicrmw xchg ptr %slot, ptr null acquire
-  %none = icmp eq ptr %kept, null
-  br i1 %none, label %following, label %check
-check:
-  %size = load i64, ptr %kept
-  %fits = icmp sge i64 %size, %n
-  br i1 %fits, label %reuse, label %back
-reuse:
-  ret ptr %kept
-back:
-  call void @pyjax.workspace.give(ptr %kept)
-  br label %following
-following:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, {slots}
-  br i1 %more, label %look, label %fresh
-fresh:
-  %want = add i64 %n, 192
-{narrow}  %raw = call ptr @malloc({size} {wanted})
-  %failed = icmp eq ptr %raw, null
-  br i1 %failed, label %out, label %got
-out:
-  call void @abort()
-  unreachable
-got:
-  %address = ptrtoint ptr %raw to i64
-  %up = add i64 %address, 63
-  %aligned = and i64 %up, -64
-  %block = inttoptr i64 %aligned to ptr
-  store i64 %n, ptr %block
-  %cell = getelementptr i8, ptr %block, i64 8
-  store ptr %raw, ptr %cell
-  ret ptr %block
-}}
-
-; Keeps a block in a free slot; with none free, in the place of some other.
-define internal void @pyjax.workspace.give(ptr %block) {{
-entry:
-  br label %look
-look:
-  %i = phi i64 [ 0, %entry ], [ %next, %following ]
-  %slot = getelementptr ptr, ptr @pyjax.workspace, i64 %i
-  %cx = cmpxchg ptr %slot, ptr null, ptr %block release monotonic
-  %ok = extractvalue {{ ptr, i1 }} %cx, 1
-  br i1 %ok, label %done, label %following
-following:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, {slots}
-  br i1 %more, label %look, label %replace
-replace:
-  %size = load i64, ptr %block
-  %choice = and i64 %size, {mask}
-  %hash = lshr i64 %size, 6
-  %mixed = add i64 %choice, %hash
-  %which = and i64 %mixed, {mask}
-  %victim = getelementptr ptr, ptr @pyjax.workspace, i64 %which
-  %other = atomicrmw xchg ptr %victim, ptr %block acq_rel
-  %none = icmp eq ptr %other, null
-  br i1 %none, label %done, label %drop
-drop:
-  %cell = getelementptr i8, ptr %other, i64 8
-  %raw = load ptr, ptr %cell
-  call void @free(ptr %raw)
-  br label %done
-done:
-  ret void
-}}
-"""
+_TAKE, _GIVE = "pyjax.workspace.take", "pyjax.workspace.give"
+_ALIGNMENT = 64
+# Bytes of a block beyond those asked for: the header, what alignment takes, and some to spare.
+_EXTRA = 192
 
 
 def emit_workspace(module: ModuleWriter) -> None:
     """Adds the two functions to a module, once."""
-    size = module.target.size_type
-    wide = size == "i64"
-    text = _WORKSPACE.format(
-        slots=_SLOTS,
-        mask=_SLOTS - 1,
-        size=size,
-        bytes=module.target.pointer_bits // 8,
-        narrow="" if wide else f"  %narrow = trunc i64 %want to {size}\n",
-        wanted="%want" if wide else "%narrow",
-    )
-    module.add_definitions(text, ("pyjax.workspace.take", "pyjax.workspace.give"))
+    if not module.has_function(_TAKE):
+        module.add(f"@pyjax.workspace = internal global [{_SLOTS} x ptr] zeroinitializer, align 64")
+        _take(module)
+        _give(module)
+
+
+def _take(module: ModuleWriter) -> None:
+    """ptr take(i64 n): a block for at least n bytes."""
+    w = module.function(_TAKE, [("i64", "n")], "ptr", internal=True)
+    with w.loop(0, _SLOTS) as slots:
+        slot = w.gep("ptr", "@pyjax.workspace", slots.index)
+        seen = w.value(f"load atomic ptr, ptr {slot} monotonic, align {w.target.pointer_bits // 8}")
+        with w.if_(_is_block(w, seen)):
+            kept = _exchange(w, slot, "null", "acquire")
+            with w.if_(_is_block(w, kept)):
+                reuse, back = w.new_label("reuse"), w.new_label("back")
+                w.cond_br(w.cmp("sge", "i64", w.load("i64", kept), "%n"), reuse, back)
+                w.label(reuse)
+                w.ret("ptr", kept)
+                w.label(back)
+                w.call(_GIVE, "void", [("ptr", kept)])
+    w.ret("ptr", _new_block(w))
+
+
+def _new_block(w: FunctionWriter) -> str:
+    size = w.target.size_type
+    wanted = w.iadd("%n", _EXTRA)
+    raw = w.call("malloc", "ptr", [(size, w.cast("trunc", "i64", wanted, size))])
+    got, none = w.new_label("got"), w.new_label("none")
+    w.cond_br(_is_block(w, raw), got, none)
+    w.label(none)
+    w.call("abort", "void")
+    w.line("unreachable")
+    w.label(got)
+    up = w.op("add", "i64", w.cast("ptrtoint", "ptr", raw, "i64"), str(_ALIGNMENT - 1))
+    block = w.cast("inttoptr", "i64", w.op("and", "i64", up, str(-_ALIGNMENT)), "ptr")
+    w.store("i64", "%n", block)
+    w.store("ptr", raw, _origin(w, block))
+    return block
+
+
+def _give(module: ModuleWriter) -> None:
+    """void give(ptr block): keep it in a free slot; with none free, in the place of some other."""
+    w = module.function(_GIVE, [("ptr", "block")], internal=True)
+    with w.loop(0, _SLOTS) as slots:
+        slot = w.gep("ptr", "@pyjax.workspace", slots.index)
+        exchange = w.value(f"cmpxchg ptr {slot}, ptr null, ptr %block release monotonic")
+        done, on = w.new_label("done"), w.new_label("on")
+        w.cond_br(w.value(f"extractvalue {{ ptr, i1 }} {exchange}, 1"), done, on)
+        w.label(done)
+        w.ret()
+        w.label(on)
+    size = w.load("i64", "%block")
+    mixed = w.op("add", "i64", size, w.op("lshr", "i64", size, "6"))
+    victim = w.gep("ptr", "@pyjax.workspace", w.op("and", "i64", mixed, str(_SLOTS - 1)))
+    other = _exchange(w, victim, "%block", "acq_rel")
+    with w.if_(_is_block(w, other)):
+        w.call("free", "void", [("ptr", w.load("ptr", _origin(w, other)))])
+    w.ret()
+
+
+def _is_block(w: FunctionWriter, pointer: str) -> str:
+    return w.cmp("ne", "ptr", pointer, "null")
+
+
+def _exchange(w: FunctionWriter, slot: str, block: str, order: str) -> str:
+    return w.value(f"atomicrmw xchg ptr {slot}, ptr {block} {order}")
+
+
+def _origin(w: FunctionWriter, block: str) -> str:
+    """Where a block has the address that malloc gave."""
+    return w.gep("i8", block, 8)
