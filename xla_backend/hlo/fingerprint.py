@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,22 +35,31 @@ class OnlyHere(Exception):
     function that it calls."""
 
 
-def module_fingerprint(module: HloModule, *, metadata: bool = False, pointers: bool = True) -> str:
+def module_fingerprint(
+    module: HloModule,
+    *,
+    metadata: bool = False,
+    pointers: bool = True,
+    objects: list[Hashable] | None = None,
+) -> str:
     """Digest of a module.
 
     Args:
       metadata: source locations and operation names count, too.
       pointers: addresses in calls of custom partitioning count.
+      objects: gets the objects that mean something in this process only. With a list, modules are
+        equal here if digests and lists are.
     Raises:
-      OnlyHere: no other process can have the same module.
+      OnlyHere: no other process can have the same module, and no list was given.
     """
-    return _Fingerprint(metadata, pointers).of(module)
+    return _Fingerprint(metadata, pointers, objects).of(module)
 
 
 class _Fingerprint:
-    def __init__(self, metadata: bool, pointers: bool) -> None:
+    def __init__(self, metadata: bool, pointers: bool, objects: list[Hashable] | None) -> None:
         self.metadata = metadata
         self.pointers = pointers
+        self.objects = objects
         self.shapes: dict[int, tuple[str, Shape]] = {}
         self.computations: dict[Computation, int] = {}
 
@@ -144,7 +153,11 @@ class _Fingerprint:
             return f"{{{','.join(sorted([self.text(v) for v in value]))}}}"
         if isinstance(value, np.ndarray | np.generic):
             return f"{value.dtype}{value.shape}{_bytes_text(value)}"
-        raise OnlyHere(f"{kind.__module__}.{kind.__qualname__}")
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if self.objects is None:
+            raise OnlyHere(name)
+        self.objects.append(value)
+        return f"{name} {len(self.objects)}"
 
     def literal(self, literal: Literal) -> str:
         leaves = [f"{self.shape(a.shape)}{_bytes_text(a.array)}" for a in literal.leaves()]

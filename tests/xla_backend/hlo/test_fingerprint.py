@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Hashable
 
 import pytest
 
@@ -86,16 +87,33 @@ def test_pointers_of_custom_partitioning() -> None:
     assert without[0] == without[1] != module_fingerprint(parse_module(TEXT), pointers=False)
 
 
-def test_objects_of_this_process() -> None:
-    class Config(str):
-        """A string that means more than it says."""
+class Config(str):
+    """A string that means more than it says."""
 
+
+def configured(config: Config) -> HloModule:
     module = parse_module(TEXT)
     assert module.entry is not None
     call = next(node for node in module.entry if node.opcode.value == "custom-call")
-    call.attributes = type(call.attributes)("f", Config("12"))
+    call.attributes = type(call.attributes)("f", config)
+    return module
+
+
+def test_objects_of_this_process_are_refused() -> None:
     with pytest.raises(OnlyHere, match="Config"):
-        module_fingerprint(module)
+        module_fingerprint(configured(Config("12")))
+
+
+def test_objects_of_this_process_are_given_to_who_asks() -> None:
+    digests, objects = [], []
+    for text in ("12", "99"):
+        found: list[Hashable] = []
+        digests.append(module_fingerprint(configured(Config(text)), objects=found))
+        objects.append(found)
+    assert objects == [["12"], ["99"]] and all(type(o) is Config for each in objects for o in each)
+    plain: list[Hashable] = []
+    assert digests[0] == digests[1] != module_fingerprint(parse_module(TEXT), objects=plain)
+    assert plain == []
 
 
 def test_equal_in_other_processes() -> None:

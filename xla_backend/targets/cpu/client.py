@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable, Hashable
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
+from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.custom_calls import find_custom_call
@@ -68,7 +67,8 @@ class CpuClient(HloClient):
 
 def _identity(module: HloModule, options: CompileOptions) -> Hashable:
     """Equal for compilations that make the same code."""
-    text = module_to_text(module, large_constants=True)
+    objects: list[Hashable] = []
+    computed = module_fingerprint(module, metadata=True, objects=objects)
     targets = {
         node.attributes.target
         for computation in module.computations
@@ -76,4 +76,4 @@ def _identity(module: HloModule, options: CompileOptions) -> Hashable:
         if isinstance(node.attributes, CustomCallAttributes)
     }
     functions = tuple((target, find_custom_call(target)) for target in sorted(targets))
-    return hashlib.sha256(text.encode()).digest(), options, functions, user_passes()
+    return module.name, computed, tuple(objects), options, functions, user_passes()
