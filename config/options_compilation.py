@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .kinds import Bool, Enum, Float, Int, Optional, Str
-from .registry import NOT_YET, Affects, Scope, option
+from .registry import Affects, Scope, option
 
 jax2tf_associative_scan_reductions = option(
     "jax2tf_associative_scan_reductions",
@@ -95,8 +95,11 @@ enable_pgle = option(
     default=False,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Recompile with measured costs after some profiled runs.",
-    no_effect=NOT_YET,
+    help="Measure the first runs of each program, then compile it again: which of its kernels are "
+    "handed to threads, and in how many blocks, goes by what they took.",
+    interactions="jax_pgle_profiling_runs says how many runs, jax_pgle_aggregation_percentile what "
+    "is taken of them; with jax_compilation_cache_expect_pgle a program that is on disk with "
+    "measured costs is not measured again.",
 )
 
 exec_time_optimization_effort = option(
@@ -190,8 +193,9 @@ pgle_aggregation_percentile = option(
     default=90,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Percentile that sums up the measured costs.",
-    no_effect=NOT_YET,
+    help="Which of a kernel's measured times is taken as its cost: the least that so many percent "
+    "of them do not exceed.",
+    interactions="It acts where jax_enable_pgle is set.",
 )
 
 pgle_profiling_runs = option(
@@ -200,8 +204,8 @@ pgle_profiling_runs = option(
     default=3,
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Runs to profile before recompiling.",
-    no_effect=NOT_YET,
+    help="Runs that are measured before a program is compiled again; 0: none, it is compiled once.",
+    interactions="It acts where jax_enable_pgle is set.",
 )
 
 raise_persistent_cache_errors = option(

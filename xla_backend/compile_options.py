@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xla_backend.compile_target import Target
 from xla_backend.dump_options import DumpOptions
+from xla_backend.measured_costs import Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class CompileOptions:
       target: what code is made for; None: this machine.
       profile_version: of the profiles that guide compilation; it is recorded, and tells programs
         apart that are kept on disk.
+      profiled_runs: so many runs record what each kernel takes (`LoadedExecutable.measured_runs`);
+        to that end kernels run on the calling thread.
+      measured: what kernels of this program take as such runs told; the others are estimated.
       expect_measured_costs: of programs on disk, those compiled with measured costs are preferred.
     """
 
@@ -67,6 +71,8 @@ class CompileOptions:
     dump: DumpOptions | None = None
     target: Target | None = None
     profile_version: int = 0
+    profiled_runs: int = 0
+    measured: Costs = ()
     expect_measured_costs: bool = False
 
     @property

@@ -46,10 +46,9 @@ logger = logging.getLogger(__name__)
 
 
 class Compiled(NamedTuple):
-    """How to call a program (`Program.call`) and rebuild the function's result."""
+    """A program, and how to rebuild the function's result."""
 
     program: Program
-    call: Callable[[Sequence[DeviceArray]], list[DeviceArray]]
     out_tree: PyTreeDef
     single: bool  # the result is one bare array
 
@@ -171,7 +170,7 @@ class Jit:
         return self._run(compiled, arrays)
 
     def _run(self, compiled: Compiled, arrays: Sequence[DeviceArray]) -> Any:
-        results = compiled.call(arrays)
+        results = compiled.program.call(arrays)
         if compiled.single:
             return results[0]
         return tree_unflatten(compiled.out_tree, results)
@@ -267,7 +266,7 @@ class Jit:
                 device,
                 ", ".join(a.aval.str_short() for a in arrays),
             )
-        return Compiled(program, program.call, traced.out_tree, traced.out_tree.is_leaf())
+        return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
 
     def _why_compiled(self, traced: TracedFunction, build: Build) -> str:
         if not traced.builds and traced.why:

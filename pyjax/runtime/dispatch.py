@@ -11,6 +11,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ from pyjax.runtime.array import (
     from_numpy,
 )
 from pyjax.runtime.devices import default_device
-from pyjax.runtime.program import Program
+from pyjax.runtime.profile_guided import recompile_when_measured
+from pyjax.runtime.program import Call, Program
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
@@ -123,7 +125,12 @@ def compile_lowered(
     module: HloModule, device: Device, overrides: Mapping[str, Any] | None = None
 ) -> LoadedExecutable:
     """Machine code of a module. `overrides`: XLA flags for this compilation only."""
-    compile_for = compile_options(with_overrides(dict(overrides or {})))
+    return _compile_module(module, device, compile_options(with_overrides(dict(overrides or {}))))
+
+
+def _compile_module(
+    module: HloModule, device: Device, compile_for: CompileOptions
+) -> LoadedExecutable:
     size = sum(map(len, module.computations))
     with compiling(module.name, device):
         executable = device.client.compile(module, compile_for)
@@ -168,9 +175,6 @@ def make_program(
     )
 
 
-Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
-
-
 class Guarded(NamedTuple):
     """What stands between a program and its callers while an option has something looked for.
 
@@ -213,7 +217,7 @@ def compile_jaxpr(
             wraps.append(wrap)
     program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
     for wrap in reversed(wraps):
-        program.call = wrap(program.call)
+        program.wrap(wrap)
     return program
 
 
@@ -225,8 +229,11 @@ def _compile_jaxpr(
     donated: Sequence[bool],
     overrides: Mapping[str, Any] | None,
 ) -> Program:
-    options_now = compile_options(current_debug_options())
-    if not any(donated) and not overrides and not _watched(options_now):
+    options_now = compile_options(
+        with_overrides(dict(overrides)) if overrides else current_debug_options()
+    )
+    profiled_runs = options.pgle_profiling_runs.value if options.enable_pgle.value else 0
+    if not (any(donated) or overrides or profiled_runs or _watched(options_now)):
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
             return make_program(
@@ -236,9 +243,28 @@ def _compile_jaxpr(
     module = lower(hoisted, name, donated if any(donated) else ())
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
-    executable = compile_lowered(module, device, overrides)
     debug = closed.jaxpr.debug_info
-    return make_program(executable, constants, closed.out_avals, device, committed, debug)
+
+    def made(executable: LoadedExecutable) -> Program:
+        return make_program(executable, constants, closed.out_avals, device, committed, debug)
+
+    if not profiled_runs:
+        return made(_compile_module(module, device, options_now))
+    original = module.clone()  # compiling changes it
+    program = made(
+        _compile_module(module, device, replace(options_now, profiled_runs=profiled_runs))
+    )
+    runs = program.executable.measured_runs
+    if runs is not None:  # there is something to measure, and it is not known from the disk
+        recompile_when_measured(
+            program,
+            runs,
+            options.pgle_aggregation_percentile.value,
+            lambda costs: _compile_module(
+                original.clone(), device, replace(options_now, measured=costs)
+            ),
+        )
+    return program
 
 
 def _watched(options_now: CompileOptions) -> bool:

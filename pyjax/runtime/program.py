@@ -17,6 +17,8 @@ from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
 
+Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
+
 
 class Program:
     """A loaded executable together with the arrays it takes and makes.
@@ -56,7 +58,8 @@ class Program:
             self._context = lambda: ExecutionContext(device)
         else:
             self._context = repeat(ExecutionContext(device)).__next__
-        self.call: Callable[[Sequence[DeviceArray]], list[DeviceArray]]
+        self._wrappers: tuple[Callable[[Call], Call], ...] = ()
+        self.call: Call
         direct = executable.direct
         if self.donated:
             self.call = self._call_donating
@@ -64,6 +67,22 @@ class Program:
             self.call = self._one_output_call(direct)
         else:
             self.call = self._call_general
+
+    def wrap(self, wrapper: Callable[[Call], Call]) -> None:
+        """Calls go through what `wrapper` makes of the way it was called so far."""
+        self._wrappers += (wrapper,)
+        self.call = wrapper(self.call)
+
+    def replace(self, executable: LoadedExecutable) -> Call:
+        """Run another executable of the same program from now on; calls under way end with the one
+        they began with. Returns how that is called, without the wrappers."""
+        other = Program(executable, self._device, self.constants, self.out_specs, self._debug)
+        call = other.call
+        for wrapper in self._wrappers:
+            call = wrapper(call)
+        self.executable = executable
+        self.call = call
+        return other.call
 
     def bring_from(self, devices: Sequence[Device]) -> None:
         """Arguments come from these devices: from now on each call moves those that lie in memory
@@ -73,22 +92,22 @@ class Program:
         ]
         if not away:
             return
-        call = self.call
 
-        def bringing(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-            here = list(arguments)
-            for i in away:
-                here[i] = moved(here[i], self._device)
-            return call(here)
+        def bringing(call: Call) -> Call:
+            def brought(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+                here = list(arguments)
+                for i in away:
+                    here[i] = moved(here[i], self._device)
+                return call(here)
 
-        self.call = bringing
+            return brought
+
+        self.wrap(bringing)
 
     def __call__(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self.call(arguments)
 
-    def _one_output_call(
-        self, direct: DirectCall
-    ) -> Callable[[Sequence[DeviceArray]], list[DeviceArray]]:
+    def _one_output_call(self, direct: DirectCall) -> Call:
         """The common case where buffers are host addressable, with every lookup done ahead: each
         one costs at every call."""
         (spec,) = self.out_specs
@@ -157,11 +176,12 @@ class Program:
                 return deleted_error(argument)
         for constant in self.constants:
             if constant.is_deleted():
-                return deleted_error(constant, f"{self._function} closes over it")
+                return deleted_error(constant, f"{self.function} closes over it")
         return AssertionError("an argument is not an Array")
 
     @property
-    def _function(self) -> str:
+    def function(self) -> str:
+        """What messages call the function that it was compiled from."""
         return self._debug.function
 
     # -- donation --------------------------------------------------------------------------------
@@ -189,7 +209,7 @@ class Program:
             gone = [self._name(number) for number in claimed if buffers[number] is None]
             if gone:
                 error.add_note(
-                    f"The donated arguments of {self._function} ({', '.join(gone)}) are deleted: "
+                    f"The donated arguments of {self.function} ({', '.join(gone)}) are deleted: "
                     "the program may have written over them before it failed. Its other arguments "
                     "are as they were."
                 )
@@ -207,7 +227,7 @@ class Program:
                     continue
                 fail(
                     ValueError,
-                    f"the same array was passed to {self._function} as {self._name(number)}, "
+                    f"the same array was passed to {self.function} as {self._name(number)}, "
                     f"which is donated, and as {self._name(other)}",
                     "the result takes over the memory of a donated argument while the program "
                     "may still read the other one",

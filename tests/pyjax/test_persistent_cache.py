@@ -317,9 +317,9 @@ def test_expecting_measured_costs(events: list[str], monkeypatch: pytest.MonkeyP
         # As a compilation with measured costs keeps it.
         lowered = renewed(f).lower(X)
         client = lowered._device.client
-        options = kept_programs.CompileOptions(expect_measured_costs=True)
+        options = kept_programs.CompileOptions(measured=(("no kernel of it", 1.0),))
         module = lowered._module.clone()
-        kept_programs.find_program(module, options, client.devices()[0], measured=True)
+        kept_programs.find_program(module, options, client.devices()[0])
         for path in entries("program"):
             if path.stat().st_mtime_ns != max(p.stat().st_mtime_ns for p in entries("program")):
                 path.unlink()

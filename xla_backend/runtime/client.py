@@ -23,6 +23,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
+from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.target_code import TargetCode
 
@@ -116,6 +117,7 @@ class LoadedExecutable:
       uses_context: whether executions can tell contexts apart. If not, one may serve for many.
       direct: the fast way in, or None. There is one only where buffers are host addressable,
         nothing is donated and contexts are not used.
+      measured_runs: what was measured of the runs so far, if it was compiled for that.
     """
 
     parameter_shapes: Sequence[Shape]
@@ -128,6 +130,7 @@ class LoadedExecutable:
     code_bytes: int = 0
     uses_context: bool = True
     direct: DirectCall | None = None
+    measured_runs: MeasuredRuns | None = None
 
     def execute(
         self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
@@ -193,6 +196,10 @@ class LoadedExecutable:
     def kernels(self) -> list[EmittedKernel]:
         """The generated kernels; platforms that generate none have an empty list."""
         return []
+
+    def cost_decisions(self) -> Sequence[CostDecision]:
+        """What was decided by the measured costs that it was compiled with."""
+        return ()
 
     def pass_report(self) -> str:
         """Time per pass of the compilation, slowest first; empty on platforms without passes."""

@@ -15,7 +15,7 @@ import pyjax
 import pyjax.numpy as jnp
 import xla_backend
 from pyjax.experimental.compilation_cache import compilation_cache
-from tests.config.effects.observe import error_of, warnings_of
+from tests.config.effects.observe import error_of, records_of, warnings_of
 from tests.config.effects.table import effect, inert
 from xla_backend.persistent.store import CacheStatus
 from xla_backend.runtime.custom_calls import register_custom_call
@@ -176,6 +176,43 @@ def compilation_cache_expect_pgle(scratch: Path) -> str:
     said = []
     kept(scratch, lambda: said.append(warnings_of(lambda: product(1))))
     return said[0]
+
+
+# -- measured costs --------------------------------------------------------------------------------
+
+
+def compilations_of(calls: int) -> int:
+    """How often a function is compiled while it is called."""
+    f = pyjax.jit(lambda x: jnp.tanh(x).sum(0))
+    x = jnp.ones((30, 40))
+    pyjax.config.update("jax_log_compiles", True)
+    return records_of(lambda: [f(x) for _ in range(calls)]).count("Finished compiling")
+
+
+@effect("jax_enable_pgle", True, default=1, changed=2)
+def enable_pgle() -> int:
+    return compilations_of(4)
+
+
+@effect("jax_pgle_profiling_runs", 5, default=2, changed=1)
+def pgle_profiling_runs() -> int:
+    pyjax.config.update("jax_enable_pgle", True)
+    return compilations_of(4)
+
+
+@effect("jax_pgle_aggregation_percentile", 40, default=True, changed=False)
+def pgle_aggregation_percentile() -> bool:
+    """Whether a kernel that took long in one of three runs is handed to threads."""
+    pyjax.config.update("jax_enable_pgle", True)
+    f = pyjax.jit(lambda x: jnp.tanh(x).sum(0))
+    x = jnp.ones((30, 40))
+    for _ in range(3):
+        f(x)
+    (program,) = {compiled.program for compiled in f._compiled.hot.values()}
+    runs = program.executable.measured_runs
+    runs._runs[:] = [dict.fromkeys(runs._runs[0], time) for time in (2.0, 500.0, 3.0)]
+    f(x)
+    return "@pyjax_parallel_for" in program.executable.texts()["llvm"]
 
 
 # -- memory ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from xla_backend.llvm import objects
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.measured_costs import CostDecision
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.program.build import build_program
@@ -107,16 +108,14 @@ def load_code(
     """The executable that `compile_code` made of an equal module and options in another process.
     The module is kept, to be compiled if somebody asks for its stages."""
     library = link(code, target_for(options), options.fast_math, options.num_threads)
-    return CpuExecutable(
-        code, library, device, lambda: _stages(module, options), {}, options.num_threads
-    )
+    return CpuExecutable(code, library, device, lambda: _stages(module, options), {}, options)
 
 
 def _stages(module: HloModule, options: CompileOptions) -> Stages:
     module = module.clone()
     assignment, log = _optimize(module, options, Profile(), None)
     written = write_code(module, assignment, options)
-    return Stages(module, assignment, written.program, written.kernels, log)
+    return Stages(module, assignment, written.program, written.kernels, log, written.decisions)
 
 
 def _optimize(
@@ -133,11 +132,13 @@ def _optimize(
 
 
 class WrittenCode(NamedTuple):
-    """A program, its LLVM module, and what can be read about its kernels."""
+    """A program, its LLVM module, what can be read about its kernels, and what was decided by their
+    measured costs."""
 
     program: Program
     emitted: EmittedProgram
     kernels: KernelListing
+    decisions: Sequence[CostDecision]
 
 
 def plan_program(module: HloModule, options: CompileOptions) -> Plan:
@@ -147,14 +148,23 @@ def plan_program(module: HloModule, options: CompileOptions) -> Plan:
       UnimplementedError: the program uses something this backend cannot run.
     """
     build_pipeline(options).run(module)
-    _, program = _plan(module, assign_buffers(module), options, target_for(options))
+    _, program = _plan(module, assign_buffers(module), options, _schedules(options))
     return Plan(program, ROUTINES, host_function)
 
 
+def _schedules(options: CompileOptions) -> Schedules:
+    return Schedules(
+        target_for(options),
+        threads=not options.profiled_runs,  # what one thread takes is what there is to know
+        measured=dict(options.measured),
+        verify=options.verify,
+    )
+
+
 def _plan(
-    module: HloModule, assignment: BufferAssignment, options: CompileOptions, target: TargetInfo
+    module: HloModule, assignment: BufferAssignment, options: CompileOptions, schedules: Schedules
 ) -> tuple[KernelTable, Program]:
-    table = KernelTable(Schedules(target, verify=options.verify))
+    table = KernelTable(schedules)
     program = build_program(module, assignment, RULES, table)
     if options.verify:
         verify_program(program, ROUTINES)
@@ -169,16 +179,15 @@ def write_code(
 ) -> WrittenCode:
     """LLVM code of a scheduled module, for the target that the options say."""
     profile = profile or Profile()
-    target = target_for(options)
+    schedules = _schedules(options)
     with profile.phase("program"):
-        table, program = _plan(module, assignment, options, target)
+        table, program = _plan(module, assignment, options, schedules)
     with profile.phase("emit"):
-        writer = ModuleWriter(target, options.fast_math)
-        serial = options.num_threads == 1
-        emitted = emit_program(program, writer, serial=serial)
-    return WrittenCode(
-        program, emitted, KernelListing(program, table.instructions, emitted.kernels)
-    )
+        writer = ModuleWriter(schedules.target, options.fast_math)
+        serial, measured = options.num_threads == 1, options.profiled_runs > 0
+        emitted = emit_program(program, writer, serial=serial, measured=measured)
+    listing = KernelListing(program, table.instructions, emitted.kernels)
+    return WrittenCode(program, emitted, listing, schedules.decisions)
 
 
 def codegen_level(options: CompileOptions) -> int:
@@ -210,7 +219,7 @@ def _compile(
             f"{host_target().triple}; `xla_backend.compile(module, target=...)` makes its object "
             "code without loading it"
         )
-    program, emitted, kernels = write_code(module, assignment, options, profile)
+    program, emitted, kernels, decisions = write_code(module, assignment, options, profile)
     with profile.phase("emit"):
         llvm_ir = kernels.module.to_text()
     with profile.phase("llvm"):
@@ -221,17 +230,12 @@ def _compile(
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
-    code = program_code(program, emitted, objects_made, len(llvm_ir))
+    code = program_code(program, emitted, objects_made, len(llvm_ir), options.measured)
     with profile.phase("link"):
         library = link(code, target, options.fast_math, options.num_threads)
-    stages = Stages(module, assignment, program, kernels, log)
+    stages = Stages(module, assignment, program, kernels, log, decisions)
     executable = CpuExecutable(
-        code,
-        library,
-        device or host_device(),
-        lambda: stages,
-        profile.seconds,
-        options.num_threads,
+        code, library, device or host_device(), lambda: stages, profile.seconds, options
     )
     return Compiled(executable, code)
 

@@ -166,7 +166,7 @@ def _write(
     assert module.entry is not None
     kernel = _lower(module.entry, roots)
     target = target_for(options)
-    cycles = schedule(kernel, target, threads=False)
+    cycles = schedule(kernel, target, threads=False).cycles
     writer = ModuleWriter(target, options.fast_math)
     _write_entry(writer, kernel)
     parameters = tuple(p.shape for p in module.entry.parameters)

@@ -8,10 +8,14 @@ functions.
 A program that looks at its context finds the address of it behind those of its arguments. There lie
 the participant's replica and partition (the program's CONTEXT slices), then a pointer that calls of
 the host are handed, and one to what the program keeps on this device (its STATE slices).
+
+A program that measures itself adds up the time of each kernel in a table at the end of its arena:
+runs at the same time have arenas of their own, and so tables.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -46,6 +50,7 @@ from xla_backend.program.ir import (
 from xla_backend.program.routines import Kind
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
+from xla_backend.targets.cpu.routines.clock import read_clock
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.pool_functions import serial_for
 from xla_backend.targets.cpu.routines.variants import variant
@@ -60,6 +65,11 @@ _ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
 _POLL_CYCLES = 2_000_000
 # A kernel of more cycles is stopped between its blocks.
 _LONG_KERNEL = 20 * _POLL_CYCLES
+# The time that a thread has run, whatever else the machine does. It takes longer to read than other
+# clocks, but one run that was interrupted does not spoil the few that are measured.
+_THREAD_CLOCK = getattr(time, "CLOCK_THREAD_CPUTIME_ID", None)
+# What a kernel has in the table of times: nanoseconds, and how often it ran.
+TIMES_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,14 @@ class EmittedProgram:
       bound_constants: symbol -> number of a constant that is bound by address.
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
       cycles: estimate of one execution; infinite where loops and routines hide it.
+      timed: kernels in the table of times, in order.
     """
 
     kernels: KernelFunctions
     bound_constants: dict[str, int] = field(default_factory=dict)
     host_calls: list[Host] = field(default_factory=list)
     cycles: float = 0.0
+    timed: tuple[str, ...] = ()
 
 
 def emit_program(
@@ -84,13 +96,27 @@ def emit_program(
     writer: ModuleWriter,
     *,
     serial: bool = False,
+    measured: bool = False,
 ) -> EmittedProgram:
     """Write a program into a module. `serial`: loops that could be split over threads run on the
-    calling one."""
-    emitter = _Emitter(program, KernelFunctions(writer), serial)
+    calling one. `measured`: the program takes the time of its kernels.
+
+    Raises:
+      UnimplementedError: it is to be measured, and this system has no clock for that.
+    """
+    if measured and _THREAD_CLOCK is None:
+        raise UnimplementedError(
+            "this system has no clock of a thread's own time, by which runs could be measured; "
+            "compile with profiled_runs=0 (set jax_enable_pgle to False)"
+        )
+    emitter = _Emitter(program, KernelFunctions(writer), serial, measured)
     emitter.emit_entry()
     return EmittedProgram(
-        emitter.kernels, emitter.bound_constants, emitter.host_calls, _cycles(program)
+        emitter.kernels,
+        emitter.bound_constants,
+        emitter.host_calls,
+        _cycles(program),
+        tuple(emitter.timed),
     )
 
 
@@ -117,11 +143,15 @@ def _may_take_any_time(step: Step) -> bool:
 class _Emitter:
     """Writes the entry function."""
 
-    def __init__(self, program: Program, kernels: KernelFunctions, serial: bool) -> None:
+    def __init__(
+        self, program: Program, kernels: KernelFunctions, serial: bool, measured: bool
+    ) -> None:
         self.program = program
         self.kernels = kernels
         self.writer = writer = kernels.module
         self.serial = serial
+        self.measured = measured
+        self.timed: dict[str, int] = {}  # kernel -> its place in the table of times
         self.bound_constants: dict[str, int] = {}
         self.host_calls: list[Host] = []
         self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
@@ -318,6 +348,7 @@ class _Emitter:
             return
         arguments = [("ptr", pointer) for pointer in pointers]
         context = ""
+        began = self._thread_time() if self.measured else ""
         for stage in self.kernels.stages(kernel):
             if stage.blocks == 1:
                 w.call(stage.name, "void", arguments)
@@ -330,7 +361,24 @@ class _Emitter:
                 polled = [("ptr", f"@{stage.name}"), ("ptr", context), blocks]
                 w.call("pyjax_parallel_for_polled", "void", polled)
                 self.poll()  # before a later stage looks at what was not computed
+        if self.measured:
+            self._add_time(kernel.name, began)
         self.spend(step.cycles)
+
+    def _thread_time(self) -> str:
+        """Nanoseconds that this thread has run."""
+        assert _THREAD_CLOCK is not None
+        return read_clock(self.w, _THREAD_CLOCK)
+
+    def _add_time(self, kernel: str, began: str) -> None:
+        """Put a run of a kernel into the table, which whoever calls the program has cleared."""
+        w = self.w
+        place = self.timed.setdefault(kernel, len(self.timed))
+        total = w.gep("i8", "%arena", aligned(self.program.arena_size) + TIMES_BYTES * place)
+        count = w.gep("i64", total, 1)
+        took = w.isub(self._thread_time(), began)
+        w.store("i64", w.iadd(w.load("i64", total), took), total)
+        w.store("i64", w.iadd(w.load("i64", count), 1), count)
 
     def _parallel_for(self, function: str, context: str, blocks: int) -> None:
         arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]

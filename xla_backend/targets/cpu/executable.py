@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm.jit import Library
+from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.passes.base import PassRun, pass_report
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.program.ir import Program
@@ -21,6 +25,7 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.targets.cpu.emit_program import TIMES_BYTES
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
@@ -38,6 +43,7 @@ class Stages(NamedTuple):
     Fields:
       module: the optimised HLO.  assignment: its buffers.  program, kernels: made of it.
       log: every run of a pass that made the module, in order.
+      decisions: by measured costs of kernels.
     """
 
     module: HloModule
@@ -45,6 +51,7 @@ class Stages(NamedTuple):
     program: Program
     kernels: KernelListing
     log: Sequence[PassRun] = ()
+    decisions: Sequence[CostDecision] = ()
 
 
 def _limited(call: NativeCall, threads: int) -> NativeCall:
@@ -75,7 +82,7 @@ class CpuExecutable(NativeExecutable):
         device: Device,
         stages: Callable[[], Stages],
         profile: dict[str, float],
-        threads: int | None,
+        options: CompileOptions,
     ) -> None:
         facts = code.facts
         super().__init__(
@@ -95,8 +102,11 @@ class CpuExecutable(NativeExecutable):
         keeps_gil = facts.cycles < _TINY_CYCLES
         self._entry = library.function("entry", *_SIGNATURE, keeps_gil=keeps_gil)
         self._call = self._with_arena() if self.temp_size else self._without_arena()
-        if threads is not None and facts.host_calls:
-            self._call = _limited(self._call, threads)
+        if facts.timed:
+            self.measured_runs = MeasuredRuns(options.profiled_runs)
+            self._call = self._measured(self.measured_runs)
+        if options.num_threads is not None and facts.host_calls:
+            self._call = _limited(self._call, options.num_threads)
 
     @cached_property
     def stages(self) -> Stages:
@@ -146,6 +156,27 @@ class CpuExecutable(NativeExecutable):
 
         return call
 
+    def _measured(self, runs: MeasuredRuns) -> NativeCall:
+        """Each run's times are in its own arena."""
+        entry, fail, names = self._entry, self.raise_error, self._facts.timed
+        nbytes = TIMES_BYTES * len(names)
+        offset, size = self.temp_size - nbytes, self.temp_size
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            arena = POOL.allocate(size)
+            try:
+                times = memory_view(arena + offset, (len(names), 2), np.dtype(np.int64), None)
+                times[...] = 0
+                status = entry(arguments, outputs, arena)
+                taken = zip(names, times.tolist())
+            finally:
+                del arena  # an exception's traceback would keep it
+            if status:
+                fail(status)
+            runs.record({name: ns / count / 1e3 for name, (ns, count) in taken if count})
+
+        return call
+
     def native_context(self, context: ExecutionContext) -> NativeContext:
         state = self._states.get(context.device)
         if state is None:
@@ -184,6 +215,9 @@ class CpuExecutable(NativeExecutable):
 
     def kernels(self) -> list[EmittedKernel]:
         return self.emitted_kernels
+
+    def cost_decisions(self) -> Sequence[CostDecision]:
+        return self.stages.decisions
 
     def pass_report(self) -> str:
         return pass_report(self.stages.log)

@@ -16,7 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -54,8 +54,8 @@ T = TypeVar("T")
 Facts = CodeFacts | ElementwiseFacts
 # Types and dimensions of the arrays that a program takes and gives.
 _Shapes = tuple[list[Any], list[Any]]
-# Options that change nothing about the code.
-_NO_PART = frozenset({"dump", "expect_measured_costs"})
+# Options that change nothing about the code, or make it of another sort (`_sort`).
+_NO_PART = frozenset({"dump", "expect_measured_costs", "measured", "profiled_runs"})
 
 
 class Entry(Value):
@@ -80,24 +80,25 @@ class _Found(NamedTuple):
     seconds: float
 
 
-def find_program(
-    module: HloModule, options: CompileOptions, device: Device, *, measured: bool = False
-) -> CpuExecutable:
+def find_program(module: HloModule, options: CompileOptions, device: Device) -> CpuExecutable:
     """The executable of a module, from disk if it is there; compiled (in place) and kept, if not.
 
-    `measured`: the options hold measured costs. Such programs have entries of their own, that
-    those who expect them find whatever was measured.
+    Programs that are compiled with measured costs have entries of their own, that those who expect
+    them find whatever was measured. Who has measured anew compiles anew, and keeps that instead.
     """
 
     def load(found: _Found) -> CpuExecutable:
-        assert isinstance(found.facts, CodeFacts)
-        return load_code(ProgramCode(found.facts, found.objects), module, options, device)
+        facts = found.facts
+        assert isinstance(facts, CodeFacts)
+        runs = options.profiled_runs if facts.timed else 0
+        made_with = replace(options, measured=facts.measured, profiled_runs=runs)
+        return load_code(ProgramCode(facts, found.objects), module, made_with, device)
 
     def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
         made = compile_code(module, options, device, cache=cache)
         return made.executable, made.code.facts, made.code.objects
 
-    return _find("program", CodeFacts, module, options, load, make, measured)
+    return _find("program", CodeFacts, module, options, load, make)
 
 
 def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseCode:
@@ -126,7 +127,6 @@ def _find(
     options: CompileOptions,
     load: Callable[[_Found], T],
     make: Callable[[bool], tuple[T, Facts, Sequence[bytes]]],
-    measured: bool = False,
 ) -> T:
     name = module.name
     if not cache_settings().enabled:
@@ -136,11 +136,12 @@ def _find(
     if base is None:
         return make(True)[0]
     target = target_for(options).key
-    key, measured_key = (store.entry_key(kind, *base, part) for part in ("", "measured"))
+    key, measured_key = (store.entry_key(kind, *base, sort) for sort in (_sort(options), _MEASURED))
     announce(CacheEvent(Outcome.REQUESTED, name, key))
     shapes = _shapes(module)
-    expected = options.expect_measured_costs
-    for candidate in [measured_key] * (measured or expected) + [key] * (not measured):
+    fresh = bool(options.measured)
+    expected = options.expect_measured_costs and not fresh
+    for candidate in [measured_key] * expected + [key] * (not fresh):
         start = time.perf_counter()
         content = store.load(candidate, kind, target)
         if content is None:
@@ -155,12 +156,12 @@ def _find(
         saved = found.seconds - seconds
         announce(CacheEvent(Outcome.FOUND, name, candidate, seconds, saved))
         return result
-    key = measured_key if measured else key
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
-    if expected and not measured:
+    if expected:
+        then = "and its runs are measured" if options.profiled_runs else ""
         warnings.warn(
             f"no program compiled with measured costs is on disk for {name!r}, and "
-            "jax_compilation_cache_expect_pgle expects one: it is compiled without",
+            f"jax_compilation_cache_expect_pgle expects one: it is compiled without {then}".strip(),
             UserWarning,
             stacklevel=2,
         )
@@ -193,6 +194,13 @@ def _keep(
 
 
 # -- keys ------------------------------------------------------------------------------------------
+
+_MEASURED = "measured"
+
+
+def _sort(options: CompileOptions) -> str:
+    """What measuring makes of a program, for keys."""
+    return "profiled" if options.profiled_runs else _MEASURED if options.measured else ""
 
 
 def _is_watched(options: CompileOptions) -> bool:

@@ -12,10 +12,11 @@ from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.program.ir import Host, Program, offsets_of
+from xla_backend.measured_costs import Costs
+from xla_backend.program.ir import Host, Program, aligned, offsets_of
 from xla_backend.runtime.custom_calls import HostCall
 from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.cpu.emit_program import EmittedProgram, host_call_symbol
+from xla_backend.targets.cpu.emit_program import TIMES_BYTES, EmittedProgram, host_call_symbol
 from xla_backend.targets.cpu.routines.library import kernel_library
 
 # A constant and the symbol that the code knows it by.
@@ -30,6 +31,8 @@ class CodeFacts(Value):
       temp_size: bytes of the arena.  state: what the program keeps for each device, at first.
       constants: those that are bound by address.  host_calls, routines: what it calls.
       cycles: estimate of one execution.  held_bytes: estimate of what an executable takes.
+      timed: kernels whose times a run puts at the end of the arena.  measured: costs that the code
+        was made with.
     """
 
     parameters: tuple[Shape, ...]
@@ -43,6 +46,8 @@ class CodeFacts(Value):
     routines: tuple[str, ...]
     cycles: float
     held_bytes: int
+    timed: tuple[str, ...]
+    measured: Costs
 
     @property
     def state_offsets(self) -> tuple[int, ...]:
@@ -58,9 +63,15 @@ class ProgramCode(NamedTuple):
 
 
 def program_code(
-    program: Program, emitted: EmittedProgram, objects: Sequence[bytes], text_size: int
+    program: Program,
+    emitted: EmittedProgram,
+    objects: Sequence[bytes],
+    text_size: int,
+    measured: Costs,
 ) -> ProgramCode:
-    """The code of a program that was emitted. `text_size`: of its LLVM text."""
+    """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
+    it was made with."""
+    times = TIMES_BYTES * len(emitted.timed)
     routines = [n for n in emitted.kernels.module.declarations if n.startswith("pyjax_")]
     constants = sum(data.nbytes for data in program.constants)
     facts = CodeFacts(
@@ -68,7 +79,7 @@ def program_code(
         program.outputs,
         tuple(program.aliases.items()),
         program.uses_context,
-        program.arena_size,
+        aligned(program.arena_size) + times if times else program.arena_size,
         program.state,
         tuple((symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()),
         tuple(emitted.host_calls),
@@ -76,6 +87,8 @@ def program_code(
         emitted.cycles,
         # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
         (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
+        emitted.timed,
+        measured,
     )
     return ProgramCode(facts, objects)
 

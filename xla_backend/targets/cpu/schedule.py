@@ -3,7 +3,10 @@ tiles, and which loop is split over threads. Before that, loops are split where 
 (`peeling`) and brought together where something is transposed (`interchange`).
 
 A rough cost (in cycles) compares the choices; steps of `kernels.schedule` carry them out.
-Everything depends on shapes only, never on the number of threads, so results do not either.
+Everything depends on shapes only, never on the number of threads, so results do not either. The one
+exception are blocks for threads: they go by what a kernel takes as measured, where that is known.
+Only iterations that are independent of each other are put into blocks, in whole vectors and tiles:
+each element is computed by the same instructions in any block.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
@@ -152,36 +156,72 @@ def _vectorizable(s: Loop) -> bool:
     return not s.carries or s.combiner is not None
 
 
+class Scheduled(NamedTuple):
+    """What a kernel costs, and what that decided.
+
+    Fields:
+      cycles: of one run on one thread, as measured, or else as estimated.
+      estimated: cycles as the shapes tell.
+      blocks, estimated_blocks: the most that one of its loops is cut into for threads, 1 for none,
+        and the same by the estimate.
+    """
+
+    cycles: float
+    estimated: float
+    blocks: int
+    estimated_blocks: int
+
+
+class _Nest(NamedTuple):
+    """A loop nest of a kernel, with what the cost model says of it."""
+
+    stage: Loop
+    lanes: int
+    cost: _Cost
+    cycles: float
+
+    @classmethod
+    def of(cls, stage: Loop, target: TargetInfo) -> _Nest:
+        lanes = target.lanes(_widest(stage))
+        cost = _Cost(lanes)
+        return cls(stage, lanes, cost, max(cost.loop(stage, None, set()), _memory_cycles(stage)))
+
+
 def schedule(
     kernel: Kernel,
     target: TargetInfo,
     *,
     threads: bool = True,
+    microseconds: float | None = None,
     on_step: Callable[[str, Kernel], None] | None = None,
-) -> float:
-    """Schedule all stages of `kernel`, for several `threads` or for one; returns an estimate of its
-    cycles. `on_step` is called with the name of each step that was taken and the kernel."""
+) -> Scheduled:
+    """Schedule all stages of `kernel`, for several `threads` or for one; `microseconds`: that a run
+    on one thread took, if somebody knows. `on_step` is called with the name of each step that was
+    taken and the kernel."""
     done = on_step or _nothing
-    total = 0.0
     if peel(kernel):
         done("peel", kernel)
     if interchange(kernel):
         done("interchange", kernel)
     constants = {s.result: s for s in kernel.stages if isinstance(s, Constant)}
-    for stage in list(kernel.stages):
-        if not isinstance(stage, Loop):
-            continue
-        lanes = target.lanes(_widest(stage))
-        cost = _Cost(lanes)
-        cycles = max(cost.loop(stage, None, set()), _memory_cycles(stage))
-        total += cycles
+    nests = [_Nest.of(stage, target) for stage in kernel.stages if isinstance(stage, Loop)]
+    estimated = sum(nest.cycles for nest in nests)
+    cycles = estimated if microseconds is None else microseconds * CYCLES_PER_MICROSECOND
+    # What was measured is the whole kernel: its nests have their shares as estimated.
+    correction = cycles / estimated if estimated else 1.0
+    most = most_estimated = 1
+    for nest in nests:
+        stage = nest.stage
         choice = _Choice()
-        _choose_vectors(stage, cost.choice, lanes, choice)
+        _choose_vectors(stage, nest.cost.choice, nest.lanes, choice)
         _choose_tiles(stage, choice)
-        blocks = _blocks(stage, cycles, choice) if threads else None
-        if blocks is not None:
-            bind_to_grid(kernel, *blocks)
-            done("bind_to_grid", kernel)
+        if threads:
+            most_estimated = max(most_estimated, _count(_blocks(stage, nest.cycles, choice)))
+            blocks = _blocks(stage, nest.cycles * correction, choice)
+            most = max(most, _count(blocks))
+            if blocks is not None:
+                bind_to_grid(kernel, *blocks)
+                done("bind_to_grid", kernel)
         for loop, size in choice.tiles.items():
             _run_in_tiles(kernel, loop, size)
             done("tile", kernel)
@@ -190,7 +230,7 @@ def schedule(
         for loop, width in choice.lanes.items():
             _run_in_lanes(kernel, loop, width, constants, target)
             done("vectorise", kernel)
-    return total
+    return Scheduled(cycles, estimated, most, most_estimated)
 
 
 def _nothing(step: str, kernel: Kernel) -> None:
@@ -370,3 +410,8 @@ def _blocks(stage: Loop, cycles: float, choice: _Choice) -> tuple[Loop, int] | N
     blocks = max(2, min(best_units, int(microseconds / _BLOCK_MICROSECONDS), _MAX_BLOCKS))
     chunk = math.ceil(best_units / blocks) * choice.units.get(best, 1)
     return (best, chunk) if chunk < best.var.extent else None
+
+
+def _count(blocks: tuple[Loop, int] | None) -> int:
+    """How many blocks there are of a loop and the iterations of each."""
+    return 1 if blocks is None else math.ceil(blocks[0].var.extent / blocks[1])

@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.kernels.schedule.called_blocks import Nest, run_in_blocks
 from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.schedule import cycles_in_lanes, schedule
+from xla_backend.measured_costs import CostDecision
+from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND, cycles_in_lanes, schedule
 
 
 class Schedules:
-    """Schedules kernels; with `verify`, checks them after each step."""
+    """Schedules kernels; with `verify`, checks them after each step.
 
-    def __init__(self, target: TargetInfo, *, verify: bool = False) -> None:
+    `threads`: whether loops are cut into blocks for several. `measured`: microseconds of kernels by
+    name; `decisions` has what became of those.
+    """
+
+    def __init__(
+        self,
+        target: TargetInfo,
+        *,
+        threads: bool = True,
+        measured: Mapping[str, float] = MappingProxyType({}),
+        verify: bool = False,
+    ) -> None:
         self.target = target
+        self.decisions: list[CostDecision] = []
+        self._threads = threads
+        self._measured = measured
         self._verify = verify
 
     def kernel(self, kernel: Kernel) -> float:
-        return schedule(kernel, self.target, on_step=self._done)
+        microseconds = self._measured.get(kernel.name)
+        made = schedule(
+            kernel,
+            self.target,
+            threads=self._threads,
+            microseconds=microseconds,
+            on_step=self._done,
+        )
+        if microseconds is not None:
+            estimated = made.estimated / CYCLES_PER_MICROSECOND
+            blocks = made.estimated_blocks, made.blocks
+            self.decisions.append(CostDecision(kernel.name, estimated, microseconds, *blocks))
+        return made.cycles
 
     def epilogue(self, kernel: Kernel, *, whole: bool) -> float:
         """Blocks of columns in lanes, on the thread that calls. One body for all columns, with a

@@ -1,0 +1,61 @@
+"""Programs that are compiled twice: first so that they measure what each kernel takes, then, after
+some runs, by what was measured.
+
+The second program runs in the place of the first: nobody who calls it has to know, and nothing is
+left of the first that would take time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from pyjax._config import options
+from pyjax.core.compile_log import because
+from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.program import Program
+from xla_backend.measured_costs import CostDecision, Costs, MeasuredRuns
+from xla_backend.runtime.client import LoadedExecutable
+
+logger = logging.getLogger(__name__)
+
+
+def recompile_when_measured(
+    program: Program,
+    runs: MeasuredRuns,
+    percentile: int,
+    compile_again: Callable[[Costs], LoadedExecutable],
+) -> None:
+    """Have the call that finds all runs of `program` measured compile it again. Calls of other
+    threads go on meanwhile with what there is. It is done before that call takes its arguments: if
+    it is interrupted they are as they were, and the next call tries again."""
+    measuring = program.call
+    claim = threading.Lock()  # never waited for; who has compiled keeps it
+
+    def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+        if not runs.complete or not claim.acquire(blocking=False):
+            return measuring(arguments)
+        try:
+            with because(lambda: "the costs of its kernels were measured"):
+                executable = compile_again(runs.aggregated(percentile))
+            measured = program.replace(executable)
+        except BaseException:
+            claim.release()
+            raise
+        _log(program.function, executable.cost_decisions())
+        return measured(arguments)
+
+    program.call = call
+
+
+def _log(function: str, decisions: Sequence[CostDecision]) -> None:
+    level = logging.WARNING if options.log_compiles.value else logging.INFO
+    changed = [str(d) for d in decisions if d.blocks != d.estimated_blocks]
+    logger.log(
+        level,
+        "Compiled %s again with the measured costs of %d kernels; %s",
+        function,
+        len(decisions),
+        "; ".join(changed) or "they change no decision",
+    )
