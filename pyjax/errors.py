@@ -3,6 +3,7 @@
 from pyjax.core.errors import (
     AxisError,
     ConcretizationTypeError,
+    InconclusiveDimensionOperation,
     JAXIndexError,
     JaxprTypeError,
     JaxRuntimeError,
@@ -23,6 +24,7 @@ from pyjax.core.errors import (
 __all__ = [
     "AxisError",
     "ConcretizationTypeError",
+    "InconclusiveDimensionOperation",
     "JAXIndexError",
     "JAXTypeError",
     "JaxRuntimeError",

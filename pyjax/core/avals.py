@@ -16,6 +16,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import called_function
+from pyjax.core.symbolic_dims import SymbolicDim
 from xla_backend.process.bounded_cache import InternTable
 
 
@@ -150,7 +151,7 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of Python integers.
+    """A shape as a tuple of Python integers, and symbolic sizes.
 
     Raises:
       TypeError: a size is not an integer.   ValueError: a size is negative.
@@ -159,6 +160,8 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 
 
 def _dimension(size: Any, shape: Any) -> int:
+    if type(size) is SymbolicDim:
+        return size  # type: ignore[return-value]
     if type(size) is not int:
         try:
             size = size.__index__()

@@ -138,6 +138,14 @@ class OutOfBoundsError(PyjaxError, IndexError):
     """An index is out of bounds (option `error_checking_behavior_oob`)."""
 
 
+class InconclusiveDimensionOperation(PyjaxError, Exception):
+    """A comparison of symbolic sizes is not the same for all sizes that the constraints allow.
+
+    Bad: `if x.shape[0] > 8: ...` while exporting for `b` rows.
+    Good: the constraint `b >= 9` on the symbolic shape, or no such branch.
+    """
+
+
 class JaxprTypeError(PyjaxError, TypeError):
     """A jaxpr is ill-typed (found by `check_jaxpr`)."""
 

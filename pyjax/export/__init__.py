@@ -6,6 +6,10 @@ from pyjax.export.exported import deserialize as deserialize
 from pyjax.export.exporting import default_export_platform as default_export_platform
 from pyjax.export.exporting import export as export
 from pyjax.export.safety import DisabledSafetyCheck as DisabledSafetyCheck
+from pyjax.export.shape_specs import SymbolicScope as SymbolicScope
+from pyjax.export.shape_specs import is_symbolic_dim as is_symbolic_dim
+from pyjax.export.shape_specs import symbolic_args_specs as symbolic_args_specs
+from pyjax.export.shape_specs import symbolic_shape as symbolic_shape
 from pyjax.export.trees import (
     register_namedtuple_serialization as register_namedtuple_serialization,
 )

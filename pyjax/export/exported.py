@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyjax._config import options
+from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
+from pyjax.core.symbolic_dims import Scope
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.export.avals import aval_from_json, aval_to_json
-from pyjax.export.call import call_flat, check_structure, check_types, with_derivative
+from pyjax.export.call import (
+    argument_names,
+    call_flat,
+    check_structure,
+    check_types,
+    with_derivative,
+)
 from pyjax.export.container import (
     NEWEST_FORMAT,
     OLDEST_FORMAT,
@@ -22,9 +30,15 @@ from pyjax.export.container import (
     write_records,
 )
 from pyjax.export.safety import DisabledSafetyCheck, checked_module, shapes_of
+from pyjax.export.shape_specs import SymbolicScope
+from pyjax.export.sizes import fill_in, scope_of, solve, with_sizes
 from pyjax.export.trees import tree_from_json, tree_to_json
 from pyjax.export.versions import checked_version
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.bounded_cache import BoundedCache, Budget
+
+# Programs made of ones with symbolic sizes, of all of them together.
+_INSTANCES = Budget("exported programs at sizes", entries=512, nbytes=64 << 20)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +47,9 @@ class Exported:
     `deserialize`.
 
     The program takes the flat arguments that `module_kept_var_idx` lists and returns the flat
-    results. Random keys are passed as their words, float0 arrays not at all.
+    results. Random keys are passed as their words, float0 arrays not at all. Symbolic sizes stand
+    in its text between « and »; a call finds them from the shapes of its arguments, and runs the
+    program with the numbers in their places.
 
     Attributes:
       fun_name: of the function.
@@ -99,8 +115,44 @@ class Exported:
         """
         leaves, in_tree = tree_flatten((args, kwargs))
         check_structure(self, args, kwargs, in_tree)
-        check_types(self, leaves)
-        return tree_unflatten(self.out_tree, call_flat(self, leaves))
+        exported = self._for(leaves)
+        check_types(exported, leaves)
+        return tree_unflatten(self.out_tree, call_flat(exported, leaves))
+
+    # -- symbolic sizes ----------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _scope(self) -> Scope | None:
+        """Of symbolic sizes; None if all are numbers."""
+        return scope_of(self.in_avals)
+
+    @functools.cached_property
+    def _instances(self) -> BoundedCache[Any, Exported]:
+        return BoundedCache(_INSTANCES, lambda made: len(made.mlir_module_serialized))
+
+    def _for(self, leaves: Sequence[Any]) -> Exported:
+        """The program for arguments of these sizes."""
+        if self._scope is None:
+            return self
+        shapes = [abstractify(x).shape for x in leaves]
+        return self._at(solve(self.fun_name, self.in_avals, shapes, argument_names(self.in_tree)))
+
+    def _at(self, sizes: dict[str, int]) -> Exported:
+        """The program with its variables replaced by numbers."""
+        key = tuple(sorted(sizes.items()))
+        return self._instances.make(key, lambda: self._made(sizes))
+
+    def _made(self, sizes: dict[str, int]) -> Exported:
+        assert self._scope is not None
+        return replace(
+            self,
+            in_avals=tuple([with_sizes(a, sizes) for a in self.in_avals]),
+            out_avals=tuple([with_sizes(a, sizes) for a in self.out_avals]),
+            mlir_module_serialized=fill_in(self.mlir_module(), self._scope, sizes).encode(),
+            _get_vjp=(lambda _: self.vjp()._at(sizes)) if self.has_vjp() else None,
+        )
+
+    # -- the parts of a call -----------------------------------------------------------------------
 
     @functools.cached_property
     def differentiable(self) -> Any:
@@ -124,7 +176,7 @@ class Exported:
         )
 
     def hlo_module(self) -> HloModule:
-        """The program as HLO, checked; it belongs to this object."""
+        """The program as HLO, checked, if all its sizes are numbers; it belongs to this object."""
         return self._module
 
     def has_vjp(self) -> bool:
@@ -178,6 +230,7 @@ def _to_record(exported: Exported) -> Record:
     header = {
         "fun_name": exported.fun_name,
         "in_tree": tree_to_json(exported.in_tree),
+        "symbolic_constraints": list(exported._scope.constraints) if exported._scope else [],
         "in_avals": [aval_to_json(a) for a in exported.in_avals],
         "out_tree": tree_to_json(exported.out_tree),
         "out_avals": [aval_to_json(a) for a in exported.out_avals],
@@ -209,13 +262,19 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     """
     records = read_records(blob)
     following: Exported | None = None
+    constraints = records[0][0].get("symbolic_constraints")
+    if type(constraints) is not list or any(type(c) is not str for c in constraints):
+        malformed(f"it has no valid 'symbolic_constraints': {constraints!r:.80}")
+    scope = SymbolicScope(constraints)
     for header, text in reversed(records):
-        following = _from_record(header, text, following)
+        following = _from_record(header, text, following, scope)
     assert following is not None
     return following
 
 
-def _from_record(header: dict[str, Any], text: str, derivative: Exported | None) -> Exported:
+def _from_record(
+    header: dict[str, Any], text: str, derivative: Exported | None, scope: SymbolicScope
+) -> Exported:
     def field(name: str, kind: type, of: type | None = None) -> Any:
         value: Any = header.get(name)
         items = value if of and type(value) is list else []
@@ -231,9 +290,12 @@ def _from_record(header: dict[str, Any], text: str, derivative: Exported | None)
     )
     in_tree, out_tree = (tree_from_json(header.get(name)) for name in ("in_tree", "out_tree"))
     in_avals, out_avals = (
-        tuple([aval_from_json(a) for a in field(name, list)]) for name in ("in_avals", "out_avals")
+        tuple([aval_from_json(a, scope) for a in field(name, list)])
+        for name in ("in_avals", "out_avals")
     )
     kept = tuple(field("module_kept_var_idx", list, int))
+    if header.get("symbolic_constraints") != list(scope.constraints):
+        malformed("its records have different constraints")
     if in_tree.num_leaves != len(in_avals) or out_tree.num_leaves != len(out_avals):
         malformed("it has more or fewer types than leaves")
     if list(kept) != sorted(set(kept)) or any(not 0 <= i < len(in_avals) for i in kept):
@@ -254,7 +316,8 @@ def _from_record(header: dict[str, Any], text: str, derivative: Exported | None)
         _get_vjp=None if derivative is None else lambda _: derivative,
         **on_one_device(len(in_avals), len(out_avals)),
     )
-    exported.hlo_module()
+    if exported._scope is None:
+        exported.hlo_module()  # the program for other sizes is checked when they are known
     if derivative is not None and derivative.in_avals[: len(in_avals)] != in_avals:
         malformed("its derivative is that of another program")
     return exported

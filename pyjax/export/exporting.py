@@ -12,12 +12,21 @@ from pyjax.api.jit import Jit
 from pyjax.api.stages import result_names
 from pyjax.api.vjp import vjp
 from pyjax.core import dtypes
-from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from pyjax.core.errors import (
+    InconclusiveDimensionOperation,
+    JAXTypeError,
+    PyjaxError,
+    fail,
+    new_error,
+)
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr
+from pyjax.core.source_info import summarize
+from pyjax.core.symbolic_dims import sizes_in_programs
 from pyjax.core.tree_util import PyTreeDef, tree_structure
-from pyjax.export.call import is_passed
+from pyjax.export.call import argument_names, is_passed
 from pyjax.export.exported import Exported, on_one_device
 from pyjax.export.safety import DisabledSafetyCheck, check_custom_calls
+from pyjax.export.sizes import check_solvable, scope_of
 from pyjax.export.versions import configured_version
 from pyjax.interpreters.dead_code import dce_jaxpr
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
@@ -89,8 +98,10 @@ def export(
       Exported.
     Raises:
       ValueError: `fun_jit` is not jitted, or a platform is unknown; the function has custom calls
-        without a promise, or is another one for each platform.
-      NotImplementedError: it calls back into Python.
+        without a promise, or symbolic sizes that arguments do not tell.
+      NotImplementedError: it calls back into Python, is another one for each platform, or does what
+        needs to know symbolic sizes.
+      InconclusiveDimensionOperation: it compares symbolic sizes, and that is not decided.
 
     >>> import pyjax
     >>> import pyjax.numpy as jnp
@@ -127,11 +138,13 @@ def _export(
     checks: tuple[DisabledSafetyCheck, ...],
 ) -> Exported:
     version = configured_version()
+    symbolic = scope_of(closed.in_avals) is not None
+    check_solvable(name, closed.in_avals, argument_names(in_tree))
     wanted = [is_passed(a) for a in closed.out_avals]
     jaxpr, used = dce_jaxpr(closed.jaxpr, wanted)
     program = ClosedJaxpr(jaxpr, closed.consts)
     results = [text for text, passed in zip(result_names(out_tree), wanted) if passed]
-    texts = {p: _text(program, name, p, version, results, checks) for p in platforms}
+    texts = {p: _text(program, name, p, version, results, checks, symbolic) for p in platforms}
     first = texts[platforms[0]]
     for platform, text in texts.items():
         if text != first:
@@ -165,14 +178,45 @@ def _text(
     version: int,
     results: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
+    symbolic: bool,
 ) -> str:
-    """StableHLO of the program on a platform."""
-    module = lower_jaxpr_to_module(program, name, platform=platform)
-    check_custom_calls(module, name, checks)
-    written = xla_backend.hlo_to_stablehlo(module, results)
-    written.attributes["jax.uses_shape_polymorphism"] = False
-    written.attributes["pyjax.calling_convention_version"] = IntegerAttribute(version, I32)
-    return module_to_text(written, debug_info=True)
+    """StableHLO of the program on a platform; symbolic sizes stand between « and »."""
+    try:
+        module = lower_jaxpr_to_module(program, name, platform=platform)
+        check_custom_calls(module, name, checks)
+        written = xla_backend.hlo_to_stablehlo(module, results)
+        written.attributes["jax.uses_shape_polymorphism"] = symbolic
+        written.attributes["pyjax.calling_convention_version"] = IntegerAttribute(version, I32)
+        with sizes_in_programs():
+            return module_to_text(written, debug_info=True)
+    except (JAXTypeError, InconclusiveDimensionOperation) as error:
+        if not symbolic:
+            raise
+        raise _not_for_all_sizes(program, name, platform, error) from None
+
+
+def _not_for_all_sizes(
+    program: ClosedJaxpr, name: str, platform: str, error: PyjaxError
+) -> Exception:
+    """The error about the first operation that cannot be lowered without knowing its sizes."""
+    what = where = ""
+    for eqn in program.jaxpr.eqns:
+        inputs = list(dict.fromkeys(a for a in eqn.invars if type(a) is not Literal))
+        alone = Jaxpr([], inputs, eqn.outvars, [eqn], None, program.jaxpr.debug_info)
+        try:
+            module = lower_jaxpr_to_module(ClosedJaxpr(alone, []), name, platform=platform)
+            with sizes_in_programs():
+                str(xla_backend.hlo_to_stablehlo(module, []))
+        except (JAXTypeError, InconclusiveDimensionOperation):
+            what, where = eqn.primitive.name, summarize(eqn.source)
+            break
+    return new_error(
+        NotImplementedError,
+        f"{name} cannot be exported for symbolic sizes: {what or 'an operation'} needs numbers",
+        error.what,
+        "export the function for known sizes, or leave this operation out",
+        where or None,
+    )
 
 
 def _export_vjp(closed: ClosedJaxpr, exported: Exported) -> Exported:

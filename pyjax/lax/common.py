@@ -19,6 +19,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
 from pyjax.core.structural import convert_element_type_p
+from pyjax.core.symbolic_dims import SymbolicDim, as_size
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -237,9 +238,9 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     if isinstance(shape, tuple) and all(type(d) is int for d in shape):
         result = shape
     else:
-        entries = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        entries = (shape,) if isinstance(shape, (int, np.integer, SymbolicDim)) else tuple(shape)
         try:
-            result = tuple(operator.index(d) for d in entries)
+            result = tuple(as_size(d) for d in entries)
         except TypeError:
             fail(
                 TypeError,
@@ -260,7 +261,7 @@ def canonical_dims(name: str, dims: Any) -> tuple[int, ...]:
     if isinstance(dims, (int, np.integer)):
         return (int(dims),)
     try:
-        return tuple(operator.index(d) for d in dims)
+        return tuple(as_size(d) for d in dims)
     except TypeError:
         fail(TypeError, f"{name} needs integer dimension numbers, got {dims!r}.")
 

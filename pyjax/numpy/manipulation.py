@@ -11,6 +11,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
@@ -122,11 +123,11 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
 
 
 def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
-    items = [shape] if np.ndim(shape) == 0 and not isinstance(shape, (list, tuple)) else list(shape)
+    items = [shape] if not isinstance(shape, (list, tuple)) and np.ndim(shape) == 0 else list(shape)
     for n in items:
         if isinstance(n, Tracer):
             util.canonicalize_shape(tuple(items))  # raises the error for traced sizes
-    new = [util.static_int(n, "shape") for n in items]
+    new: list[Any] = [n if type(n) is SymbolicDim else util.static_int(n, "shape") for n in items]
     if any(n < -1 for n in new):
         raise ValueError(f"shape entries must be nonnegative or -1, got {tuple(new)}.")
     if new.count(-1) > 1:

@@ -22,6 +22,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
 from pyjax.core.source_info import warn_user
+from pyjax.core.symbolic_dims import as_size
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.runtime.array import DeviceArray
@@ -434,7 +435,7 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     result = []
     for size in shape:
         try:
-            result.append(operator.index(size))
+            result.append(as_size(size))
         except TypeError as error:
             raise TypeError(
                 f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.\n"
