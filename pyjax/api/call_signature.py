@@ -68,6 +68,16 @@ class CallSignature:
                 "static arguments have no buffer to donate"
             )
 
+    @property
+    def settings(self) -> Hashable:
+        """Equal for signatures of one function that split and donate alike."""
+        return (
+            self.static_argnums,
+            self.static_argnames,
+            self.donate_argnums,
+            self.donate_argnames,
+        )
+
     def _resolve(
         self, what: str, argnums: int | Iterable[int] | None, argnames: str | Iterable[str] | None
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pyjax._config import options
@@ -19,10 +19,12 @@ from pyjax.core import compile_log, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import arg_names
 from pyjax.core.errors import fail, new_error
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
+from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, why_compiled
 from pyjax.interpreters.flat_function import Static, with_static
 from pyjax.interpreters.traced_function import TracedFunction, forget_traces, trace_function
@@ -53,6 +55,43 @@ class Compiled(NamedTuple):
     single: bool  # the result is one bare array
 
 
+class _Programs(BoundedCache[Any, Compiled]):
+    """The programs of a function under one choice of static and donated arguments, device and
+    compiler options, for all that `jit` makes of it.
+
+    Attributes:
+      direct: whether there were ever programs under shorter keys.
+    """
+
+    __slots__ = ("direct",)
+
+    def __init__(self) -> None:
+        super().__init__(PROGRAMS, lambda compiled: compiled.program.executable.held_bytes)
+        self.direct = False
+
+
+# Held weakly with the function: a program refers to what the function closes over, not to it.
+_programs: PerFunction[dict[Hashable, _Programs]] = PerFunction(dict)
+_SHARED_SETTINGS = 64  # of one function; with more of them, each `jit` keeps its own programs
+
+
+def _programs_of(
+    fun: Callable[..., Any],
+    signature: CallSignature,
+    device: Device | None,
+    compiler_options: dict[str, Any],
+) -> _Programs:
+    """Those that there are: `jit(f)` that is made twice compiles once."""
+    try:
+        settings = (signature.settings, device, exact_key(tuple(sorted(compiler_options.items()))))
+    except TypeError:  # an option has no hash: nothing tells it from others
+        return _Programs()
+    tables = _programs.of(fun)
+    if settings not in tables and len(tables) >= _SHARED_SETTINGS:
+        return _Programs()
+    return tables.setdefault(settings, _Programs())
+
+
 class Jit:
     """A function that is compiled when it is called; made by `jit`."""
 
@@ -73,15 +112,10 @@ class Jit:
         self._device = device
         self._inline = inline
         self._compiler_options = dict(compiler_options or {})
-        self._compiled: BoundedCache[Any, Compiled] = BoundedCache(
-            PROGRAMS, lambda compiled: compiled.program.executable.held_bytes
-        )
-        # Programs that are at hand. Calls with arrays as positional arguments only find them under
-        # a shorter key.
-        self._at_hand = self._compiled.hot
+        # Calls with arrays as positional arguments only find programs under a shorter key.
+        self._compiled = _programs_of(fun, signature, device, self._compiler_options)
         # The direct path knows neither static arguments nor a fixed device.
         self._has_direct_path = not signature.has_static and device is None
-        self._direct = False  # whether shorter keys were ever made
 
     # -- calling -----------------------------------------------------------------------------------
 
@@ -97,9 +131,10 @@ class Jit:
     ) -> tuple[Compiled | None, Sequence[DeviceArray]]:
         """The program for a call and its arrays, if it is there already: the path of most calls."""
         context = trace_context()
-        at_hand = self._at_hand
+        programs = self._compiled
+        at_hand = programs.hot
         # By type, not by attribute: a user's container may have a `spec` of its own.
-        if self._direct and not kwargs:
+        if programs.direct and not kwargs:
             key: list[Any] = [context]
             for a in args:
                 if type(a) is not DeviceArray:
@@ -166,7 +201,7 @@ class Jit:
                 self._compiled.alias(key, (trees, (), specs, context))
                 if all(type(a) is DeviceArray or is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
-                    self._direct = True
+                    self._compiled.direct = True
         return self._run(compiled, arrays)
 
     def _run(self, compiled: Compiled, arrays: Sequence[DeviceArray]) -> Any:
@@ -300,7 +335,8 @@ class Jit:
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget all programs, and the traces of the function."""
+        """Forget all programs, and the traces of the function, also for what else `jit` made of it
+        with the same settings."""
         self._compiled.clear()
         forget_traces(self._fun)
 

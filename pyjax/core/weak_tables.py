@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import FunctionType
+from typing import Any, Generic, TypeVar
+
+Value = TypeVar("Value")
 
 
 class WeakIdentityTable:
@@ -39,3 +43,38 @@ class WeakIdentityTable:
         # Called as pop(number, reference) when the object goes, before its address is used again. A
         # function in Python may be interrupted there by a signal handler, and the interrupt lost.
         entries[number] = (weakref.ref(key, partial(entries.pop, number)), value)
+
+
+class PerFunction(Generic[Value]):
+    """One thing for each function as it is now, held weakly with it.
+
+    What is made must not refer to the function, or neither is ever forgotten.
+
+    >>> counts = PerFunction(list)
+    >>> def f(): ...
+    >>> counts.of(f) is counts.of(f)
+    True
+    """
+
+    __slots__ = ("_make", "_table")
+
+    def __init__(self, make: Callable[[], Value]) -> None:
+        self._make = make
+        self._table = WeakIdentityTable()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def of(self, fun: Callable[..., Any]) -> Value:
+        """What there is for `fun`; a new one each time if it cannot be held weakly."""
+        found = self._table.get(fun)
+        # Reloading a module replaces the code of a function that others hold.
+        code = fun.__code__ if type(fun) is FunctionType else None
+        if found is not None and found[0] is code:
+            return found[1]
+        made = self._make()
+        try:
+            self._table.set(fun, (code, made))
+        except TypeError:
+            pass  # it cannot be held weakly
+        return made

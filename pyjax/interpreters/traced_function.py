@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from pyjax.core.debug_info import DebugInfo
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.trace import Tracer, eval_trace, state
 from pyjax.core.tree_util import PyTreeDef
-from pyjax.core.weak_tables import WeakIdentityTable
+from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, Call, note_traced, why_traced
 from pyjax.interpreters.flat_function import FlatFunction, Static
 from pyjax.interpreters.lift_constants import constants_as_inputs
@@ -100,28 +99,15 @@ class TracedFunction:
 _Traces = BoundedCache[Any, TracedFunction]
 # Transformations that take another one's traces.
 _SHARED = {"make_jaxpr": "jit", "eval_shape": "jit"}
-# Of each function: its code, and its traces. They must not refer to the function, or it would be
-# remembered until the budget is used up: DebugInfo holds it weakly.
-_traces = WeakIdentityTable()
-
-
-def _traces_of(fun: Callable[..., Any]) -> _Traces:
-    found = _traces.get(fun)
-    # Reloading a module replaces the code of a function that others hold.
-    code = fun.__code__ if type(fun) is FunctionType else None
-    if found is not None and found[0] is code:
-        return found[1]
-    table: _Traces = BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
-    try:
-        _traces.set(fun, (code, table))
-    except TypeError:
-        pass  # it cannot be held weakly: traced anew each time
-    return table
+# Traces hold their functions weakly: DebugInfo does.
+_traces: PerFunction[_Traces] = PerFunction(
+    lambda: BoundedCache(TRACES, lambda traced: trace_bytes(traced.closed))
+)
 
 
 def forget_traces(fun: Callable[..., Any]) -> None:
     """Drop what is remembered of a function."""
-    _traces_of(fun).clear()
+    _traces.of(fun).clear()
 
 
 def trace_function(
@@ -157,7 +143,7 @@ def trace_function(
         axis_env.key(),
     )
     if static_key is not None and not afresh:
-        table = _traces_of(fun)
+        table = _traces.of(fun)
         found = table.hot.get(key) or table.find(key)
         if found is not None:
             return found
@@ -189,7 +175,7 @@ def trace_function(
             return traced
     # Two threads may have traced it; both go on with what was there first. (No thread waits for
     # another one here: the user's function may wait for a lock that the other one holds.)
-    return _traces_of(fun).put(key, traced)
+    return _traces.of(fun).put(key, traced)
 
 
 def _why_traced(
@@ -203,7 +189,7 @@ def _why_traced(
     _, _, avals, kind, context, axes, *_ = key
     earlier = [
         Call(old.in_tree, old.static, old_avals, old_context, old_axes)
-        for (_, _, old_avals, old_kind, old_context, old_axes, *_), old in _traces_of(fun).items()
+        for (_, _, old_avals, old_kind, old_context, old_axes, *_), old in _traces.of(fun).items()
         if old_kind == kind
     ]
     why = why_traced(fun, Call(in_tree, static, avals, context, axes), earlier)

@@ -333,7 +333,9 @@ def test_a_function_goes_without_clear_caches():
 
     refs = use()
     gc.collect()
-    assert [r() for r in refs] == [None, None]
+    assert refs[0]() is None
+    gc.collect()  # its programs, which refer to themselves, go after it
+    assert refs[1]() is None
     assert len(traced_function._traces) == before
 
 
@@ -359,7 +361,7 @@ def test_traces_are_bounded():
         traced_function.TRACES.entries = 16
         for n in range(40):
             pyjax.make_jaxpr(f, static_argnums=1)(1.0, n)
-        assert len(traced_function._traces_of(f)) <= 16
+        assert len(traced_function._traces.of(f)) <= 16
         assert len(traced_function.TRACES) <= 16
     finally:
         traced_function.TRACES.entries = limit
