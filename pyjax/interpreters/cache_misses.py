@@ -106,8 +106,8 @@ def why_compiled(names: Sequence[str], now: Build, earlier: Iterable[Build]) -> 
     if closest is None:
         return "it was traced before, but not compiled"
     return "; ".join(closest) or (
-        "the program was forgotten (clear_cache, or room for others), or another jit of the same "
-        "function made it: keep one"
+        "the program was forgotten (clear_cache, or room for others), or a jit of the same "
+        "function with other static arguments made it: keep one"
     )
 
 

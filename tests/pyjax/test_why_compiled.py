@@ -118,9 +118,9 @@ MISSES = {
     ),
     "another jit": Miss(
         lambda f: jit(f)(X),
-        lambda f: jit(f)(X),
-        "the program was forgotten (clear_cache, or room for others), or another jit of the same "
-        "function made it: keep one",
+        lambda f: jit(f, static_argnums=1)(X),
+        "the program was forgotten (clear_cache, or room for others), or a jit of the same "
+        "function with other static arguments made it: keep one",
         COMPILED,
     ),
     "traced only": Miss(
