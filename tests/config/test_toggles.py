@@ -9,7 +9,7 @@ import itertools
 import random
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -95,22 +95,17 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(ACTIONS, max_size=12))
-def test_programs_follow_the_options_and_nothing_else(actions: list[tuple[str, Any]]) -> None:
-    process = {name: values[0] for name, values in VALUES.items()}
+def follow(
+    actions: list[tuple[str, Any]],
+    values: dict[str, tuple[Any, ...]],
+    check_now: Callable[[State], None],
+) -> None:
+    """Do what the actions say, and check after each of them."""
+    process = {name: choices[0] for name, choices in values.items()}
     blocks: list[tuple[str, Any, ExitStack]] = []
-    for option in all_options().values():
-        option.clear(Source.UPDATE)
-
-    def state() -> State:
-        return {**process, **{name: value for name, value, _ in blocks}}
-
     try:
-        check(state())
+        check_now(process)
         for action, what in actions:
-            before = len(traces)
-            known = [*traces]
             if action == "update":
                 config.update(*what)
                 process[what[0]] = what[1]
@@ -123,12 +118,25 @@ def test_programs_follow_the_options_and_nothing_else(actions: list[tuple[str, A
                 blocks.pop()[2].close()
             elif action == "other":
                 config.update(what[0].name, what[1])
-            check(state())
-            # Each state is traced once, in all examples together.
-            assert len(traces) - before == (state() not in known)
+            check_now({**process, **{name: value for name, value, _ in blocks}})
     finally:
         for _, _, stack in reversed(blocks):
             stack.close()
+
+
+def check_traced_once(state: State) -> None:
+    """Each state is traced once, in all examples together."""
+    known = [*traces]
+    check(state)
+    assert len(traces) - len(known) == (state not in known)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ACTIONS, max_size=12))
+def test_programs_follow_the_options_and_nothing_else(actions: list[tuple[str, Any]]) -> None:
+    for option in all_options().values():
+        option.clear(Source.UPDATE)
+    follow(actions, VALUES, check_traced_once)
 
 
 @pytest.mark.parametrize("option", OTHERS, ids=lambda o: o.name)
@@ -227,6 +235,88 @@ def test_eight_threads_each_with_their_own_values() -> None:
         thread.join()
     assert not problems, problems[0]
     assert len(traces) == traced  # every state was traced before
+
+
+# -- options of the compiler -----------------------------------------------------------------------
+
+# The default first.
+COMPILED: dict[str, tuple[Any, ...]] = {
+    "jax_optimization_level": ("UNKNOWN", "O0"),
+    "jax_memory_fitting_level": ("O2", "O3"),
+    "jax_default_matmul_precision": (None, "highest"),
+}
+WEIGHTS = np.random.default_rng(0).normal(size=(3, 64, 64)).astype(np.float32) / 8
+INPUT = np.linspace(0, 1, 128 * 64, dtype=np.float32).reshape(128, 64)
+
+
+def gradients(weights: pyjax.Array, x: pyjax.Array) -> Any:
+    """Of layers: there is much to simplify, to keep and to multiply."""
+
+    def loss(weights: pyjax.Array) -> Any:
+        y = x
+        for w in weights:
+            y = jnp.sin(jnp.exp(jnp.cos(y)) * y) @ w
+        return (y * y).sum()
+
+    return pyjax.grad(loss)(weights)
+
+
+step = pyjax.jit(gradients)
+# What each state is seen by: operations that are left, bytes of temporaries, precise operands.
+Seen = tuple[int, int, int]
+seen_first: dict[tuple[Any, ...], Seen] = {}
+
+
+def seen_of(executable: Any) -> Seen:
+    operations = sum(map(len, executable.module.computations))
+    return operations, executable.temp_size, executable.texts()["hlo"].lower().count("highest")
+
+
+def check_compiled(state: State) -> None:
+    """The program that is called is what the compiler makes of the function in this state."""
+    key = tuple(state.values())
+    with pyjax.assert_compiles(0 if key in seen_first else 1):
+        step(WEIGHTS, INPUT)
+    found, _ = step._known((WEIGHTS, INPUT), {})
+    seen = seen_of(found.program.executable)
+    if key not in seen_first:
+        fresh = pyjax.jit(gradients).lower(WEIGHTS, INPUT).compile()
+        seen_first[key] = seen_of(fresh.runtime_executable())
+    assert seen == seen_first[key], state
+
+
+@st.composite
+def compiled_values(draw: st.DrawFn) -> tuple[str, Any]:
+    name = draw(st.sampled_from(sorted(COMPILED)))
+    return name, draw(st.sampled_from(COMPILED[name]))
+
+
+COMPILER_ACTIONS = st.one_of(
+    st.tuples(st.just("update"), compiled_values()),
+    st.tuples(st.just("enter"), compiled_values()),
+    st.tuples(st.just("leave"), st.none()),
+    st.tuples(st.just("other"), st.tuples(st.sampled_from(OTHERS), st.booleans())),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(COMPILER_ACTIONS, max_size=8))
+def test_programs_are_compiled_as_the_options_say(actions: list[tuple[str, Any]]) -> None:
+    for option in all_options().values():
+        option.clear(Source.UPDATE)
+    follow(actions, COMPILED, check_compiled)
+
+
+def test_each_option_of_the_compiler_is_seen() -> None:
+    """Else the property says nothing."""
+    usual = {name: values[0] for name, values in COMPILED.items()}
+    check_compiled(usual)
+    for place, (name, values) in enumerate(COMPILED.items()):
+        with all_options()[name](values[1]):
+            check_compiled({**usual, name: values[1]})
+        changed = tuple({**usual, name: values[1]}.values())
+        before, now = seen_first[tuple(usual.values())], seen_first[changed]
+        assert before[place] != now[place], name
 
 
 # -- cost ------------------------------------------------------------------------------------------
