@@ -156,23 +156,3 @@ class InvalidInputException(PyjaxError, TypeError):
 
 class JaxRuntimeError(PyjaxError, RuntimeError):
     """The runtime failed while compiling or executing a program."""
-
-
-__all__ = [
-    "ConcretizationTypeError",
-    "JAXIndexError",
-    "JAXTypeError",
-    "JaxRuntimeError",
-    "JaxprTypeError",
-    "KeyReuseError",
-    "NonConcreteBooleanIndexError",
-    "OutOfBoundsError",
-    "PyjaxError",
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "TracerLeakError",
-    "TypePromotionError",
-    "UnexpectedTracerError",
-    "UnhashableStaticError",
-]

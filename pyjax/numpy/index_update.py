@@ -90,28 +90,6 @@ class IndexUpdateRef:
             wrap_negative_indices=wrap_negative_indices,
         )
 
-    def set(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: Any = None,
-        out_sharding: Any = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
-        """The array with the chosen elements replaced by `values` (broadcast to them)."""
-        return update(
-            self.array,
-            self.index,
-            values,
-            "set",
-            indices_are_sorted,
-            unique_indices,
-            mode,
-            wrap_negative_indices,
-        )
-
     def apply(
         self,
         func: Callable[[Any], Any],
@@ -210,6 +188,11 @@ def _method(name: str, kind: str, doc: str) -> Callable[..., Any]:
 
 
 for _name, _kind, _doc in (
+    (
+        "set",
+        "set",
+        "The array with the chosen elements replaced by `values` (broadcast to them).",
+    ),
     ("add", "add", "The array with `values` added to the chosen elements."),
     ("subtract", "subtract", "The array with `values` subtracted from the chosen elements."),
     ("multiply", "multiply", "The array with the chosen elements multiplied by `values`."),

@@ -99,13 +99,7 @@ class Memory:
         """Elements, one for each lane and thread; zero for those that are not `active` (None: all
         are)."""
         shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position)
-        written = self._written.get(buffer)
-        if written is not None and not written[flat].all():
-            element = int(flat[np.argmin(written[flat])])
-            raise UnwrittenReadError(
-                f"{self._name(buffer, element)} is read at [{_text(position)}], and nothing has "
-                f"written it"
-            )
+        self._check_written(buffer, flat, position, "read")
         self._log(buffer, flat, thread, axes, position, "read")
         elements = self.arrays[buffer][flat]
         if chosen is None:
@@ -144,17 +138,22 @@ class Memory:
     ) -> None:
         """Combine a value into an element for each active lane and thread, one after another."""
         shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
-        written = self._written.get(buffer)
-        if written is not None and not written[flat].all():
-            element = int(flat[np.argmin(written[flat])])
-            raise UnwrittenReadError(
-                f"{self._name(buffer, element)} is updated at [{_text(position)}], and nothing "
-                f"has written it"
-            )
+        self._check_written(buffer, flat, position, "updated")
         self._log(buffer, flat, thread, axes, position, "update")
         array = self.arrays[buffer]
         for element, value in zip(flat, _chosen(values, shape, chosen)):
             array[element] = combine(array[element], value)
+
+    def _check_written(
+        self, buffer: Buffer, flat: np.ndarray, position: Position, what: str
+    ) -> None:
+        written = self._written.get(buffer)
+        if written is not None and not written[flat].all():
+            element = int(flat[np.argmin(written[flat])])
+            raise UnwrittenReadError(
+                f"{self._name(buffer, element)} is {what} at [{_text(position)}], and nothing has "
+                f"written it"
+            )
 
     def _spread(
         self,

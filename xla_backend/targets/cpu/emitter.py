@@ -38,10 +38,10 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.llvm import elemental
+from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
-from xla_backend.targets.cpu.tiles import transpose
 
 
 class KernelEmitter:

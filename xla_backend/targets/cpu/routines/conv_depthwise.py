@@ -21,17 +21,27 @@ def emit_depthwise(
     """void depthwise(x, w, out, dims): one channel per group, groups contiguous, no image
     dilation.
     """
-    task_name = f"{prefix}.depthwise.row"
-    task = module.function(task_name, [("ptr", "ctx"), ("i64", "block")], internal=True)
-    _emit_row(task, t, dims)
+    rows = lambda w, d: w.imul(d["n"], w.imul(d["out0"], d["out1"]))
+    emit_over_blocks(module, f"{prefix}.depthwise", dims, rows, partial(_emit_row, t=t, dims=dims))
+
+
+def emit_over_blocks(
+    module: ModuleWriter,
+    name: str,
+    dims: Callable[..., Any],
+    count: Callable[[FunctionWriter, Any], str],
+    emit_block: Callable[[FunctionWriter], None],
+) -> None:
+    """void name(x, w, out, dims): so many blocks in parallel, with the four pointers in %ctx."""
+    task = module.function(f"{name}.task", [("ptr", "ctx"), ("i64", "block")], internal=True)
+    emit_block(task)
     params = [("ptr", p) for p in ("x", "w", "out", "dims")]
-    w = module.function(f"{prefix}.depthwise", params, internal=True)
-    d = dims(w, "%dims")
+    w = module.function(name, params, internal=True)
     context = w.alloca("i64", 4, 8)
-    for i, (_, name) in enumerate(params):
-        w.store("ptr", f"%{name}", w.gep("i64", context, i), 8)
-    rows = w.imul(d["n"], w.imul(d["out0"], d["out1"]))
-    args = [("ptr", f"@{task_name}"), ("ptr", context), ("i64", rows)]
+    for i, (_, parameter) in enumerate(params):
+        w.store("ptr", f"%{parameter}", w.gep("i64", context, i), 8)
+    blocks = count(w, dims(w, "%dims"))
+    args = [("ptr", f"@{name}.task"), ("ptr", context), ("i64", blocks)]
     w.call("pyjax_parallel_for_polled", "void", args)
     w.ret()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.conv_depthwise import emit_over_blocks
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
 
 
@@ -16,19 +17,8 @@ def emit_depthwise_planes(
 ) -> None:
     """void planes(x, w, out, dims): one channel per group, unit column strides, stride 1 along
     columns, no image dilation."""
-    task_name = f"{prefix}.planes.task"
-    task = module.function(task_name, [("ptr", "ctx"), ("i64", "block")], internal=True)
-    _emit_plane(task, t, dims)
-    params = [("ptr", p) for p in ("x", "w", "out", "dims")]
-    w = module.function(f"{prefix}.planes", params, internal=True)
-    d = dims(w, "%dims")
-    context = w.alloca("i64", 4, 8)
-    for i, (_, name) in enumerate(params):
-        w.store("ptr", f"%{name}", w.gep("i64", context, i), 8)
-    planes = w.imul(d["n"], d["groups"])
-    args = [("ptr", f"@{task_name}"), ("ptr", context), ("i64", planes)]
-    w.call("pyjax_parallel_for_polled", "void", args)
-    w.ret()
+    planes = lambda w, d: w.imul(d["n"], d["groups"])
+    emit_over_blocks(module, f"{prefix}.planes", dims, planes, partial(_emit_plane, t=t, dims=dims))
 
 
 def _emit_plane(w: FunctionWriter, t: GemmType, dims: Callable[..., Any]) -> None:

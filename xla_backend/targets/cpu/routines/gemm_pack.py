@@ -8,6 +8,7 @@ B, [k][row][real, imaginary] for A.
 from __future__ import annotations
 
 from xla_backend.llvm import elemental
+from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
@@ -27,23 +28,6 @@ def _load_one(w: FunctionWriter, t: GemmType, index: str) -> tuple:
     return value if t.compute.is_complex else (value,)
 
 
-def _transpose_lanes(w: FunctionWriter, ty: str, n: int, rows: list[str]) -> list[str]:
-    """n x n transpose in registers, log2(n) rounds of two-operand shuffles."""
-    step = 1
-    while step < n:
-        out = list(rows)
-        for i in range(n):
-            if i & step == 0:
-                a, b = rows[i], rows[i + step]
-                low = [j if not j & step else n + (j ^ step) for j in range(n)]
-                high = [j | step if not j & step else n + j for j in range(n)]
-                out[i] = w.shuffle(ty, a, b, low)
-                out[i + step] = w.shuffle(ty, a, b, high)
-        rows = out
-        step *= 2
-    return rows
-
-
 def emit_pack_a(module: ModuleWriter, prefix: str, t: GemmType, height: int, lanes: int) -> None:
     """void packA<height>(src, rs, cs, dst, kc)"""
     w = module.function(f"{prefix}.packA{height}", _PARAMS, internal=True, attributes="noinline")
@@ -60,7 +44,7 @@ def emit_pack_a(module: ModuleWriter, prefix: str, t: GemmType, height: int, lan
                 w.load(ty, w.gep(elem, w.gep(elem, "%src", w.imul("%rs", r)), loop.index))
                 for r in range(8)
             ]
-            for j, column in enumerate(_transpose_lanes(w, ty, 8, rows)):
+            for j, column in enumerate(transpose(w, ty, rows)):
                 w.store(ty, column, w.gep(elem, w.gep(elem, "%dst", w.imul(loop.index, 8)), 8 * j))
         start = whole
     with w.loop(start, "%kc") as loop:
@@ -179,7 +163,7 @@ def _emit_transposed(w: FunctionWriter, t: GemmType, lanes: int, column: str) ->
             w.load(ty, w.gep(elem, w.gep(elem, base, w.imul("%cs", j)), loop.index))
             for j in range(lanes)
         ]
-        for k, value in enumerate(_transpose_lanes(w, ty, lanes, rows)):
+        for k, value in enumerate(transpose(w, ty, rows)):
             at = w.iadd(w.imul(w.iadd(loop.index, k), "%width"), column)
             w.store(ty, value, w.gep(elem, "%dst", at))
     with w.loop(whole, "%kc") as loop:

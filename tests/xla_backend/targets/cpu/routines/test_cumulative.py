@@ -2,27 +2,15 @@
 
 import ctypes
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.targets.cpu.routines.library import kernel_library
 
+P = PrimitiveType
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
-DTYPES = {
-    "s8": np.int8,
-    "u8": np.uint8,
-    "s16": np.int16,
-    "u16": np.uint16,
-    "s32": np.int32,
-    "u32": np.uint32,
-    "s64": np.int64,
-    "u64": np.uint64,
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
+KINDS = "s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64".split()
 UFUNCS = {
     "cumsum": np.add,
     "cumprod": np.multiply,
@@ -44,9 +32,9 @@ def scan(op, kind, a, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("op", UFUNCS)
-@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_scan(kind, op, reverse):
-    dtype = np.dtype(DTYPES[kind])
+    dtype = P(kind).numpy_dtype
     integral = dtype.kind in "iu"
     if op == "cumlogsumexp" and integral:
         return

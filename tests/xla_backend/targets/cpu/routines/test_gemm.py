@@ -3,11 +3,11 @@
 import ctypes
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from xla_backend import compile, parse_hlo
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.target import host_target
 from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
@@ -16,23 +16,8 @@ from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
 from xla_backend.targets.cpu.routines.variants import variant
 
+P = PrimitiveType
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
-DTYPES = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "s8": np.int8,
-    "u8": np.uint8,
-    "s16": np.int16,
-    "u16": np.uint16,
-    "s32": np.int32,
-    "u32": np.uint32,
-    "s64": np.int64,
-    "u64": np.uint64,
-    "c64": np.complex64,
-    "c128": np.complex128,
-}
 KINDS = [
     "f32",
     "f64",
@@ -103,21 +88,21 @@ def split(kind):
 def check(kind, m, n, k, layout_a, layout_b, accumulate, seed=0):
     rng = np.random.default_rng(seed)
     source, target = split(kind)
-    a = matrix(rng, m, k, DTYPES[source], layout_a)
-    b = matrix(rng, k, n, DTYPES[source], layout_b)
-    c = np.full((m, n + 3), 2, DTYPES[target])
+    a = matrix(rng, m, k, P(source).numpy_dtype, layout_a)
+    b = matrix(rng, k, n, P(source).numpy_dtype, layout_b)
+    c = np.full((m, n + 3), 2, P(target).numpy_dtype)
     args = (m, n, k, a.ctypes.data, *strides(a), b.ctypes.data, *strides(b), c.ctypes.data, n + 3)
     function(kind)(*args, int(accumulate))
-    out = DTYPES[target]
-    if np.dtype(out).kind in "iu":
-        wide = np.dtype(out)
+    out = P(target).numpy_dtype
+    if out.kind in "iu":
+        wide = out
     else:
         wide = np.dtype(np.complex128 if target[0] == "c" else np.float64)
     expected = a.astype(wide) @ b.astype(wide)
     if accumulate:
         expected = expected + np.asarray(2, wide)
     got = c[:, :n].astype(wide)
-    if np.dtype(out).kind in "iu":
+    if out.kind in "iu":
         np.testing.assert_array_equal(got, expected.astype(out).astype(wide))
     else:
         scale = max(1.0, float(k)) ** 0.5 * 6
@@ -265,8 +250,8 @@ def test_epilogue_gets_every_element_once_and_complete(kind, scratch):
     for m, n, k in FUSED_SIZES:
         if scratch and min(m, n) == 1:
             continue
-        a, b = draw(rng, (m, k), DTYPES[source]), draw(rng, (k, n), DTYPES[source])
-        c, seen = np.zeros((m, n), DTYPES[target]), np.zeros((m, n), DTYPES[target])
+        a, b = draw(rng, (m, k), P(source).numpy_dtype), draw(rng, (k, n), P(source).numpy_dtype)
+        c, seen = np.zeros((m, n), P(target).numpy_dtype), np.zeros((m, n), P(target).numpy_dtype)
         count = np.zeros((m, n), int)
 
         def epilogue(data, block, ld, row_lo, rows, column_lo, columns, batch):
@@ -286,7 +271,7 @@ def test_epilogue_gets_every_element_once_and_complete(kind, scratch):
         operands = (a.ctypes.data, *strides(a), b.ctypes.data, *strides(b))
         run(m, n, k, *operands, place, n, 0, function_pointer, None, 7, 10)
         assert (count == 1).all()
-        expected = np.zeros((m, n), DTYPES[target])
+        expected = np.zeros((m, n), P(target).numpy_dtype)
         function(kind)(m, n, k, *operands, expected.ctypes.data, n, 0)
         if scratch and k > 192:  # one long sum instead of a sum of pieces
             close = {"rtol": 10 * TOLERANCE.get(target, 0), "atol": 100 * TOLERANCE.get(target, 0)}
