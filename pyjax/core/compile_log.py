@@ -129,9 +129,9 @@ def assert_compiles(n: int) -> Iterator[None]:
     >>> import pyjax
     >>> f = pyjax.jit(lambda x: x * 2)
     >>> x, y = pyjax.numpy.arange(3), pyjax.numpy.arange(4)
-    >>> with assert_compiles(1):
+    >>> with pyjax.assert_compiles(1):
     ...     _ = f(x), f(x)
-    >>> with assert_compiles(0):
+    >>> with pyjax.assert_compiles(0):
     ...     _ = f(x)
     """
     programs: list[str] = []
