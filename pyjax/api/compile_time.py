@@ -11,7 +11,11 @@ from pyjax.core.trace import eval_trace, state
 
 class ensure_compile_time_eval(ContextDecorator):
     """Context manager: operations inside run at once, also under jit: their operands must be
-    concrete. (JAX traces those that are not; here they are outside of the block.)
+    concrete.
+
+    JAX traces those that are not, also of a `grad`, `scan` or `vmap` in the block, and computes at
+    once what is constant in a `jit` there. Here traced values stay outside of the block, and a
+    `jit` in it is traced as everywhere: what is to be known first is computed before it.
 
     Raises:
       UnexpectedTracerError: an operand is traced.

@@ -15,7 +15,14 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
-from pyjax.lax.common import NUMBER, aval_of, canonical_dtype, canonical_shape
+from pyjax.lax.common import (
+    NUMBER,
+    aval_of,
+    canonical_dtype,
+    canonical_shape,
+    is_floating,
+    is_integer,
+)
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type, wide_integer
 from pyjax.lax.nary import expand_to
@@ -105,6 +112,13 @@ def full(
         )
     weak = dtype is None and aval.weak_type
     wanted = aval.dtype if dtype is None else canonical_dtype(dtype)
+    if type(fill_value) is complex and (is_floating(wanted) or is_integer(wanted)):
+        fail(
+            TypeError,
+            f"full got the complex fill_value {fill_value} for dtype {wanted}.",
+            "the imaginary part would be lost",
+            f"pass {fill_value}.real, or a complex dtype.",
+        )
     if not hasattr(fill_value, "aval") and not dtypes.is_extended(wanted) and not weak:
         if wanted.kind in "iu" and isinstance(fill_value, (float, np.floating)):
             fill_value = _saturated(float(fill_value), wanted)

@@ -146,7 +146,7 @@ def fmod(x1: Any, x2: Any, /) -> Array:
     return lax.rem(x1, x2)
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
     """(floor_divide(x1, x2), remainder(x1, x2))."""
     x1, x2 = util.promote_args_numeric("divmod", x1, x2)
     return floor_divide(x1, x2), remainder(x1, x2)
@@ -449,7 +449,7 @@ def _spacing(x: Any) -> Any:
 # Parts of a float
 
 
-def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
     """(fractional part, whole part) of a real array, both with the sign of `x`."""
     util.reject_out("modf", out)
     (x,) = util.promote_args_inexact("modf", x)
@@ -467,7 +467,7 @@ _MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 _EXPONENT_BITS = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
-def frexp(x: Any, /) -> tuple[Any, Any]:
+def frexp(x: Any, /) -> tuple[Array, Array]:
     """Mantissa in [0.5, 1) with the sign of `x`, and int32 exponent: x = m * 2**e.
 
     Zeros, infinities and nans are returned unchanged with exponent zero.

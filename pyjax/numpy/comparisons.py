@@ -11,7 +11,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import asarray
-from pyjax.numpy.ufuncs import is_complex, is_inexact, isinf
+from pyjax.numpy.ufuncs import equal, is_complex, is_inexact, isinf, not_equal
 
 __all__ = [
     "allclose",
@@ -61,9 +61,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     if a1.shape != a2.shape:
         return lax.full((), False, np.dtype(np.bool_))
     a1, a2 = util.promote_dtypes(a1, a2)
-    same = lax.eq(a1, a2)
+    same = equal(a1, a2)
     if equal_nan:
-        same = same | (lax.ne(a1, a1) & lax.ne(a2, a2))
+        same = same | (not_equal(a1, a1) & not_equal(a2, a2))
     return reductions.all(same)
 
 
@@ -74,7 +74,7 @@ def array_equiv(a1: Any, a2: Any) -> Array:
         util.broadcast_shapes("array_equiv", [a1.shape, a2.shape])
     except (TypeError, ValueError):
         return lax.full((), False, np.dtype(np.bool_))
-    return reductions.all(lax.eq(*util.promote_args("array_equiv", a1, a2)))
+    return reductions.all(equal(a1, a2))
 
 
 def iscomplexobj(x: Any) -> bool:

@@ -108,7 +108,7 @@ def _bin_numbers(a: Any, edges: Any) -> Any:
 
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Counts of the elements of `a` in bins, and the edges of the bins.
 
     Args:
@@ -144,7 +144,7 @@ def histogram2d(
     range: Any = None,
     weights: Any = None,
     density: bool | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Array, Array, Array]:
     """Two-dimensional histogram: counts, and the edges along each axis."""
     x, y = _arrays("histogram2d", x, y)
     count = (
@@ -166,7 +166,7 @@ def histogramdd(
     range: Any = None,
     weights: Any = None,
     density: bool | None = None,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Array, list[Array]]:
     """Histogram of points in the rows of `sample` (N by D): D-dimensional counts, and edges."""
     if isinstance(sample, (list, tuple)):
         columns = util.promote_dtypes(*_arrays("histogramdd", *sample))

@@ -274,7 +274,7 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
 # Index makers
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Index arrays for a rectangular selection: x[ix_(rows, columns)]; masks become positions."""
     util.check_arraylike("ix_", *args)
     out = []
@@ -292,7 +292,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """Flat indices as one index array per axis; out of bounds ones are clipped.
 
     >>> [int(i) for i in unravel_index(5, (2, 3))]
@@ -364,7 +364,7 @@ def ravel_multi_index(
     return total
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Indices of the main diagonal of an array with `ndim` axes of size `n`."""
     n, ndim = util.static_int(n, "n"), util.static_int(ndim, "ndim")
     if n < 0 or ndim < 0:
@@ -372,7 +372,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     return (lax.iota(dtypes.canonicalize_dtype(np.int64), n),) * ndim
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(arr: Any) -> tuple[Array, ...]:
     """`diag_indices` for the square array `arr`."""
     util.check_arraylike("diag_indices_from", arr)
     shape = np.shape(arr)
@@ -388,22 +388,22 @@ def _as_index_arrays(found: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
     return tuple(asarray(i.astype(kind)) for i in found)
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Indices of the lower triangle (diagonal `k` and below) of an n by m matrix."""
     return _as_index_arrays(np.tril_indices(n, k, m))
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Indices of the upper triangle (diagonal `k` and above) of an n by m matrix."""
     return _as_index_arrays(np.triu_indices(n, k, m))
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for the matrix `arr`."""
     return tril_indices(*_matrix_shape("tril_indices_from", arr, k))
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for the matrix `arr`."""
     return triu_indices(*_matrix_shape("triu_indices_from", arr, k))
 
@@ -415,7 +415,9 @@ def _matrix_shape(name: str, arr: Any, k: int) -> tuple[int, int, int]:
     return shape[-2], k, shape[-1]
 
 
-def mask_indices(n: int, mask_func: Any, k: Any = 0, *, size: int | None = None) -> tuple[Any, ...]:
+def mask_indices(
+    n: int, mask_func: Any, k: Any = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
     """Indices where `mask_func(ones((n, n)), k)` is nonzero, e.g. for jnp.triu."""
     return nonzero(mask_func(lax.full((n, n), 1, np.dtype(np.float32)), k), size=size)
 

@@ -300,7 +300,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return util.broadcast_shapes("broadcast_shapes", sizes, ValueError)
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
+def broadcast_arrays(*args: Any) -> list[Array]:
     """The arrays broadcast to their common shape."""
     util.check_arraylike("broadcast_arrays", *args)
     if not args:

@@ -92,7 +92,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     return convolve(a, b, "full")
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """Quotient and remainder of polynomials."""
     util.check_arraylike("polydiv", u, v)
     u, v = (atleast_1d(x) for x in util.promote_dtypes_inexact(u, v))

@@ -71,7 +71,7 @@ def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | No
 # nonzero and what is built on it
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Indices of the nonzero elements: one integer array per axis.
 
     Args:

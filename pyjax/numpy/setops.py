@@ -269,6 +269,7 @@ def isin(
     if a.size == 0 or flat.size == 0:
         return lax.full(a.shape, bool(invert), np.dtype(np.bool_))
     found = _isin(a, flat, method == "compare_all" or (method == "auto" and flat.size <= 16))
+    found = util.convert(found, np.dtype(np.bool_))  # of two Python scalars it would be weak
     return lax.bitwise_not(found) if invert else found
 
 

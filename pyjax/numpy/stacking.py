@@ -116,7 +116,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     return concatenate([lax.expand_dims(util.as_array(x), (axis,)) for x in items], axis, dtype)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices of `x` along `axis`, without it."""
     x = util.ensure_arraylike("unstack", x)
     if x.ndim == 0:
@@ -202,7 +202,7 @@ def _block(x: Any, level: int, depth: int, rank: int) -> Any:
 # Splitting
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """`ary` cut along `axis` into equal sections (an int), or at the given places.
 
     >>> [p.tolist() for p in split(np.arange(4), [1, 3])]
@@ -211,12 +211,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("split", ary, indices_or_sections, axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """`split` that allows a number of sections that does not divide the size."""
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def _split(name: str, ary: Any, where: Any, axis: int) -> list[Any]:
+def _split(name: str, ary: Any, where: Any, axis: int) -> list[Array]:
     x = util.ensure_arraylike(name, ary)
     axis = util.canonicalize_axis(axis, x.ndim)
     n = x.shape[axis]
@@ -251,7 +251,7 @@ def _split(name: str, ary: Any, where: Any, axis: int) -> list[Any]:
 
 def _axis_split(name: str, doc: str, axis: int, minimum: int) -> Any:
     @util.named(name, doc)
-    def fn(ary: Any, indices_or_sections: Any) -> Any:
+    def fn(ary: Any, indices_or_sections: Any) -> list[Array]:
         x = util.ensure_arraylike(name, ary)
         if x.ndim < minimum:
             raise ValueError(f"jnp.{name} only works on arrays of {minimum} or more dimensions.")

@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.lax.random_keys import equal_keys
 from pyjax.numpy import util
 
 Fn = Callable[..., Any]
@@ -132,8 +133,18 @@ atan2 = _inexact_binary(
     "atan2", lax.atan2, "Angle of the point (x2, x1) in radians, in [-pi, pi], quadrant-aware."
 )
 nextafter = _inexact_binary("nextafter", lax.nextafter, "The next float after x1 towards x2.")
-equal = _binary("equal", lax.eq, "x == y, elementwise; nan equals nothing.")
-not_equal = _binary("not_equal", lax.ne, "x != y, elementwise; nan differs from everything.")
+
+
+def _eq(x: Any, y: Any) -> Array:
+    return equal_keys(x, y) if dtypes.is_extended(x.dtype) else lax.eq(x, y)
+
+
+def _ne(x: Any, y: Any) -> Array:
+    return lax.bitwise_not(_eq(x, y)) if dtypes.is_extended(x.dtype) else lax.ne(x, y)
+
+
+equal = _binary("equal", _eq, "x == y, elementwise; nan equals nothing. Keys are equal or not.")
+not_equal = _binary("not_equal", _ne, "x != y, elementwise; nan differs from everything.")
 
 
 def _ordered(name: str, op: Fn, doc: str) -> Fn:

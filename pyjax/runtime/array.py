@@ -306,7 +306,17 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.host_view().item(*args)
 
     def tolist(self) -> Any:
-        return self.host_view().tolist()
+        view = self.host_view()
+        try:
+            return view.tolist()
+        except MemoryError:
+            raise new_error(
+                MemoryError,
+                f"there is no memory for the list of {view.size} Python numbers that tolist makes "
+                f"of {self.aval.str_short()}.",
+                "each of them takes 32 bytes or more",
+                "take parts of the array at a time, or use np.asarray(x), which makes no copy.",
+            ) from None
 
     def tobytes(self, order: Any = "C") -> bytes:
         return self.host_view().tobytes(order)

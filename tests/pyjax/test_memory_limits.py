@@ -127,3 +127,23 @@ def test_one_array_at_a_time_in_a_small_address_space() -> None:
             del x
         """
     )
+
+
+def test_a_list_for_which_there_is_no_memory() -> None:
+    text = run_alone(
+        """
+        import resource
+        x = jnp.ones(20_000_000)
+        x.block_until_ready()
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), used + (200 << 20)))
+        try:
+            x.tolist()
+        except MemoryError as error:
+            print(error)
+        """
+    )
+    what, why, fix = text.strip().splitlines()
+    assert "no memory for the list of 20000000 Python numbers" in what
+    assert "32 bytes or more" in why
+    assert "np.asarray(x)" in fix

@@ -280,3 +280,33 @@ def test_complex_logaddexp_is_a_principal_value() -> None:
 def test_an_axis_out_of_bounds_is_both_kinds_of_error(call, error) -> None:
     with pytest.raises(error, match=r"axis [12] is out of bounds"):
         call()
+
+
+@pytest.mark.parametrize("method", ["auto", "compare_all", "sort"])
+@pytest.mark.parametrize("invert", [False, True])
+def test_isin_of_python_scalars_is_not_weak(method, invert) -> None:
+    found = jnp.isin(1, 2, method=method, invert=invert)
+    assert not found.weak_type and bool(found) is invert
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dtype: jnp.full_like(jnp.ones(2, dtype), 1j),
+        lambda dtype: jnp.full_like(jnp.ones(2), 1j, dtype=dtype),
+        lambda dtype: jnp.full((2,), 1j, dtype),
+        lambda dtype: lax.full((2,), 1j, dtype),
+        lambda dtype: lax.full_like(jnp.ones(2, dtype), 1j),
+    ],
+)
+def test_complex_fill_values_of_real_arrays(make) -> None:
+    for dtype in ("float32", "bfloat16", "int8"):
+        with pytest.raises(TypeError) as caught:
+            make(dtype)
+        what, where, why, fix = str(caught.value).splitlines()
+        assert what == f"full got the complex fill_value 1j for dtype {dtype}."
+        assert "test_edge_regressions.py" in where
+        assert "imaginary part would be lost" in why
+        assert "pass 1j.real, or a complex dtype" in fix
+    assert make("bool").tolist() == [True, True]
+    assert make("complex64").tolist() == [1j, 1j]

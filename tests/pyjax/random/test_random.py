@@ -398,3 +398,36 @@ def test_shuffles_keep_elements() -> None:
     for independent in (False, True):
         y = random.permutation(KEY, x, axis=1, independent=independent)
         np.testing.assert_array_equal(np.sort(y, axis=1), x)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_are_equal_or_not(impl: str) -> None:
+    keys = random.split(random.key(0, impl=impl), 6).reshape(2, 3)
+    words = np.asarray(random.key_data(keys))
+    for other in (keys, keys[0, 1], keys[:1], keys[:, :1], keys[::-1]):
+        expected = (words == np.asarray(random.key_data(other))).all(-1)
+        for equal in (keys == other, pyjax.jit(jnp.equal)(keys, other)):
+            assert equal.dtype == np.bool_
+            np.testing.assert_array_equal(np.asarray(equal), expected)
+        np.testing.assert_array_equal(np.asarray(keys != other), ~expected)
+    mapped = pyjax.vmap(lambda row: row == keys[1, 2])(keys)
+    np.testing.assert_array_equal(np.asarray(mapped), [[0, 0, 0], [0, 0, 1]])
+    assert keys[0, 1] in keys and random.key(9, impl=impl) not in keys
+    assert jnp.array_equal(keys, keys) and not jnp.array_equal(keys, keys[::-1])
+
+
+def test_comparing_keys_does_not_use_them() -> None:
+    with pyjax.debug_key_reuse(True):
+        key = random.key(3)
+        assert key == key
+        random.normal(key)
+
+
+def test_keys_compare_with_keys_of_their_kind_only() -> None:
+    key = random.key(0)
+    for other in (1, np.uint32(1), random.key(0, impl="rbg")):
+        with pytest.raises(ValueError, match="promotion"):
+            key == other  # noqa: B015
+    assert (key == None) is False  # noqa: E711
+    with pytest.raises(TypeError, match="lt does not accept dtype key<fry>"):
+        key < key  # noqa: B015
