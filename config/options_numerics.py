@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .kinds import Bool, Enum, Int, Optional
-from .registry import NOT_YET, Affects, Scope, option
+from .registry import Affects, Scope, option
 
 debug_key_reuse = option(
     "jax_debug_key_reuse",
@@ -65,8 +65,9 @@ dynamic_shapes = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Array sizes may be traced values.",
-    no_effect=NOT_YET,
+    help="A traced integer may be the size of an array made in a jitted function: one compilation "
+    "serves all sizes.",
+    interactions="Jitted functions called by jitted functions become part of these.",
 )
 
 enable_custom_prng = option(

@@ -27,6 +27,7 @@ from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
 from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, why_compiled
 from pyjax.interpreters.flat_function import Static, with_static
+from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.traced_function import TracedFunction, forget_traces, trace_function
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import get_backend
@@ -40,6 +41,7 @@ from pyjax.runtime.dispatch import (
 )
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
+from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
 from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
@@ -50,7 +52,7 @@ logger = logging.getLogger(__name__)
 class Compiled(NamedTuple):
     """A program, and how to rebuild the function's result."""
 
-    program: Program
+    program: Program | SizedProgram
     out_tree: PyTreeDef
     single: bool  # the result is one bare array
 
@@ -66,7 +68,7 @@ class _Programs(BoundedCache[Any, Compiled]):
     __slots__ = ("direct",)
 
     def __init__(self) -> None:
-        super().__init__(PROGRAMS, lambda compiled: compiled.program.executable.held_bytes)
+        super().__init__(PROGRAMS, lambda compiled: compiled.program.held_bytes)
         self.direct = False
 
 
@@ -180,6 +182,8 @@ class Jit:
         if state.traces[0] is not eval_trace or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not DeviceArray
         ):
+            if options.dynamic_shapes.value and self._joins_caller(leaves, in_tree, static):
+                return self._fun(*args, **kwargs)
             return self._stage(leaves, in_tree, static)
         arrays = [
             x if type(x) is DeviceArray else self._as_array(x, i, in_tree)
@@ -209,6 +213,14 @@ class Jit:
         if compiled.single:
             return results[0]
         return tree_unflatten(compiled.out_tree, results)
+
+    def _joins_caller(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> bool:
+        """Whether there is no program for a call inside another trace: sizes that are traced belong
+        to one program, and another call may have others."""
+        if is_staging(state.traces[0]):
+            return True
+        traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
+        return has_traced_sizes(traced.closed.jaxpr)
 
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
         """Inside another trace: bind the traced function as one equation."""

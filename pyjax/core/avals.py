@@ -17,6 +17,7 @@ from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import called_function
 from pyjax.core.symbolic_dims import SymbolicDim
+from pyjax.core.traced_sizes import Dimension, ElementCount, is_known
 from xla_backend.process.bounded_cache import InternTable
 
 
@@ -144,14 +145,15 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         aval.dtype = dtype
         aval.weak_type = weak_type
         aval.ndim = len(shape)
-        aval.size = math.prod(shape)
+        count: Any = math.prod(shape) if is_known(shape) else ElementCount(shape)
+        aval.size = count
         aval._tangent = None
         aval = _interned.intern(key, aval)
     return aval
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of Python integers, and symbolic sizes.
+    """A shape as a tuple of Python integers, symbolic sizes, and dimensions of traced size.
 
     Raises:
       TypeError: a size is not an integer.   ValueError: a size is negative.
@@ -159,10 +161,12 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return tuple(_dimension(d, shape) for d in shape)
 
 
-def _dimension(size: Any, shape: Any) -> int:
+def _dimension(size: Any, shape: Any) -> Any:
     if type(size) is SymbolicDim:
-        return size  # type: ignore[return-value]
+        return size
     if type(size) is not int:
+        if type(size) is Dimension:
+            return size
         try:
             size = size.__index__()
         except AttributeError:

@@ -29,6 +29,8 @@ reduce_sum_p = Primitive("reduce_sum")
 convert_element_type_p = Primitive("convert_element_type")
 select_n_p = Primitive("select_n")
 optimization_barrier_p = Primitive("optimization_barrier")
+dimension_p = Primitive("dimension")
+dimension_size_p = Primitive("dimension_size")
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:

@@ -18,11 +18,12 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, no_effects
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
-from pyjax.core.structural import convert_element_type_p
+from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p
 from pyjax.core.trace import (
     CustomCall,
     Trace,
@@ -32,7 +33,9 @@ from pyjax.core.trace import (
     state,
     under,
 )
+from pyjax.core.traced_sizes import FIX, Dimension, TracedSize, is_known
 from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
+from pyjax.interpreters.rules import elementwise_primitives, sized_primitives
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -215,6 +218,82 @@ def without_tracing(
         state.traces = outer
 
 
+class SizeStagingTrace(StagingTrace):
+    """Records equations on arrays whose sizes may be traced (option `dynamic_shapes`)."""
+
+    def __init__(self, debug_info: DebugInfo = UNKNOWN) -> None:
+        super().__init__(debug_info)
+        self._dimensions: dict[Any, Dimension] = {}  # by the variable they refer to
+
+    def dimension(self, tracer: JaxprTracer) -> Any:
+        """What a traced integer of this program is as the size of an array; None if it is none."""
+        atom, aval = tracer.atom, tracer.aval
+        if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
+            return None
+        if type(atom) is Literal:
+            return int(atom.val)
+        found = self._dimensions.get(atom)
+        if found is None:
+            names = dict(zip(self.invars, self.debug_info.names()))
+            found = Dimension(names.get(atom, f"size{len(self._dimensions)}"))
+            self._dimensions[atom] = found
+            under(self, self._bind_dimension, tracer, found)
+        return found
+
+    def _bind_dimension(self, tracer: JaxprTracer, dimension: Dimension) -> None:
+        size = convert_element_type(tracer, dtypes.canonicalize_dtype(np.int64), weak_type=True)
+        dimension_p.bind(size, dimension=dimension)
+
+    def process_primitive(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        args = tuple([x.value() if isinstance(x, TracedSize) else x for x in args])
+        if primitive not in elementwise_primitives and primitive not in sized_primitives:
+            traced = _of_traced_size(args)
+            if traced is not None:
+                raise unsupported_size(f"{primitive.name} of", traced)
+        if self._folds and _has_dimension(params):
+            # It has no value yet, even without traced operands.
+            self._folds = False
+            try:
+                return super().process_primitive(primitive, args, params)
+            finally:
+                self._folds = True
+        return super().process_primitive(primitive, args, params)
+
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
+        if _of_traced_size(args) is None:
+            return super().process_custom_call(call, args)
+        return call.fun(*args)  # nothing differentiates a program with such arrays
+
+
+def _has_dimension(params: dict[str, Any]) -> bool:
+    """Whether a parameter is a dimension, or a shape with one."""
+    values = [v for p in params.values() for v in (p if type(p) is tuple else (p,))]
+    return any(type(v) is Dimension for v in values)
+
+
+def _of_traced_size(args: Sequence[Any]) -> Any:
+    """The aval of the first array whose size is traced, if there is one."""
+    for x in args:
+        aval = getattr(x, "aval", None)
+        if aval is not None and not is_known(getattr(aval, "shape", ())):
+            return aval
+    return None
+
+
+def unsupported_size(what: str, aval: Any, where: str | None = None) -> NotImplementedError:
+    """The error for an operation on an array of a traced size."""
+    return new_error(
+        NotImplementedError,
+        f"{what} an array whose size is traced ({aval.str_short()}) is not supported.",
+        "Such arrays (option dynamic_shapes) take part in elementwise operations, broadcasting, "
+        "transposition, reductions and matrix products.",
+        FIX,
+        where=where,
+    )
+
+
 def _fold_literal_conversion(
     trace: StagingTrace, args: Any, params: dict[str, Any]
 ) -> list[Any] | None:
@@ -284,7 +363,7 @@ def trace_to_jaxpr(
             f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
             f"set"
         )
-    trace = StagingTrace(debug)
+    trace = (SizeStagingTrace if options.dynamic_shapes.value else StagingTrace)(debug)
     jaxpr, consts = under(trace, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)

@@ -9,6 +9,7 @@ from pyjax.core.structural import transpose_p as transpose_p
 from pyjax.lax import elementwise_complex as _elementwise_complex
 from pyjax.lax import key_reuse as _key_reuse
 from pyjax.lax import linalg as linalg
+from pyjax.lax import traced_sizes as _traced_sizes
 from pyjax.lax.arithmetic import abs as abs
 from pyjax.lax.arithmetic import abs_p as abs_p
 from pyjax.lax.arithmetic import add as add

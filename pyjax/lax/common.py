@@ -20,6 +20,8 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
 from pyjax.core.structural import convert_element_type_p
 from pyjax.core.symbolic_dims import SymbolicDim, as_size
+from pyjax.core.traced_sizes import TracedSize, is_known
+from pyjax.core.traced_sizes import as_size as as_traced_size
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -238,9 +240,10 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     if isinstance(shape, tuple) and all(type(d) is int for d in shape):
         result = shape
     else:
-        entries = (shape,) if isinstance(shape, (int, np.integer, SymbolicDim)) else tuple(shape)
+        single = isinstance(shape, (int, np.integer, SymbolicDim, TracedSize))
+        entries = (shape,) if single else tuple(shape)
         try:
-            result = tuple(as_size(d) for d in entries)
+            result = tuple([_known_or_traced(d) for d in entries])
         except TypeError:
             fail(
                 TypeError,
@@ -249,9 +252,19 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
                 "compute sizes from static values such as x.shape, or mark them static_argnums "
                 "in jit.",
             )
-    if any(d < 0 for d in result):
+    if any(not isinstance(d, TracedSize) and d < 0 for d in result):
         fail(TypeError, f"{name} must have every element be nonnegative, got {result}.")
     return result
+
+
+def _known_or_traced(size: Any) -> Any:
+    try:
+        return as_size(size)
+    except TypeError:
+        traced = as_traced_size(size)
+        if traced is None:
+            raise
+        return traced
 
 
 def canonical_dims(name: str, dims: Any) -> tuple[int, ...]:
@@ -339,7 +352,10 @@ def broadcast_result_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int
                 TypeError,
                 f"{name} got incompatible shapes for broadcasting: {got}.",
                 f"the operands are {', '.join(a.str_short() for a in avals)}.",
-                "make the sizes equal, or 1 where a dimension should stretch.",
+                "make the sizes equal, or 1 where a dimension should stretch."
+                if all(map(is_known, shapes))
+                else "use the same traced integer for both: sizes that were computed apart are not "
+                "known to be equal.",
             )
         result.append(stretched.pop() if stretched else 1)
     return tuple(result)

@@ -17,6 +17,7 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p, transpose_p
+from pyjax.core.traced_sizes import FIX, TracedSize, is_known
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.rules import LINEAR, define_rules
@@ -142,7 +143,7 @@ def broadcast_in_dim(
     """
     dims = canonical_dims("broadcast_in_dim", broadcast_dimensions)
     target = canonical_shape(shape, "broadcast_in_dim shape")
-    if shape_of(operand) == target and dims == tuple(range(len(target))):
+    if dims == tuple(range(len(target))) and shape_of(operand) == target:
         if isinstance(operand, Array):
             return operand
     return broadcast_in_dim_p.bind1(
@@ -156,6 +157,8 @@ def broadcast_in_dim(
 def _reshape_aval(
     x: ShapedArray, *, new_sizes: tuple[int, ...], dimensions: Any, sharding: Any
 ) -> list[ShapedArray]:
+    if not (is_known(x.shape) and is_known(new_sizes)):
+        return [ShapedArray(_reshaped_by_units(x, new_sizes, dimensions), x.dtype, x.weak_type)]
     if any(d < 0 for d in new_sizes):
         fail(
             TypeError,
@@ -176,6 +179,22 @@ def _reshape_aval(
             f"for shape {x.shape}.",
         )
     return [ShapedArray(new_sizes, x.dtype, x.weak_type)]
+
+
+def _reshaped_by_units(x: ShapedArray, new_sizes: tuple[Any, ...], dimensions: Any) -> Any:
+    """The sizes, where they are those of `x` but for dimensions of size 1: with traced sizes, more
+    is not known."""
+    old, new = ([d for d in sizes if d != 1] for sizes in (x.shape, new_sizes))
+    if dimensions is None and len(old) == len(new):
+        if all(a is b or (type(a) is type(b) is int and a == b) for a, b in zip(old, new)):
+            return new_sizes
+    fail(
+        TypeError,
+        f"reshape of {x.str_short()} to sizes {new_sizes}.",
+        "Whether the numbers of elements agree is not known while sizes are traced: only "
+        "dimensions of size 1 can be added and dropped.",
+        FIX,
+    )
 
 
 def _reshape_transpose(
@@ -236,7 +255,10 @@ def reshape(
     Raises:
       TypeError: the number of elements differs, or a size is negative (jnp.reshape accepts -1).
     """
-    sizes = canonical_dims("reshape", new_sizes)
+    if isinstance(new_sizes, tuple) and any(isinstance(d, (TracedSize, Array)) for d in new_sizes):
+        sizes = canonical_shape(new_sizes)
+    else:
+        sizes = canonical_dims("reshape", new_sizes)
     if dimensions is not None:
         dimensions = canonical_dims("reshape", dimensions)
         if dimensions == tuple(range(len(shape_of(operand)))):

@@ -12,8 +12,9 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.errors import ConcretizationTypeError
+from pyjax.core.errors import ConcretizationTypeError, fail
 from pyjax.core.trace import Tracer
+from pyjax.core.traced_sizes import TracedSize, as_size
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.runtime.placement import result_on
@@ -202,6 +203,9 @@ def arange(
         ("stop", stop),
         ("step", step),
     ):
+        if _is_traced_size(value):
+            out = _arange_of_traced_size(start, stop, step, dtype)
+            return result_on(out, device if device is not None else out_sharding)
         _check_concrete_bound(name, value)
     given = [v for v in (start, stop, step) if v is not None]
     dtype = _arange_dtype(given, dtype)
@@ -216,6 +220,33 @@ def arange(
     if stop is not None and (first != 0 or step is not None):
         out = lax.add(np.asarray(first).astype(dtype), out)
     return result_on(out, device if device is not None else out_sharding)
+
+
+def _is_traced_size(value: Any) -> bool:
+    return isinstance(value, (Tracer, TracedSize)) and as_size(value) is not None
+
+
+def _arange_of_traced_size(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
+    """`arange` where the length is a traced integer (option `dynamic_shapes`)."""
+    given = [v for v in (start, stop, step) if v is not None]
+    if any(not dtypes.issubdtype(dtypes.dtype(util.to_jax(v)), np.integer) for v in given):
+        fail(
+            ConcretizationTypeError,
+            "jnp.arange from, to or by a number that is no integer has a traced length.",
+            "Rounding would decide how many elements there are.",
+            "Count with integers, jnp.arange(n), and compute the numbers from these.",
+        )
+    size = start
+    if stop is not None or step is not None:
+        first, last = (0, start) if stop is None else (start, stop)
+        stride = 1 if step is None else step
+        size = lax.max(*util.promote_args("arange", -((first - last) // stride), 0))
+    out = lax.iota(_arange_dtype([util.to_jax(v) for v in given], dtype), size)
+    if step is not None:
+        out = lax.mul(*util.promote_args("arange", out, util.convert(step, out.dtype)))
+    if stop is not None:
+        out = lax.add(*util.promote_args("arange", out, util.convert(start, out.dtype)))
+    return out
 
 
 def _arange_dtype(given: list[Any], dtype: Any) -> Any:

@@ -19,6 +19,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.trace import entered, eval_trace, state
+from pyjax.core.traced_sizes import is_known
 from pyjax.lax.faults.messages import static_index_error
 from pyjax.numpy import util
 from pyjax.numpy.index_plan import (
@@ -33,6 +34,7 @@ from pyjax.numpy.index_plan import (
     static_key,
 )
 from pyjax.numpy.indexing_basic import parse_mode
+from pyjax.numpy.indexing_traced_size import read_traced_size
 from pyjax.runtime.array import DeviceArray, array_from_host
 from pyjax.runtime.dispatch import constant_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
@@ -160,6 +162,8 @@ def read(
 ) -> Any:
     """`x[index]` with the behaviour of integer indices out of bounds chosen by `mode`."""
     x = util.as_array(x)
+    if not is_known(x.shape):
+        return read_traced_size(x, index)
     plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
     if fill_value is not None and parsed is None:

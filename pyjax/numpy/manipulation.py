@@ -11,8 +11,10 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import fail
 from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
+from pyjax.core.traced_sizes import TracedSize, is_known
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
@@ -114,6 +116,8 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
         new = shape
     else:
         new = _canonical_with_unknown(a, shape)
+    if not (is_known(new) and is_known(a.shape)):
+        return new  # lax.reshape says what it knows of sizes
     if util.size_of(new) != a.size:
         raise TypeError(
             f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
@@ -125,13 +129,20 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
 def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     items = [shape] if not isinstance(shape, (list, tuple)) and np.ndim(shape) == 0 else list(shape)
     for n in items:
-        if isinstance(n, Tracer):
-            util.canonicalize_shape(tuple(items))  # raises the error for traced sizes
+        if isinstance(n, (Tracer, TracedSize)):
+            return util.canonicalize_shape(tuple(items))
     new: list[Any] = [n if type(n) is SymbolicDim else util.static_int(n, "shape") for n in items]
     if any(n < -1 for n in new):
         raise ValueError(f"shape entries must be nonnegative or -1, got {tuple(new)}.")
     if new.count(-1) > 1:
         raise ValueError(f"jnp.reshape: only one size may be -1, got {tuple(new)}.")
+    if -1 in new and not is_known(a.shape):
+        fail(
+            TypeError,
+            f"jnp.reshape: -1 for an array of a traced size, {a.aval.str_short()}.",
+            "How many elements it has is known when the program runs.",
+            "Give the size: the traced integer, or x.shape[i] of an array that has it.",
+        )
     if -1 in new:
         known = util.size_of([n for n in new if n != -1])
         if known == 0 or a.size % known:

@@ -24,6 +24,8 @@ from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
 from pyjax.core.source_info import warn_user
 from pyjax.core.symbolic_dims import as_size
 from pyjax.core.trace import Tracer, to_concrete_value
+from pyjax.core.traced_sizes import TracedSize
+from pyjax.core.traced_sizes import as_size as as_traced_size
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.runtime.array import DeviceArray
 
@@ -283,9 +285,9 @@ def broadcast_shapes(
 def broadcast_array(x: Any, shape: tuple[int, ...]) -> Array:
     """`x` broadcast to `shape` by NumPy's rule (axes aligned at the right)."""
     have = np.shape(x)
-    if have == shape:
-        return x
     offset = len(shape) - len(have)
+    if not offset and have == shape:
+        return x
     axes = range(offset, len(shape))
     return lax.broadcast_in_dim(as_array(x), shape, tuple(axes))
 
@@ -428,7 +430,9 @@ def static_int(value: Any, name: str) -> int:
 
 def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     """A shape given as an int or a sequence of ints, as a tuple; sizes must not be negative."""
-    if isinstance(shape, (int, np.integer)) or (hasattr(shape, "ndim") and shape.ndim == 0):
+    if isinstance(shape, (int, np.integer, TracedSize)) or (
+        hasattr(shape, "ndim") and shape.ndim == 0
+    ):
         shape = (shape,)
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         raise TypeError(f"{name} must be an int or a sequence of ints, got {shape!r}.")
@@ -437,6 +441,10 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
         try:
             result.append(as_size(size))
         except TypeError as error:
+            traced = as_traced_size(size)
+            if traced is not None:
+                result.append(traced)
+                continue
             raise TypeError(
                 f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.\n"
                 "  If a size depends on a traced value, make that argument static: "

@@ -24,13 +24,14 @@ from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.compile_log import LOWERING, because, compiling, is_counting, timed
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.errors import fail
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import hlo, partial_eval
 from pyjax.runtime import persistent_cache as persistent_cache  # wires the options to it
-from pyjax.runtime import shape_generic
+from pyjax.runtime import shape_generic, sized_programs
 from pyjax.runtime.array import (
     ArraySpec,
     DeviceArray,
@@ -42,6 +43,7 @@ from pyjax.runtime.array import (
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import recompile_when_measured
 from pyjax.runtime.program import Call, Program
+from pyjax.runtime.sized_programs import SizedProgram
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
@@ -207,18 +209,49 @@ def compile_jaxpr(
     committed: bool,
     donated: Sequence[bool] = (),
     overrides: Mapping[str, Any] | None = None,
-) -> Program:
+) -> Program | SizedProgram:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    has_sizes = options.dynamic_shapes.value and sized_programs.has_traced_sizes(closed.jaxpr)
+    if has_sizes and fault_checks() is not None:
+        fail(
+            NotImplementedError,
+            f"{name} has arrays of traced sizes, and is to look for faults.",
+            "A program in which sizes are traced (option dynamic_shapes) does not say where a NaN, "
+            "an infinity, a zero divisor or an index out of bounds comes from.",
+            "Take back debug_nans, debug_infs and error_checking_behavior_*, or dynamic_shapes.",
+        )
     wraps: list[Callable[[Call], Call]] = []
     for guard in _guards:
         guarded = guard(closed, donated)
         if guarded is not None:
             closed, donated, wrap = guarded
             wraps.append(wrap)
-    program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
+    program: Program | SizedProgram
+    if has_sizes:
+        program = _compile_sized(closed, name, device, committed, overrides)
+    else:
+        program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
     for wrap in reversed(wraps):
         program.wrap(wrap)
     return program
+
+
+def _compile_sized(
+    closed: ClosedJaxpr,
+    name: str,
+    device: Device,
+    committed: bool,
+    overrides: Mapping[str, Any] | None,
+) -> SizedProgram:
+    return sized_programs.compile_sized_program(
+        closed,
+        name,
+        device,
+        committed,
+        compile_options(with_overrides(dict(overrides or {}))),
+        lambda part, name: _compile_jaxpr(part, name, device, committed, (), overrides),
+        constant_array,
+    )
 
 
 def _compile_jaxpr(
@@ -379,7 +412,9 @@ def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:
 
 # Of all jitted functions and eager primitives together.
 PROGRAMS = Budget("programs", entries=8192, nbytes=256 << 20)
-_programs: BoundedCache[Any, Program] = BoundedCache(PROGRAMS, lambda p: p.executable.held_bytes)
+_programs: BoundedCache[Any, Program | SizedProgram] = BoundedCache(
+    PROGRAMS, lambda p: p.held_bytes
+)
 
 
 def apply_primitive(
@@ -407,7 +442,7 @@ def _why_compiled(primitive: Primitive, arrays: Sequence[DeviceArray]) -> str:
 
 def _compile_primitive(
     primitive: Primitive, arrays: Sequence[DeviceArray], params: Mapping[str, Any]
-) -> Program:
+) -> Program | SizedProgram:
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]
     options_now = compile_options(current_debug_options())
@@ -418,9 +453,9 @@ def _compile_primitive(
             program.bring_from([a.device for a in arrays])
             return program
     closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
-    program = compile_jaxpr(closed, primitive.name, device, committed)
-    program.bring_from([a.device for a in arrays])
-    return program
+    compiled = compile_jaxpr(closed, primitive.name, device, committed)
+    compiled.bring_from([a.device for a in arrays])
+    return compiled
 
 
 def clear_caches() -> None:

@@ -20,6 +20,22 @@ from xla_backend.runtime.host_buffer import HostBufferKind
 Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
 
 
+def bringing(call: Call, devices: Sequence[Device], target: Device) -> Call:
+    """A call that moves those of its arguments, which come from these devices, that lie in memory
+    which `target` does not reach."""
+    away = [i for i, device in enumerate(devices) if not device.shares_memory_with(target)]
+    if not away:
+        return call
+
+    def bring(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+        here = list(arguments)
+        for i in away:
+            here[i] = moved(here[i], target)
+        return call(here)
+
+    return bring
+
+
 class Program:
     """A loaded executable together with the arrays it takes and makes.
 
@@ -87,22 +103,12 @@ class Program:
     def bring_from(self, devices: Sequence[Device]) -> None:
         """Arguments come from these devices: from now on each call moves those that lie in memory
         which the program does not reach."""
-        away = [
-            i for i, device in enumerate(devices) if not device.shares_memory_with(self._device)
-        ]
-        if not away:
-            return
+        self.wrap(lambda call: bringing(call, devices, self._device))
 
-        def bringing(call: Call) -> Call:
-            def brought(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-                here = list(arguments)
-                for i in away:
-                    here[i] = moved(here[i], self._device)
-                return call(here)
-
-            return brought
-
-        self.wrap(bringing)
+    @property
+    def held_bytes(self) -> int:
+        """Memory that the program keeps, for caches."""
+        return self.executable.held_bytes
 
     def __call__(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         return self.call(arguments)

@@ -260,6 +260,23 @@ class AbstractClient:
         """
         return None
 
+    def compile_sized(
+        self, module: HloModule, sizes: Sequence[int], options: CompileOptions
+    ) -> Callable[[Sequence[int]], LoadedExecutable]:
+        """Compile a module (which may be changed) once for arrays of all sizes.
+
+        Its first parameters are integer scalars; `sizes[k]`, which is no size that is known, stands
+        for the value of number k wherever a dimension has that size. Returns a function from the
+        values to an executable.
+
+        Raises:
+          UnimplementedError: an instruction has no such form, or the platform does not do this.
+        """
+        raise UnimplementedError(
+            f"the platform {self.platform!r} has no programs with sizes that are known at run time "
+            "only; run them on the platform 'cpu'"
+        )
+
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
         """Make object code of a module (which may be changed) for `options.target`, without
         loading it.

@@ -151,3 +151,25 @@ def debug_key_reuse() -> str:
     key = pyjax.random.key(0)
     draw = pyjax.jit(pyjax.random.normal)
     return error_of(lambda: pyjax.lax.scan(lambda c, _: (c + draw(key), None), 0.0, None, length=2))
+
+
+@effect(
+    "jax_dynamic_shapes",
+    True,
+    default=re.compile(r"^TypeError: Shapes must be 1D sequences of concrete values"),
+    changed="",
+)
+def traced_size_is_accepted() -> str:
+    return error_of(lambda: pyjax.jit(lambda n: jnp.ones(n))(3))
+
+
+@effect("jax_dynamic_shapes", True, default=None, changed=[(0,), (1,), (1000,)])
+def one_program_for_all_sizes() -> list[tuple[int, ...]] | None:
+    """Shapes of results, after the program is there."""
+    ones = pyjax.jit(lambda n: jnp.ones(n) * 2)
+    try:
+        ones(5)
+    except TypeError:
+        return None
+    with pyjax.assert_compiles(0):
+        return [ones(n).shape for n in (0, 1, 1000)]

@@ -10,7 +10,6 @@ PENDING = frozenset(
         "jax_cpu_enable_async_dispatch",
         "jax_cpu_enable_gloo_collectives",
         "jax_disable_vmap_shmap_error",
-        "jax_dynamic_shapes",
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
         "jax_experimental_unsafe_xla_runtime_errors",

@@ -149,7 +149,7 @@ def _some_lanes(lane: Var, rest: Rest, body: list[Statement]) -> list[Statement]
 def _reduction(kernel: Kernel, loop: Loop, lanes: int, masked: bool) -> None:
     chain = _handing_on(path_to(kernel, loop))
     top = chain[0]
-    assert loop.combiner is not None and not loop.limits
+    assert loop.combiner is not None
     lane = lane_of(top, lanes)
     starts: list[Statement] = []
     combination = Combination([], [], [], loop.combiner)
@@ -207,14 +207,16 @@ def _sum_and_rest(loop: Loop, lanes: int, lane: Var) -> list[Statement]:
     outer = Var(loop.var.name, division.groups, loop.var.depth)
     around = Index.of(outer) * lanes if division.groups > 1 else Index({}, 0)
     replace_atoms(loop.body, {loop.var: around + Index.of(lane)})
-    loop.var = outer
+    loop.var, loop.limits = outer, division.limits
     return [loop, *result]
 
 
 def _rest_of_sum(loop: Loop, lane: Var, rest: Rest, after_groups: bool) -> If:
     """The last iterations, in some lanes; the others keep what they have."""
     copy = rest.copy(loop.var, Index.of(lane))
-    inside = If(Index.of(lane), 0, rest.count.constant)
+    inside = If(Index.of(lane) - rest.count, -lane.extent, 0)
+    if rest.count.is_constant:
+        inside = If(Index.of(lane), 0, rest.count.constant)
     for carry in loop.carries:
         before, phi = carry.init, carry.phi.like()
         result = carry.result

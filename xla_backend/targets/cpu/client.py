@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
@@ -17,6 +17,7 @@ from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.dynamic import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
+from xla_backend.targets.cpu.run_time_sizes import compile_sized
 from xla_backend.targets.cpu.target_code import make_target_code
 from xla_backend.user_passes import user_passes
 
@@ -61,6 +62,12 @@ class CpuClient(HloClient):
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
         return lambda n: code.at(n, self._devices[0]) if n <= limit else None
+
+    def compile_sized(
+        self, module: HloModule, sizes: Sequence[int], options: CompileOptions
+    ) -> Callable[[Sequence[int]], LoadedExecutable]:
+        code = compile_sized(module, sizes, options)
+        return lambda values: code.at(values, self._devices[0])
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         return POOL.stats()  # devices of the host share its memory

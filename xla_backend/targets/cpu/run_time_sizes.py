@@ -1,0 +1,332 @@
+"""Programs whose arrays have sizes that are known when they run: one native function serves all.
+
+The module that comes in is written for stand-ins: dimensions of a size in `sizes` are dimensions of
+run-time size, and parameter k, an integer scalar, holds the one that `sizes[k]` stands for. No pass
+that computes with sizes sees such a module. All of it becomes one kernel whose loops have run-time
+extents: a nest for each reduction, then one for each shape of results; what lies between is fused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.builder import LoopBuilder
+from xla_backend.kernels.from_hlo.attribute_access import attrs
+from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices
+from xla_backend.kernels.from_hlo.reductions import Reduction
+from xla_backend.kernels.index import ZERO, Index, Parameter
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Value
+from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.kernels.verifier import verify_kernel
+from xla_backend.llvm import jit, objects
+from xla_backend.llvm.types import register_type
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.passes.base import Pipeline
+from xla_backend.passes.call_inliner import CallInliner
+from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.runtime.client import Device
+from xla_backend.runtime.memory import ALIGNMENT, POOL
+from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.native import NativeExecutable
+from xla_backend.targets.cpu.schedule import schedule
+from xla_backend.targets.cpu.target_options import target_for
+
+# More elements than any array has; indices of so many do not fit 32 bits.
+_MOST = 1 << 40
+# A program on fewer bytes is not worth releasing the interpreter lock.
+_TINY_BYTES = 1 << 17
+_PLAIN = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.BROADCAST,
+        Opcode.TRANSPOSE,
+        Opcode.COPY,
+        Opcode.IOTA,
+    }
+)
+# `i32 entry(ptr args, ptr outs, ptr temps)`: arrays of addresses.
+_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p)
+
+
+class SizedCode:
+    """Native code of a program with run-time sizes; shapes hold the stand-ins."""
+
+    def __init__(
+        self,
+        module: HloModule,
+        sizes: tuple[int, ...],
+        outputs: Sequence[Shape],
+        temporaries: Sequence[Shape],
+        library: jit.Library,
+        loop_ir: str,
+    ) -> None:
+        assert module.entry is not None
+        self.module = module
+        self.sizes = sizes
+        self.library = library
+        self.loop_ir = loop_ir
+        self.parameter_shapes = [p.shape for p in module.entry.parameters]
+        self.output_shapes = list(outputs)
+        self.temporary_shapes = list(temporaries)
+
+    def at(self, values: Sequence[int], device: Device) -> SizedExecutable:
+        """The program where the run-time sizes are `values`."""
+        return SizedExecutable(self, dict(zip(self.sizes, values)), device)
+
+
+class SizedExecutable(NativeExecutable):
+    """A program at certain sizes; all sizes share its native code."""
+
+    held_bytes = 1 << 13
+
+    def __init__(self, code: SizedCode, values: Mapping[int, int], device: Device) -> None:
+        def actual(shapes: Sequence[Shape]) -> list[Shape]:
+            return [
+                s.with_dimensions(tuple(values.get(d, d) for d in s.dimensions)) for s in shapes
+            ]
+
+        parameters, outputs = actual(code.parameter_shapes), actual(code.output_shapes)
+        super().__init__(device, parameters, outputs)
+        self.module = code.module
+        offsets, size = [], 0
+        for shape in actual(code.temporary_shapes):
+            offsets.append(size)
+            size += -(-shape.byte_size // ALIGNMENT) * ALIGNMENT
+        moved = size + sum(s.byte_size for s in (*parameters, *outputs))
+        entry = code.library.function("entry", *_SIGNATURE, keeps_gil=moved < _TINY_BYTES)
+        pack = struct.Struct(f"{len(offsets)}P").pack
+
+        def call(arguments: bytes, outputs: bytes) -> None:
+            memory = POOL.allocate(size)
+            try:
+                entry(arguments, outputs, pack(*[memory + offset for offset in offsets]))
+            finally:
+                del memory  # an exception's traceback would keep it
+
+        self._call = call
+
+
+def compile_sized(
+    module: HloModule, sizes: Sequence[int], options: CompileOptions | None = None
+) -> SizedCode:
+    """Generate code for a module (which is changed) with dimensions of run-time size.
+
+    Args:
+      sizes: what stands for them; none is a size that is known. The first parameters are integer
+        scalars, one for each.
+    Raises:
+      UnimplementedError: an instruction has no form with run-time sizes.
+    """
+    options = options or CompileOptions()
+    passes = [CallInliner(), OptBarrierElimination(), TupleSimplifier(), DeadCodeElimination()]
+    Pipeline("run-time sizes", passes, options).run(module)
+    assert module.entry is not None
+    lowering = _Lowering(module.entry, sizes)
+    kernel = lowering.builder.kernel
+    if options.verify:
+        verify_kernel(kernel)
+    target = target_for(options)
+    schedule(kernel, target, threads=False)
+    if options.verify:
+        verify_kernel(kernel, after="schedule")
+    writer = ModuleWriter(target, options.fast_math)
+    _write_entry(writer, kernel, module.entry)
+    library = jit.Library(objects.compile_object(writer.to_text(), target, cache=True))
+    outputs = [r.shape for r in module.entry.outputs]
+    temporaries = [node.shape for node in lowering.temporaries]
+    return SizedCode(module, tuple(sizes), outputs, temporaries, library, kernel_to_text(kernel))
+
+
+class _Emitter(ElementalEmitter):
+    """Elements of arrays whose sizes may be parameters of the kernel."""
+
+    def __init__(
+        self, builder: LoopBuilder, leaves: dict[Instruction, Buffer], sizes: dict[int, Parameter]
+    ) -> None:
+        super().__init__(builder, leaves)
+        self.sizes = sizes
+
+    def _produce(self, node: Instruction, index: Indices) -> Element:
+        buffer = self.leaves.get(node)
+        if buffer is not None:
+            at = self.place(index, node.shape.dimensions)
+            return self.load(buffer, at, node.shape.element_type)
+        if node.opcode is Opcode.RESHAPE:
+            kept = iter([i for i, d in zip(index, node.shape.dimensions) if d != 1])
+            dims = node.operands[0].shape.dimensions
+            return self.value(node.operands[0], tuple(ZERO if d == 1 else next(kept) for d in dims))
+        return super()._produce(node, index)
+
+    def place(self, index: Indices, dimensions: Sequence[int]) -> Index:
+        """The row-major offset of an element."""
+        at = ZERO
+        for position, size in zip(index, dimensions):
+            at = self._times(at, size) + position
+        return at
+
+    def _times(self, at: Index, size: int) -> Index:
+        parameter = self.sizes.get(size)
+        if parameter is None:
+            return at * size
+        if at == ZERO:
+            return at
+        b, type = self.builder, PrimitiveType.S64
+        factors = (b.index_value(at, type), b.index_value(Index.of(parameter), type))
+        return Index.of(b.compute(Opcode.MULTIPLY, type, factors, bounds=(0, _MOST)))
+
+
+class _Lowering:
+    """The kernel of a module: a nest for each reduction, then the results."""
+
+    def __init__(self, entry: Computation, sizes: Sequence[int]) -> None:
+        b = self.builder = LoopBuilder("entry")
+        self.sizes = {d: b.parameter(f"n{k}", (0, _MOST)) for k, d in enumerate(sizes)}
+        roots = entry.outputs
+        leaves: dict[Instruction, Buffer] = {}
+        self.e = _Emitter(b, leaves, self.sizes)
+        for k, p in enumerate(entry.parameters):
+            leaves[p] = self._buffer(f"p{k}", p, BufferRole.OPERAND, k)
+        outputs = [self._buffer(f"out{i}", r, BufferRole.OUTPUT, i) for i, r in enumerate(roots)]
+        self.temporaries: list[Instruction] = []
+        finished: set[int] = set()
+        _check_all(entry)
+        for node in entry.post_order():
+            if node.opcode is Opcode.REDUCE:
+                if node in roots:
+                    finished.add(roots.index(node))
+                    leaves[node] = outputs[roots.index(node)]
+                else:
+                    number = len(self.temporaries)
+                    self.temporaries.append(node)
+                    leaves[node] = self._buffer(f"t{number}", node, BufferRole.SCRATCH, number)
+                self._reduction(node, leaves[node])
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, root in enumerate(roots):
+            if i not in finished:
+                groups.setdefault(root.shape.dimensions, []).append(i)
+        for numbers in groups.values():
+            self._pointwise([roots[i] for i in numbers], [outputs[i] for i in numbers])
+
+    def _buffer(self, name: str, node: Instruction, role: BufferRole, number: int) -> Buffer:
+        """Of `_MOST` elements at most where one of its sizes is known at run time only."""
+        known = all(d not in self.sizes for d in node.shape.dimensions)
+        size = node.shape.num_elements if known else _MOST
+        return self.builder.buffer(name, node.shape.element_type, size, role, number)
+
+    def _open(self, sizes: Sequence[int]) -> Indices:
+        """Independent loops, the last one vectorisable."""
+        index = []
+        for i, size in enumerate(sizes):
+            last = i == len(sizes) - 1
+            extent = self.sizes.get(size, size)
+            var, _ = self.builder.open_loop(extent, independent=True, may_vectorize=last)
+            index.append(var)
+        return tuple(index)
+
+    def _close(self, count: int) -> None:
+        for _ in range(count):
+            self.builder.close_loop()
+
+    def _pointwise(self, nodes: Sequence[Instruction], outputs: Sequence[Buffer]) -> None:
+        dims = nodes[0].shape.dimensions
+        if 0 in dims:
+            return
+        index = self._open(dims)
+        elements = [self.e.value(node, index) for node in nodes]
+        at = self.e.place(index, dims)
+        for element, output in zip(elements, outputs):
+            self.e.store(output, at, element)
+        self._close(len(dims))
+
+    def _reduction(self, node: Instruction, output: Buffer) -> None:
+        e, b = self.e, self.builder
+        operand, init = node.operands
+        dims, reduced = operand.shape.dimensions, attrs(node).dimensions
+        kept = node.shape.dimensions
+        if 0 in kept:
+            return
+        reduction = Reduction(e, node.called[0], [operand.shape.element_type])
+        outer = self._open(kept)
+        carried: list[Value] = reduction.widen(e.value(init, ()))
+        along = [d for d in range(len(dims)) if d in reduced]
+        if all(dims[d] for d in along):
+            position = dict(zip([d for d in range(len(dims)) if d not in reduced], outer))
+            for d in along:
+                position[d], carried = b.open_loop(
+                    self.sizes.get(dims[d], dims[d]),
+                    inits=carried,
+                    may_vectorize=d == along[-1] and reduction.lanes_allowed,
+                )
+            index = tuple(position[d] for d in range(len(dims)))
+            carried = reduction.combine(carried, reduction.widen(e.value(operand, index)))
+            combiner = reduction.combiner() if reduction.lanes_allowed else None
+            for _ in along:
+                carried = b.close_loop(carried, combiner, reduction.identities())
+        (element,) = reduction.narrow(carried)
+        e.store(output, e.place(outer, kept), element)
+        self._close(len(kept))
+
+
+def _check_all(entry: Computation) -> None:
+    """Raise unless all of the program has a form with run-time sizes."""
+    refused = [node for node in entry.post_order() if not _has_form(node, node is entry.root)]
+    refused.sort(key=lambda node: node.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT))
+    if refused:
+        origin = refused[0].metadata.op_name
+        raise UnimplementedError(
+            f"{refused[0].opcode.value} {refused[0].name!r}{f' of {origin}' if origin else ''} has "
+            "no form with sizes that are known at run time only"
+        )
+
+
+def _has_form(node: Instruction, is_root: bool) -> bool:
+    opcode = node.opcode
+    if opcode is Opcode.TUPLE:
+        return is_root
+    if opcode is Opcode.BITCAST_CONVERT:
+        return node.shape.rank == node.operands[0].shape.rank
+    if opcode is Opcode.REDUCE:
+        return not node.shape.is_tuple
+    if opcode is Opcode.SLICE:
+        a = attrs(node)
+        return not any(a.starts) and all(stride == 1 for stride in a.strides)
+    if opcode is Opcode.RESHAPE:
+        old, new = (s.dimensions for s in (node.operands[0].shape, node.shape))
+        return [d for d in old if d != 1] == [d for d in new if d != 1]
+    return opcode in _PLAIN or opcode.is_elementwise
+
+
+def _write_entry(writer: ModuleWriter, kernel: Kernel, entry: Computation) -> None:
+    tables = {
+        BufferRole.OPERAND: "args",
+        BufferRole.OUTPUT: "outs",
+        BufferRole.SCRATCH: "temps",
+    }
+    w = writer.function("entry", [("ptr", name) for name in tables.values()], result="i32")
+    pointers: dict[Buffer, str] = {}
+    for buffer in kernel.buffers:
+        if buffer.role is BufferRole.CONSTANT:
+            assert buffer.data is not None
+            pointers[buffer] = writer.constant_bytes(buffer.data.tobytes())
+        else:
+            table = f"%{tables[buffer.role]}"
+            pointers[buffer] = w.load("ptr", w.gep("ptr", table, buffer.number))
+    emitter = KernelEmitter(w, pointers)
+    for k, parameter in enumerate(kernel.parameters):
+        type = register_type(entry.parameters[k].shape.element_type)
+        size = w.load(type, pointers[kernel.buffers[k]])
+        emitter.vars[parameter] = size if type == "i64" else w.cast("sext", type, size, "i64")
+    emitter.emit(kernel.stages)
+    w.ret("i32", "0")
