@@ -94,7 +94,7 @@ _PROGRAMS = {
             pyjax.jit(lambda x: x * 5 - i)(x)
         gc.collect()
         assert len(f._compiled) == 0
-        np.testing.assert_array_equal(np.asarray(held.call([x])[0]), [1, 4, 7, 10])
+        np.testing.assert_array_equal(np.asarray(held.program.call([x])[0]), [1, 4, 7, 10])
         np.testing.assert_array_equal(np.asarray(f(x)), [1, 4, 7, 10])
     """,
 }

@@ -96,7 +96,7 @@ _PROGRAMS = {
         del call
         pyjax.clear_caches()
         churn()
-        np.testing.assert_array_equal(np.asarray(compiled.call([a])[0]), np.eye(6) * 2)
+        np.testing.assert_array_equal(np.asarray(compiled.program.call([a])[0]), np.eye(6) * 2)
     """,
     "a large constant of a cleared program": """
         from xla_backend.hlo.parser import parse_module
