@@ -255,7 +255,11 @@ def reshape(
     Raises:
       TypeError: the number of elements differs, or a size is negative (jnp.reshape accepts -1).
     """
-    if isinstance(new_sizes, tuple) and any(isinstance(d, (TracedSize, Array)) for d in new_sizes):
+    if isinstance(new_sizes, tuple) and all(type(d) is int for d in new_sizes):
+        sizes = new_sizes
+    elif isinstance(new_sizes, tuple) and any(
+        isinstance(d, (TracedSize, Array)) for d in new_sizes
+    ):
         sizes = canonical_shape(new_sizes)
     else:
         sizes = canonical_dims("reshape", new_sizes)

@@ -14,7 +14,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail
 from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
-from pyjax.core.traced_sizes import TracedSize, is_known
+from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
@@ -116,11 +116,12 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
         new = shape
     else:
         new = _canonical_with_unknown(a, shape)
-    if not (is_known(new) and is_known(a.shape)):
-        return new  # lax.reshape says what it knows of sizes
-    if util.size_of(new) != a.size:
+        if not is_known(new):
+            return new  # lax.reshape says what it knows of sizes
+    size = a.size
+    if util.size_of(new) != size and not isinstance(size, ElementCount):
         raise TypeError(
-            f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+            f"cannot reshape array of shape {a.shape} (size {size}) into shape "
             f"{tuple(new)} (size {util.size_of(new)})"
         )
     return new
