@@ -85,14 +85,20 @@ def compiling(name: str, device: Any) -> Iterator[None]:
         programs.append(f"{name}, called at {caller()}{why}")
 
 
-@contextmanager
-def because(reason: Reason) -> Iterator[None]:
-    """What is compiled inside is compiled for this reason; `reason` is called if somebody asks."""
-    token = _reason.set(reason)
-    try:
-        yield
-    finally:
-        _reason.reset(token)
+class because:
+    """Context manager: what is compiled inside is compiled for this reason, which is called if
+    somebody asks. (A class, not a generator: each new shape of an operation comes through here.)"""
+
+    __slots__ = ("_reason", "_token")
+
+    def __init__(self, reason: Reason) -> None:
+        self._reason = reason
+
+    def __enter__(self) -> None:
+        self._token = _reason.set(self._reason)
+
+    def __exit__(self, *exc: object) -> None:
+        _reason.reset(self._token)
 
 
 def is_watched() -> bool:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax._config import options
-from pyjax._config.registry import set_compile_environment, trace_context
+from pyjax._config.registry import ContextKey, set_compile_environment, trace_context
 from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
@@ -62,12 +62,25 @@ _dump_ids = itertools.count()
 _LEVELS = {"UNKNOWN": 2, "O0": 0, "O1": 1, "O2": 2, "O3": 3}
 
 
+# The latest, and for which context: all that it is made of is in the key of the context.
+_configured: tuple[ContextKey | None, CompileOptions] = (None, CompileOptions())
+
+
 def compile_options(debug: DebugOptions) -> CompileOptions:
     """Options of a compilation under the current configuration; flags come last and win."""
+    global _configured
+    context = trace_context()
+    known = _configured
+    if known[0] is not context:
+        known = _configured = (context, _from_configuration())
+    return with_flags(known[1], debug)
+
+
+def _from_configuration() -> CompileOptions:
     level = _LEVELS[options.optimization_level.value]
     memory = options.cpu_memory_limit.value
     again = options.compiler_enable_remat_pass.value
-    base = CompileOptions(
+    return CompileOptions(
         optimization_level=0 if options.disable_most_optimizations.value else level,
         exec_time_optimization_effort=options.exec_time_optimization_effort.value,
         memory_fitting_level=_LEVELS[options.memory_fitting_level.value],
@@ -79,7 +92,6 @@ def compile_options(debug: DebugOptions) -> CompileOptions:
         profile_version=options.xla_profile_version.value,
         expect_measured_costs=options.compilation_cache_expect_pgle.value,
     )
-    return with_flags(base, debug)
 
 
 # Programs compiled with other passes are other programs.
