@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def restore() -> Iterator[None]:
+    for name in ("jax_enable_x64", "jax_random_seed_offset"):
+        all_options()[name].clear(Source.UPDATE)  # of an earlier test: stronger than a flag
     yield
     for option in all_options().values():
         option.clear(Source.FLAG)
@@ -51,7 +53,6 @@ def test_config_lists_every_option(capsys: Capture) -> None:
 
 
 def test_config_search_names_and_changed(capsys: Capture) -> None:
-    all_options()["jax_random_seed_offset"].clear(Source.UPDATE)  # which is stronger than a flag
     assert command_line.main(["config", "--search", "gumbel"]) == 0
     assert capsys.readouterr().out.count(" = ") == 1
     assert command_line.main(["config", "x64", "--search", "gumbel"]) == 1
