@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -25,3 +27,12 @@ def test_version_is_the_same_everywhere() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert pyjax.__version__ == project["version"]
+
+
+def test_importing_leaves_out_what_few_programs_need() -> None:
+    """The import takes the time of what it loads."""
+    heavy = ("xla_backend.stablehlo", "xla_backend.hlo.evaluator", "pyjax.export")
+    program = f"import sys, pyjax.numpy; print([m for m in {heavy!r} if m in sys.modules])"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

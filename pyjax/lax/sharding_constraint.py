@@ -19,7 +19,7 @@ from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, 
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.stablehlo.reader import quote
+from xla_backend.hlo.text_position import quote
 
 
 def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any) -> Any:

@@ -1,4 +1,5 @@
-"""What readers of HLO and StableHLO text share: errors that show the place, and bracket groups."""
+"""What readers of HLO and StableHLO text share: errors that show the place, bracket groups, and
+quoted strings."""
 
 from __future__ import annotations
 
@@ -55,3 +56,18 @@ def end_of_group(
                 raise error_at(text, match.start(), f"unbalanced '{token}'")
             if not opened:
                 return position
+
+
+def quote(text: str) -> str:
+    """`text` as a quoted string of StableHLO; HLO's own (`text_cursor.quote`) escapes otherwise."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    parts = []
+    for character in text:
+        if character == "\\":
+            parts.append("\\\\")
+        elif character == '"' or not (character.isprintable() and character.isascii()):
+            parts.extend(f"\\{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+        else:
+            parts.append(character)
+    return '"' + "".join(parts) + '"'

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.text_position import quote
 from xla_backend.stablehlo.attributes import (
     UNIT,
     ArrayAttribute,
@@ -23,7 +24,6 @@ from xla_backend.stablehlo.attributes import (
     UnitAttribute,
 )
 from xla_backend.stablehlo.dense_text import dense_body, float_text
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.types import ScalarType, Type
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*\Z")

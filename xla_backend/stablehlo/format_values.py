@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xla_backend.hlo.text_position import quote
 from xla_backend.stablehlo.attribute_text import attribute_text, symbol_text
 from xla_backend.stablehlo.attributes import (
     ArrayAttribute,
@@ -15,7 +16,6 @@ from xla_backend.stablehlo.attributes import (
 )
 from xla_backend.stablehlo.format_directives import Directive
 from xla_backend.stablehlo.read_attributes import AttributeReader
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.types import ScalarType
 
 I32, I64 = ScalarType("i32"), ScalarType("i64")

@@ -24,6 +24,7 @@ from xla_backend.hlo.instruction import (
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_inference import infer_shape, needs_given_shape
+from xla_backend.hlo.text_position import quote
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.stablehlo.attribute_text import attribute_text
 from xla_backend.stablehlo.attributes import (
@@ -35,7 +36,6 @@ from xla_backend.stablehlo.attributes import (
     Location,
 )
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.struct_attributes import struct_fields
 from xla_backend.stablehlo.types import (
     ELEMENT_TYPES,

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from xla_backend.hlo.text_position import quote
 from xla_backend.stablehlo.attribute_text import (
     dictionary_text,
     location_text,
@@ -17,7 +18,6 @@ from xla_backend.stablehlo.format_directives import Directive, directives
 from xla_backend.stablehlo.format_values import WRITE_KINDS
 from xla_backend.stablehlo.ir import Operation, Region
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.special_forms import SPECIAL_WRITERS
 from xla_backend.stablehlo.types import FunctionType
 from xla_backend.stablehlo.write_regions import Writer

@@ -148,18 +148,3 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(
         lambda m: chr(int(m[1], 16)) if m[1] is not None else _SHORT.get(m[2], m[2]), text
     )
-
-
-def quote(text: str) -> str:
-    """`text` as a quoted string."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    parts = []
-    for character in text:
-        if character == "\\":
-            parts.append("\\\\")
-        elif character == '"' or not (character.isprintable() and character.isascii()):
-            parts.extend(f"\\{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
-        else:
-            parts.append(character)
-    return '"' + "".join(parts) + '"'

@@ -21,6 +21,7 @@ from xla_backend.hlo.check_calls import CHECK_CALLS
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.text_position import quote
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.stablehlo.attribute_text import attribute_text, dictionary_text
 from xla_backend.stablehlo.attributes import SymbolAttribute
@@ -34,7 +35,6 @@ from xla_backend.stablehlo.lowering import (
     invalid,
     unsupported,
 )
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.rules_checks import check_call
 from xla_backend.stablehlo.struct_attributes import struct_fields
 

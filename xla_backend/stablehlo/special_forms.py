@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.text_position import quote
 from xla_backend.stablehlo.attribute_text import attribute_text, symbol_name_text
 from xla_backend.stablehlo.attributes import (
     ArrayAttribute,
@@ -19,7 +20,6 @@ from xla_backend.stablehlo.attributes import (
 from xla_backend.stablehlo.format_values import I32, I64, precisions_text, read_precisions
 from xla_backend.stablehlo.ir import Operation, Value
 from xla_backend.stablehlo.read_regions import RegionReader
-from xla_backend.stablehlo.reader import quote
 from xla_backend.stablehlo.region_forms import REGION_READERS, REGION_WRITERS
 from xla_backend.stablehlo.struct_attributes import (
     convolution_labels,
