@@ -1,7 +1,6 @@
 """What kernels cost as runs of a program took: recorded, summed up, and what became of it.
 
-Times are those of the thread that runs a kernel, alone: they do not count what else the machine was
-busy with.
+Times are those of the thread that runs a kernel, without what else the machine did meanwhile.
 """
 
 from __future__ import annotations

@@ -80,8 +80,7 @@ class CustomCall:
 
     Attributes:
       fun: the function of flat values.
-      closed_over: the values that `fun` closes over, of a call that was recorded; otherwise nobody
-        knows them.
+      closed_over: the values that `fun` closes over, known only of a call that was recorded.
     """
 
     __slots__ = ()

@@ -25,8 +25,7 @@ def aval_from_json(value: Any, scope: Scope) -> ShapedArray:
     """The type that `aval_to_json` wrote; `scope` is that of symbolic sizes.
 
     Raises:
-      ValueError: it did not write this, or the dtype is of random keys that this process does not
-        have.
+      ValueError: it did not write this, or the dtype is of random keys unknown to this process.
     """
     if type(value) is not list or [type(v) for v in value] != [list, str, bool]:
         malformed(f"this is no type of an array: {value!r:.80}")

@@ -214,8 +214,8 @@ class Exported:
         Args:
           vjp_order: how many derivatives go with it.
         Raises:
-          ValueError: a derivative is not known; or a structure has a type that is not registered
-            for serialization.
+          ValueError: a derivative is not known, or a structure has a type without a registered
+            serialization.
         """
         records = [_to_record(self)]
         last = self

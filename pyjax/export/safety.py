@@ -78,8 +78,7 @@ def check_custom_calls(
 
     Raises:
       NotImplementedError: the program calls Python functions of this process.
-      ValueError: it has other custom calls without a promise, and no check says that this is
-        wanted.
+      ValueError: it has other custom calls without a promise, and no check allows them.
     """
     targets = custom_call_targets(module)
     if CALLBACK_TARGET in targets:

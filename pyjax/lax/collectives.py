@@ -1,9 +1,7 @@
-"""Communication over named axes: psum, pmax, all_gather, axis_index ... under
-`vmap(axis_name=...)`.
+"""Communication over the axes that `vmap(axis_name=...)` names: psum, all_gather, axis_index, ...
 
 Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
-axis that no map binds they raise NameError. A collective over several names is done one name at a
-time.
+axis that no map binds they raise NameError. Several names are dealt with one at a time.
 """
 
 from __future__ import annotations

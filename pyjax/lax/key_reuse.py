@@ -8,8 +8,7 @@ reshaping, stacking) moves slots: a slice of an array of keys is the same keys, 
 A program that has to do with keys is walked through at each call, before it runs, with the slots of
 its arguments: through calls, both branches of a `cond` (they may use the same key), and as many
 rounds of a loop as it takes for each key of the carry to come to each place in it. Indices are
-followed where they are few and known; a key that is picked by an unknown one is taken for a new
-one.
+followed where they are few and known; what an unknown index picks is taken for a new key.
 """
 
 from __future__ import annotations

@@ -146,5 +146,5 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("row", BROKEN)
 def test_rows_that_show_nothing_fail(row: str, broken: Server) -> None:
-    problems = broken.ask(f"jax_enable_x64-{row}", "update")["problems"]
+    problems = broken.ask(f"jax_enable_x64=True-{row}", "update")["problems"]
     assert any(BROKEN[row] in problem for problem in problems), problems

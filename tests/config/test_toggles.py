@@ -52,6 +52,7 @@ OTHERS = [
     if not option.keyed and isinstance(option.kind, Bool) and option.name != "jax_no_tracing"
 ]
 State = dict[str, Any]
+Action = tuple[str, Any]
 traces: list[State] = []
 
 
@@ -82,21 +83,23 @@ def restore() -> Iterator[None]:
 
 
 @st.composite
-def keyed_values(draw: st.DrawFn) -> tuple[str, Any]:
-    name = draw(st.sampled_from(sorted(VALUES)))
-    return name, draw(st.sampled_from(VALUES[name]))
+def chosen(draw: st.DrawFn, values: dict[str, tuple[Any, ...]]) -> tuple[str, Any]:
+    name = draw(st.sampled_from(sorted(values)))
+    return name, draw(st.sampled_from(values[name]))
 
 
-ACTIONS = st.one_of(
-    st.tuples(st.just("update"), keyed_values()),
-    st.tuples(st.just("enter"), keyed_values()),
-    st.tuples(st.just("leave"), st.none()),
-    st.tuples(st.just("other"), st.tuples(st.sampled_from(OTHERS), st.booleans())),
-)
+def actions_on(values: dict[str, tuple[Any, ...]]) -> st.SearchStrategy[Action]:
+    """What `follow` does with these options, and with those that nothing depends on."""
+    return st.one_of(
+        st.tuples(st.just("update"), chosen(values)),
+        st.tuples(st.just("enter"), chosen(values)),
+        st.tuples(st.just("leave"), st.none()),
+        st.tuples(st.just("other"), st.tuples(st.sampled_from(OTHERS), st.booleans())),
+    )
 
 
 def follow(
-    actions: list[tuple[str, Any]],
+    actions: list[Action],
     values: dict[str, tuple[Any, ...]],
     check_now: Callable[[State], None],
 ) -> None:
@@ -132,8 +135,8 @@ def check_traced_once(state: State) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(ACTIONS, max_size=12))
-def test_programs_follow_the_options_and_nothing_else(actions: list[tuple[str, Any]]) -> None:
+@given(st.lists(actions_on(VALUES), max_size=12))
+def test_programs_follow_the_options_and_nothing_else(actions: list[Action]) -> None:
     for option in all_options().values():
         option.clear(Source.UPDATE)
     follow(actions, VALUES, check_traced_once)
@@ -285,23 +288,9 @@ def check_compiled(state: State) -> None:
     assert seen == seen_first[key], state
 
 
-@st.composite
-def compiled_values(draw: st.DrawFn) -> tuple[str, Any]:
-    name = draw(st.sampled_from(sorted(COMPILED)))
-    return name, draw(st.sampled_from(COMPILED[name]))
-
-
-COMPILER_ACTIONS = st.one_of(
-    st.tuples(st.just("update"), compiled_values()),
-    st.tuples(st.just("enter"), compiled_values()),
-    st.tuples(st.just("leave"), st.none()),
-    st.tuples(st.just("other"), st.tuples(st.sampled_from(OTHERS), st.booleans())),
-)
-
-
 @settings(max_examples=30, deadline=None)
-@given(st.lists(COMPILER_ACTIONS, max_size=8))
-def test_programs_are_compiled_as_the_options_say(actions: list[tuple[str, Any]]) -> None:
+@given(st.lists(actions_on(COMPILED), max_size=8))
+def test_programs_are_compiled_as_the_options_say(actions: list[Action]) -> None:
     for option in all_options().values():
         option.clear(Source.UPDATE)
     follow(actions, COMPILED, check_compiled)

@@ -3,9 +3,8 @@ kept simplified.
 
 `Index` is a value: `64*i + j + 3`, with atoms that are loop variables (`Var`), run-time parameters
 of the kernel (`Parameter`), `FloorDiv`, `Mod` or values that hold an integer (already clamped; they
-carry bounds). All arithmetic simplifies
-by the bounds of the atoms, so that delinearising and linearising again gives back the plain
-variable.
+carry bounds). All arithmetic simplifies by the bounds of the atoms, so that to delinearise and to
+linearise again gives back the plain variable.
 """
 
 from __future__ import annotations
@@ -14,6 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union
+
+# More elements than any array has, for parameters that count them; so many need indices of 64 bits.
+MOST_ELEMENTS = 1 << 40
 
 
 class Var:

@@ -6,8 +6,8 @@ A type is its LLVM text ("float", "<16 x float>"); a value is its LLVM text too 
   memory_type(t)    as stored: pred, s4, u4, f8 are i8; bf16 is i16; f16 is i16
   register_type(t)  as computed with: pred is i1; f16, bf16 and f8 are `float`, *always holding a
                     value that the narrow type represents* (each operation rounds its result);
-                    sub-byte integers are i8 holding a wrapped value; complex is a pair of values
-                    of this type
+                    sub-byte integers are i8 with a wrapped value; complex is a pair of values
+
 Conversions between the two live in `elemental`.
 
 API

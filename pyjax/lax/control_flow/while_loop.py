@@ -1,8 +1,7 @@
 """while_loop and the while primitive.
 
 Operands: constants of the condition, constants of the body, carry. The condition returns a bool
-scalar, or, after batching, a bool array: then each element of the batch stops by itself (its carry
-is frozen).
+scalar, or, after batching, a bool array: an element of the batch that is done keeps its carry.
 """
 
 from __future__ import annotations

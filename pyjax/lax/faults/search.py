@@ -68,8 +68,8 @@ class Search:
           at: the user's line for equations that were traced for somebody else's call: those of
             eager operations and of pyjax's own jitted functions.
         Raises:
-          FloatingPointError, OutOfBoundsError: the first fault of an operation, or the origin of a
-            bad result.
+          FloatingPointError, OutOfBoundsError: the first fault of an operation, or where a bad
+            result comes from.
         """
         jaxpr = closed.jaxpr
         run = _Run(jaxpr, dict(zip(jaxpr.constvars, closed.consts)), {})

@@ -20,7 +20,9 @@ inert("jax_rocm_visible_devices", "0", "pyjax has no AMD runtime")
 
 
 @effect("jax_platforms", "interpreter", default="cpu", changed="interpreter", at_start=True)
-def platforms() -> str:
+@effect("jax_platform_name", "interpreter", default="cpu", changed="interpreter", at_start=True)
+@effect("jax_xla_backend", "interpreter", default="cpu", changed="interpreter", at_start=True)
+def platform() -> str:
     return (jnp.arange(3) * 2).device.platform
 
 
@@ -33,11 +35,6 @@ def platforms() -> str:
 )
 def platforms_unknown() -> str:
     return error_of(lambda: jnp.arange(3))
-
-
-@effect("jax_platform_name", "interpreter", default="cpu", changed="interpreter", at_start=True)
-def platform_name() -> str:
-    return (jnp.arange(3) * 2).device.platform
 
 
 @effect("jax_num_cpu_devices", 3, default=[0], changed=[0, 1, 2], at_start=True)
@@ -89,77 +86,30 @@ def transfers() -> dict[str, Callable[[], object]]:
 PLATFORMS: list[str] = []
 
 
+IMPLICIT = ["operand", "follow", "read"]
+ALL = ["put", "operand", "move", "follow", "get", "read"]
+TO_DEVICE, BETWEEN, TO_HOST = (
+    f"jax_transfer_guard_{direction}"
+    for direction in ("host_to_device", "device_to_device", "device_to_host")
+)
+
+
+@effect("jax_transfer_guard", "disallow", default=[], changed=IMPLICIT)
+@effect("jax_transfer_guard", "disallow_explicit", default=[], changed=ALL)
+@effect(TO_DEVICE, "disallow", default=[], changed=["operand"])
+@effect(TO_DEVICE, "disallow_explicit", default=[], changed=["put", "operand"])
+@effect(BETWEEN, "disallow", default=[], changed=["follow"])
+@effect(BETWEEN, "disallow_explicit", default=[], changed=["move", "follow"])
+@effect(TO_HOST, "disallow", default=[], changed=["read"])
+@effect(TO_HOST, "disallow_explicit", default=[], changed=["get", "read"])
 def refused() -> list[str]:
     return [name for name, move in transfers().items() if "Disallowed" in error_of(move)]
 
 
+@effect("jax_transfer_guard", "log", default=[], changed=IMPLICIT)
+@effect("jax_transfer_guard", "log_explicit", default=[], changed=ALL)
 def logged() -> list[str]:
     return [name for name, move in transfers().items() if "transfer of" in records_of(move)]
-
-
-@effect("jax_transfer_guard", "disallow", default=[], changed=["operand", "follow", "read"])
-def guard_all() -> list[str]:
-    return refused()
-
-
-@effect("jax_transfer_guard", "log", default=[], changed=["operand", "follow", "read"])
-def guard_all_log() -> list[str]:
-    return logged()
-
-
-GUARDED = ["put", "operand", "move", "follow", "get", "read"]
-
-
-@effect("jax_transfer_guard", "disallow_explicit", default=[], changed=GUARDED)
-def guard_all_explicit() -> list[str]:
-    return refused()
-
-
-@effect("jax_transfer_guard", "log_explicit", default=[], changed=GUARDED)
-def guard_all_log_explicit() -> list[str]:
-    return logged()
-
-
-@effect("jax_transfer_guard_host_to_device", "disallow", default=[], changed=["operand"])
-def guard_to_device() -> list[str]:
-    return refused()
-
-
-@effect(
-    "jax_transfer_guard_host_to_device",
-    "disallow_explicit",
-    default=[],
-    changed=["put", "operand"],
-)
-def guard_to_device_explicit() -> list[str]:
-    return refused()
-
-
-@effect("jax_transfer_guard_device_to_device", "disallow", default=[], changed=["follow"])
-def guard_between_devices() -> list[str]:
-    return refused()
-
-
-@effect(
-    "jax_transfer_guard_device_to_device",
-    "disallow_explicit",
-    default=[],
-    changed=["move", "follow"],
-)
-def guard_between_devices_explicit() -> list[str]:
-    return refused()
-
-
-@effect("jax_transfer_guard_device_to_host", "disallow", default=[], changed=["read"])
-def guard_to_host() -> list[str]:
-    return refused()
-
-
-@effect(
-    "jax_transfer_guard_device_to_host", "disallow_explicit", default=[], changed=["get", "read"]
-)
-def guard_to_host_explicit() -> list[str]:
-    return refused()
 
 
 # More than any machine's own number.
@@ -193,11 +143,6 @@ def num_threads_of_a_program() -> bool:
     """Whether a program hands blocks to other threads."""
     lowered = pyjax.jit(lambda x: jnp.sin(x) * 2).lower(jnp.ones((1024, 1024)))
     return "@pyjax_parallel_for" in lowered.compile().as_text("llvm")
-
-
-@effect("jax_xla_backend", "interpreter", default="cpu", changed="interpreter", at_start=True)
-def xla_backend() -> str:
-    return (jnp.arange(3) * 2).device.platform
 
 
 @effect(
@@ -238,6 +183,14 @@ def client_options_malformed() -> str:
     return error_of(pyjax.devices)
 
 
+@effect(
+    "jax_mock_gpu_topology",
+    "2 x 1 x 2",
+    default=[],
+    changed=[(0, 0), (0, 1), (1, 0), (1, 1)],
+    at_start=True,
+)
+@effect("mock_num_gpu_processes", 3, default=[], changed=[(0, 0), (1, 0), (2, 0)], at_start=True)
 def mock_gpus() -> list[tuple[int, int]]:
     """Process and number on its host of each GPU, of which one has a program lowered for it."""
     if "cuda" in error_of(lambda: pyjax.devices("cuda")):
@@ -257,17 +210,6 @@ def mock_gpus() -> list[tuple[int, int]]:
 
 @effect(
     "jax_mock_gpu_topology",
-    "2 x 1 x 2",
-    default=[],
-    changed=[(0, 0), (0, 1), (1, 0), (1, 1)],
-    at_start=True,
-)
-def mock_topology() -> list[tuple[int, int]]:
-    return mock_gpus()
-
-
-@effect(
-    "jax_mock_gpu_topology",
     "2x2",
     default="",
     changed=re.compile("^RuntimeError: jax_mock_gpu_topology='2x2' is no topology"),
@@ -275,11 +217,6 @@ def mock_topology() -> list[tuple[int, int]]:
 )
 def mock_topology_malformed() -> str:
     return error_of(pyjax.devices)
-
-
-@effect("mock_num_gpu_processes", 3, default=[], changed=[(0, 0), (1, 0), (2, 0)], at_start=True)
-def mock_processes() -> list[tuple[int, int]]:
-    return mock_gpus()
 
 
 @effect(

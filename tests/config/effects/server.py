@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -27,7 +28,7 @@ _TABLE = str(Path(__file__).resolve().parent)
 with warnings.catch_warnings(record=True) as _at_start:
     warnings.simplefilter("always")
     from pyjax._config import config
-    from pyjax._config.registry import Option, Source, all_options, find, short_name
+    from pyjax._config.registry import Option, Source, all_options, find
 
     import pyjax
     import pyjax.numpy as jnp
@@ -157,7 +158,7 @@ def answer(row: Row, way: str, which: tuple[str, ...]) -> dict[str, Any]:
 
 def scratch_of(row: Row, root: Path) -> Path:
     """The folder that belongs to a row."""
-    return root / short_name(row.id)
+    return root / re.sub(r"\W+", "_", row.id)
 
 
 def in_a_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ with the value, and after the value was taken back; it never looks at the option
 raises if it does. An expectation is a value to be equal to, a compiled regular expression that is
 searched in the text of what was seen, or a function that says whether it is right.
 
-Setting an option in the environment happens at the start of a process, one for the whole table: for
-that, an option has one value. Rows after its first are set in the other ways only.
+A function may have several rows. Setting an option in the environment happens at the start of a
+process, one for the whole table: for that, an option has one value. Rows after its first are set in
+the other ways only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Row:
 
     @property
     def id(self) -> str:
-        return f"{self.option}-{self.look.__name__}"
+        value = "" if callable(self.value) else f"={self.value}"
+        return f"{self.option}{value}-{self.look.__name__}"
 
     def value_in(self, scratch: Path) -> Any:
         return self.value(scratch) if callable(self.value) else self.value

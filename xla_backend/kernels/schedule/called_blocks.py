@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import ZERO, Index, Parameter, linearize
+from xla_backend.kernels.index import MOST_ELEMENTS, ZERO, Index, Parameter, linearize
 from xla_backend.kernels.ir import (
     Buffer,
     Compute,
@@ -32,9 +32,6 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import replace_atoms
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
-
-# Elements between two rows of any block are fewer.
-_WIDEST = 1 << 40
 
 
 class Nest(NamedTuple):
@@ -66,7 +63,7 @@ def run_in_blocks(kernel: Kernel, kept: Buffer, unit: int = 1) -> None:
     nest = Nest.of(kernel)
     extents = [loop.var.extent for loop in nest]
     batches, rows, columns = extents
-    ld = Parameter("ld", (0, _WIDEST))
+    ld = Parameter("ld", (0, MOST_ELEMENTS))
     row_lo, row_count = Parameter("row_lo", (0, rows - 1)), Parameter("rows", (1, rows))
     column_lo = Parameter("column_lo", (0, columns - 1), unit)
     column_count = Parameter("columns", (1, columns), unit)

@@ -24,6 +24,7 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.from_hlo.nests import pointwise_nest
+from xla_backend.kernels.index import MOST_ELEMENTS
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm import jit, objects
@@ -34,15 +35,13 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.runtime.client import Device
-from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
 from xla_backend.targets.cpu.native import NativeExecutable
 from xla_backend.targets.cpu.pass_levels import pass_filter
 from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 
-# More elements than any array has; indices of so many do not fit 32 bits.
-_MOST = 1 << 40
 _SAME_ELEMENTS = frozenset({Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.COPY})
 
 
@@ -170,7 +169,7 @@ def _write(
     writer = ModuleWriter(target, options.fast_math)
     _write_entry(writer, kernel)
     parameters = tuple(p.shape for p in module.entry.parameters)
-    facts = ElementwiseFacts(parameters, tuple(r.shape for r in roots), cycles / _MOST)
+    facts = ElementwiseFacts(parameters, tuple(r.shape for r in roots), cycles / MOST_ELEMENTS)
     return facts, ElementwiseStages(module, kernel, writer.to_text())
 
 
@@ -217,7 +216,7 @@ def _check(node: Instruction) -> None:
 def _lower(entry: Computation, roots: list[Instruction]) -> Kernel:
     """One kernel for the whole program: nothing lies in memory between two operations."""
     builder = LoopBuilder("entry_n")
-    n = builder.parameter("n", (0, _MOST))
+    n = builder.parameter("n", (0, MOST_ELEMENTS))
 
     def buffer(name: str, node: Instruction, role: BufferRole, number: int) -> Buffer:
         size = n if node.shape.dimensions else 1
@@ -242,15 +241,8 @@ def _lower(entry: Computation, roots: list[Instruction]) -> Kernel:
 
 def _write_entry(writer: ModuleWriter, kernel: Kernel) -> None:
     w = writer.function("entry_n", [("ptr", "args"), ("ptr", "outs"), ("i64", "n")], result="i32")
-    pointers: dict[Buffer, str] = {}
-    for buffer in kernel.buffers:
-        if buffer.role is BufferRole.CONSTANT:
-            assert buffer.data is not None
-            pointers[buffer] = writer.constant_bytes(buffer.data.tobytes())
-        else:
-            table = "%args" if buffer.role is BufferRole.OPERAND else "%outs"
-            pointers[buffer] = w.load("ptr", w.gep("ptr", table, buffer.number))
-    emitter = KernelEmitter(w, pointers)
+    tables = {BufferRole.OPERAND: "%args", BufferRole.OUTPUT: "%outs"}
+    emitter = KernelFunctions(writer).body(w, kernel, in_tables(w, kernel, tables))
     for parameter in kernel.parameters:
         emitter.vars[parameter] = f"%{parameter.name}"
     emitter.emit(kernel.stages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xla_backend.kernels.ir import (
@@ -24,6 +24,8 @@ from xla_backend.targets.cpu.emitter import KernelEmitter
 _INLINE_STATEMENTS = 48
 _LOCAL_ALIGNMENT = 64
 
+Pointers = dict[Buffer, str]
+
 
 @dataclass(slots=True)
 class StageFunction:
@@ -38,6 +40,16 @@ def is_inline(kernel: Kernel) -> bool:
     """Whether a kernel has no function of its own."""
     has_loops = any(isinstance(s, Loop) for s in kernel.stages)
     return not has_loops and len(kernel.stages) <= _INLINE_STATEMENTS
+
+
+def in_tables(w: FunctionWriter, kernel: Kernel, tables: Mapping[BufferRole, str]) -> Pointers:
+    """Addresses of buffers that stand in arrays of addresses: one array for each role, in which a
+    buffer has the place of its number."""
+    return {
+        buffer: w.load("ptr", w.gep("ptr", tables[buffer.role], buffer.number))
+        for buffer in kernel.buffers
+        if buffer.role in tables
+    }
 
 
 class KernelFunctions:
@@ -126,7 +138,7 @@ class KernelFunctions:
             w.ret()
         return name
 
-    def body(self, w: FunctionWriter, kernel: Kernel, pointers: dict[Buffer, str]) -> KernelEmitter:
+    def body(self, w: FunctionWriter, kernel: Kernel, pointers: Pointers) -> KernelEmitter:
         """An emitter for statements of a kernel in the function of `w`."""
         for buffer in kernel.buffers:
             if buffer.role is BufferRole.CONSTANT:

@@ -23,7 +23,7 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices
 from xla_backend.kernels.from_hlo.reductions import Reduction
-from xla_backend.kernels.index import ZERO, Index, Parameter
+from xla_backend.kernels.index import MOST_ELEMENTS, ZERO, Index, Parameter
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Value
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.verifier import verify_kernel
@@ -37,13 +37,11 @@ from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.memory import ALIGNMENT, POOL
-from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
 from xla_backend.targets.cpu.native import NativeExecutable
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 
-# More elements than any array has; indices of so many do not fit 32 bits.
-_MOST = 1 << 40
 # A program on fewer bytes is not worth releasing the interpreter lock.
 _TINY_BYTES = 1 << 17
 _PLAIN = frozenset(
@@ -184,7 +182,7 @@ class _Emitter(ElementalEmitter):
             return at
         b, type = self.builder, PrimitiveType.S64
         factors = (b.index_value(at, type), b.index_value(Index.of(parameter), type))
-        return Index.of(b.compute(Opcode.MULTIPLY, type, factors, bounds=(0, _MOST)))
+        return Index.of(b.compute(Opcode.MULTIPLY, type, factors, bounds=(0, MOST_ELEMENTS)))
 
 
 class _Lowering:
@@ -192,7 +190,7 @@ class _Lowering:
 
     def __init__(self, entry: Computation, sizes: Sequence[int]) -> None:
         b = self.builder = LoopBuilder("entry")
-        self.sizes = {d: b.parameter(f"n{k}", (0, _MOST)) for k, d in enumerate(sizes)}
+        self.sizes = {d: b.parameter(f"n{k}", (0, MOST_ELEMENTS)) for k, d in enumerate(sizes)}
         roots = entry.outputs
         leaves: dict[Instruction, Buffer] = {}
         self.e = _Emitter(b, leaves, self.sizes)
@@ -220,9 +218,9 @@ class _Lowering:
             self._pointwise([roots[i] for i in numbers], [outputs[i] for i in numbers])
 
     def _buffer(self, name: str, node: Instruction, role: BufferRole, number: int) -> Buffer:
-        """Of `_MOST` elements at most where one of its sizes is known at run time only."""
+        """As large as any array where one of its sizes is known at run time only."""
         known = all(d not in self.sizes for d in node.shape.dimensions)
-        size = node.shape.num_elements if known else _MOST
+        size = node.shape.num_elements if known else MOST_ELEMENTS
         return self.builder.buffer(name, node.shape.element_type, size, role, number)
 
     def _open(self, sizes: Sequence[int]) -> Indices:
@@ -310,20 +308,14 @@ def _has_form(node: Instruction, is_root: bool) -> bool:
 
 def _write_entry(writer: ModuleWriter, kernel: Kernel, entry: Computation) -> None:
     tables = {
-        BufferRole.OPERAND: "args",
-        BufferRole.OUTPUT: "outs",
-        BufferRole.SCRATCH: "temps",
+        BufferRole.OPERAND: "%args",
+        BufferRole.OUTPUT: "%outs",
+        BufferRole.SCRATCH: "%temps",
     }
-    w = writer.function("entry", [("ptr", name) for name in tables.values()], result="i32")
-    pointers: dict[Buffer, str] = {}
-    for buffer in kernel.buffers:
-        if buffer.role is BufferRole.CONSTANT:
-            assert buffer.data is not None
-            pointers[buffer] = writer.constant_bytes(buffer.data.tobytes())
-        else:
-            table = f"%{tables[buffer.role]}"
-            pointers[buffer] = w.load("ptr", w.gep("ptr", table, buffer.number))
-    emitter = KernelEmitter(w, pointers)
+    arguments = [("ptr", name) for name in ("args", "outs", "temps")]
+    w = writer.function("entry", arguments, result="i32")
+    pointers = in_tables(w, kernel, tables)
+    emitter = KernelFunctions(writer).body(w, kernel, pointers)
     for k, parameter in enumerate(kernel.parameters):
         type = register_type(entry.parameters[k].shape.element_type)
         size = w.load(type, pointers[kernel.buffers[k]])
