@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import files, flags, listing, options
+from . import environment, files, flags, listing, options
 from .registry import Source, all_options, find
 
 __all__ = ["Config", "config", "options"]
@@ -95,3 +95,4 @@ class Config:
 
 config = Config()
 files.apply_files()
+environment.warn_of_unknown()

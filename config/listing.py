@@ -48,7 +48,8 @@ An option is set in one of these ways; the first of them that says something hol
 3. On the command line: `--jax_enable_x64`, `--jax_enable_x64=true`, `--nojax_enable_x64`, also with
    the prefix `pyjax_`: after `pyjax.config.config_with_absl()` in a program of absl, through
    `pyjax.config.parse_known(argv)` in any other.
-4. In the environment: `PYJAX_ENABLE_X64=1`, or `JAX_ENABLE_X64=1`.
+4. In the environment: `PYJAX_ENABLE_X64=1`, or `JAX_ENABLE_X64=1`. A variable `PYJAX_...` that
+   no option has is warned of.
 5. In the nearest `pyjax.toml`, or the table `[tool.pyjax]` of the nearest `pyproject.toml`, from
    the working directory upwards: `enable_x64 = true`. The file must belong to you.
 
