@@ -296,7 +296,7 @@ def _undecided(question: str) -> NoReturn:
     )
 
 
-def as_size(value: Any) -> Any:
+def checked_size(value: Any) -> Any:
     """A size of a shape: an integer as one of Python, or a symbolic size.
 
     Raises:

@@ -136,11 +136,11 @@ def is_known(shape: Sequence[Any]) -> bool:
     return not any(isinstance(d, TracedSize) for d in shape)
 
 
-def as_size(x: Any) -> Any:
+def dimension_of(x: Any) -> Any:
     """What a traced value is as a size of an array: a `Dimension`, or an int that is known; None if
     it cannot be one, or the option `dynamic_shapes` is off.
 
-    >>> as_size(3.0) is None
+    >>> dimension_of(3.0) is None
     True
     """
     if type(x) is Dimension:

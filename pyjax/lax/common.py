@@ -19,9 +19,8 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
 from pyjax.core.structural import convert_element_type_p
-from pyjax.core.symbolic_dims import SymbolicDim, as_size
-from pyjax.core.traced_sizes import TracedSize, is_known
-from pyjax.core.traced_sizes import as_size as as_traced_size
+from pyjax.core.symbolic_dims import SymbolicDim, checked_size
+from pyjax.core.traced_sizes import TracedSize, dimension_of, is_known
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -259,9 +258,9 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
 
 def _known_or_traced(size: Any) -> Any:
     try:
-        return as_size(size)
+        return checked_size(size)
     except TypeError:
-        traced = as_traced_size(size)
+        traced = dimension_of(size)
         if traced is None:
             raise
         return traced
@@ -274,7 +273,7 @@ def canonical_dims(name: str, dims: Any) -> tuple[int, ...]:
     if isinstance(dims, (int, np.integer)):
         return (int(dims),)
     try:
-        return tuple(as_size(d) for d in dims)
+        return tuple(checked_size(d) for d in dims)
     except TypeError:
         fail(TypeError, f"{name} needs integer dimension numbers, got {dims!r}.")
 

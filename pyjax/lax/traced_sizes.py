@@ -19,7 +19,7 @@ from pyjax.core.structural import (
     squeeze_p,
     transpose_p,
 )
-from pyjax.core.traced_sizes import FIX, Dimension, as_size, set_value_rule
+from pyjax.core.traced_sizes import FIX, Dimension, dimension_of, set_value_rule
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.rules import (
     LINEAR,
@@ -144,5 +144,5 @@ def leading(x: Any, axis: int, stop: Any) -> Any:
     stop = convert(stop, dtype_of(size), True)
     from_end = max(add(size, stop), scalar_like(0, size))
     count = select(lt(stop, scalar_like(0, stop)), from_end, min(stop, size))
-    shape = tuple(as_size(count) if i == axis else n for i, n in enumerate(x.shape))
+    shape = tuple(dimension_of(count) if i == axis else n for i, n in enumerate(x.shape))
     return leading_p.bind1(x, shape=shape)

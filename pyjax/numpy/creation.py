@@ -14,7 +14,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import ConcretizationTypeError, fail
 from pyjax.core.trace import Tracer
-from pyjax.core.traced_sizes import TracedSize, as_size
+from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.runtime.placement import result_on
@@ -223,7 +223,7 @@ def arange(
 
 
 def _is_traced_size(value: Any) -> bool:
-    return isinstance(value, (Tracer, TracedSize)) and as_size(value) is not None
+    return isinstance(value, (Tracer, TracedSize)) and dimension_of(value) is not None
 
 
 def _arange_of_traced_size(start: Any, stop: Any, step: Any, dtype: Any) -> Array:

@@ -22,10 +22,9 @@ from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
 from pyjax.core.source_info import warn_user
-from pyjax.core.symbolic_dims import as_size
+from pyjax.core.symbolic_dims import checked_size
 from pyjax.core.trace import Tracer, to_concrete_value
-from pyjax.core.traced_sizes import TracedSize
-from pyjax.core.traced_sizes import as_size as as_traced_size
+from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.runtime.array import DeviceArray
 
@@ -439,9 +438,9 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     result = []
     for size in shape:
         try:
-            result.append(as_size(size))
+            result.append(checked_size(size))
         except TypeError as error:
-            traced = as_traced_size(size)
+            traced = dimension_of(size)
             if traced is not None:
                 result.append(traced)
                 continue

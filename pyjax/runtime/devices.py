@@ -9,6 +9,7 @@ from typing import Any
 
 from pyjax._config import options
 from xla_backend.debug_options import current_debug_options
+from xla_backend.process import bounded_cache
 from xla_backend.process.forks import START, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.host_threads import set_num_threads
@@ -209,10 +210,17 @@ def are_initialised() -> bool:
 
 
 def clear_backends() -> None:
-    """Forget all clients, so that the next use initialises them again."""
+    """Forget all clients, and what was compiled for them, so that the next use of a device makes
+    new ones, with the options that are read at the start. Arrays that there are stay on their
+    devices, which are none of the new ones.
+
+    >>> callable(clear_backends)  # and not called here, where others use the devices
+    True
+    """
     global _clients
     with _lock:
         _clients = None
+        bounded_cache.clear_all()
         _default_device.cache_clear()
         for option in _READ_AT_START:
             option.lock(None)

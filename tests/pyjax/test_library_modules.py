@@ -1,5 +1,8 @@
 """pyjax.test_util, monitoring, debug, core and extend."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -178,3 +181,28 @@ def test_callbacks_fail_with_the_callers_error():
         pyjax.jit(lambda x: pyjax.pure_callback(bad, pyjax.ShapeDtypeStruct((), jnp.float32), x))(
             1.0
         ).block_until_ready()
+
+
+def test_backends_are_started_anew():
+    """In a process of its own: the devices of this one have users."""
+    code = """
+import pyjax, pyjax.numpy as jnp
+from pyjax.extend.backend import backends, clear_backends, get_backend
+
+f = pyjax.jit(lambda x: x + 1)
+(before,) = pyjax.devices()
+assert f(1).device is before and get_backend() is before.client
+try:
+    pyjax.config.update("jax_num_cpu_devices", 3)
+    raise AssertionError("changed")
+except RuntimeError as error:
+    assert "initialised already" in str(error)
+clear_backends()
+pyjax.config.update("jax_num_cpu_devices", 3)
+first, _, last = pyjax.devices()
+assert first is not before and list(backends()) == ["cpu"]
+assert f(1).device is first and (jnp.ones(2) + 1.0).device is first
+assert f(pyjax.device_put(1, last)).device is last
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

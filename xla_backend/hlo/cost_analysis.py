@@ -95,7 +95,7 @@ class CostAnalysis:
         rule = _ARITHMETIC.get(opcode)
         if rule is not None:
             arithmetic = rule(self, node)
-        elif opcode.info.transcendental:
+        elif opcode.is_transcendental:
             arithmetic = Cost(transcendentals=node.shape.num_elements)
         elif opcode.is_elementwise and opcode is not Opcode.COPY:
             arithmetic = Cost(flops=node.shape.num_elements)

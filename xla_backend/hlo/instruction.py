@@ -386,7 +386,7 @@ class Computation:
                 or node.users
                 or node is self.root
                 or node.opcode is Opcode.PARAMETER
-                or node.opcode.info.side_effect
+                or node.opcode.has_side_effect
                 or getattr(node.attributes, "has_side_effect", False)
                 or node.opcode in CONTROL_FLOW  # effects inside: left to dce
             ):

@@ -9,7 +9,6 @@ counts no loads and stores. An opcode that is not listed with a number costs 1.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
 
 PLAIN = 0
 ELEMENTWISE = 1
@@ -19,28 +18,27 @@ TRANSCENDENTAL = 8
 NO_WORK = 16
 
 
-class OpcodeInfo(NamedTuple):
-    """One row: how many operands an opcode takes and what passes may assume about it."""
-
-    text: str
-    arity: int | None  # None: any number
-    elementwise: bool = False
-    commutative: bool = False
-    side_effect: bool = False  # may not be removed, merged or reordered with others of its kind
-    calls: int | None = 0  # called computations; None: any number
-    transcendental: bool = False  # counted apart from flops
-    no_work: bool = False  # computes nothing: names what is in memory, or is a constant
-    cycles: int = 1  # of one vector register of elements
-
-
 class Opcode(enum.Enum):
-    """One member per opcode: text, arity, properties, number of called computations, cycles. The
-    value is the text."""
+    """One member per opcode; its value is its text.
+
+    Attributes:
+      arity: how many operands it takes; None: any number.
+      calls: how many computations it calls; None: any number.
+      is_elementwise, is_commutative: what passes may assume.
+      has_side_effect: it may not be removed, merged or reordered with others of its kind.
+      is_transcendental: counted apart from flops.
+      is_free: it computes nothing: it names what is in memory, or is a constant.
+      cycles: of one vector register of elements.
+    """
 
     _value_: str
-    info: OpcodeInfo
+    arity: int | None
+    calls: int | None
     is_elementwise: bool
     is_commutative: bool
+    has_side_effect: bool
+    is_transcendental: bool
+    is_free: bool
     cycles: int
 
     # Identity hash: enum's own hashes the name on every call.
@@ -56,20 +54,14 @@ class Opcode(enum.Enum):
     ) -> Opcode:
         member = object.__new__(cls)
         member._value_ = text
+        member.arity = arity
+        member.calls = calls
         member.is_elementwise = bool(properties & ELEMENTWISE)
         member.is_commutative = bool(properties & COMMUTATIVE)
+        member.has_side_effect = bool(properties & SIDE_EFFECT)
+        member.is_transcendental = bool(properties & TRANSCENDENTAL)
+        member.is_free = bool(properties & NO_WORK)
         member.cycles = cycles
-        member.info = OpcodeInfo(
-            text,
-            arity,
-            member.is_elementwise,
-            member.is_commutative,
-            bool(properties & SIDE_EFFECT),
-            calls,
-            bool(properties & TRANSCENDENTAL),
-            bool(properties & NO_WORK),
-            cycles,
-        )
         return member
 
     def __str__(self) -> str:
@@ -210,5 +202,4 @@ class Opcode(enum.Enum):
     ASYNC_DONE = "async-done", 1, PLAIN, None
 
 
-OPCODES: dict[Opcode, OpcodeInfo] = {op: op.info for op in Opcode}
 BY_TEXT: dict[str, Opcode] = {op.value: op for op in Opcode}

@@ -360,7 +360,7 @@ class _Parser:
         return node
 
     def _check_arity(self, opcode: Opcode, operands: list[Instruction], position: int) -> None:
-        arity = opcode.info.arity
+        arity = opcode.arity
         if arity is not None and len(operands) != arity:
             self.cursor.fail(f"{opcode} takes {arity} operand(s), got {len(operands)}", position)
 

@@ -295,7 +295,7 @@ class _Reader:
         if opcode is None:
             raise ProtoError(f"unknown opcode '{text}'")
         operands = [self._node(n, computation) for n in message.get("operand_ids", ())]
-        arity = opcode.info.arity
+        arity = opcode.arity
         if arity is not None and len(operands) != arity:
             raise ProtoError(f"{opcode} takes {arity} operand(s), got {len(operands)}")
         called = [self._callee(n) for n in message.get("called_computation_ids", ())]

@@ -279,7 +279,5 @@ _SPECIAL: dict[Opcode, Rule] = {
 }
 
 ELEMENTWISE_RULES: dict[Opcode, Rule] = {
-    op: _SPECIAL.get(op, _unary if op.info.arity == 1 else _binary)
-    for op in Opcode
-    if op.is_elementwise
+    op: _SPECIAL.get(op, _unary if op.arity == 1 else _binary) for op in Opcode if op.is_elementwise
 }

@@ -265,7 +265,7 @@ def _triangular_solve(c: RuleContext) -> Shape:
 
 
 def _batch_norm(c: RuleContext) -> Shape:
-    c.require_arity(c.opcode.info.arity or 0)
+    c.require_arity(c.opcode.arity or 0)
     c.require_array()
     operand, a = c.shapes[0], c.attributes
     assert isinstance(a, BatchNormAttributes)

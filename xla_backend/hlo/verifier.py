@@ -329,7 +329,7 @@ class _Verifier:
     def _instruction(self, node: Instruction) -> None:
         opcode = node.opcode
         self._attribute_class(node)
-        arity, calls = opcode.info.arity, opcode.info.calls
+        arity, calls = opcode.arity, opcode.calls
         # instruction_c1
         if arity is not None and len(node.operands) != arity:
             self.fail(f"{opcode} takes {arity} operand(s), has {len(node.operands)}", node)

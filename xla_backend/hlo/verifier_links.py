@@ -121,7 +121,7 @@ def _applied(node: Instruction) -> str | None:
     for computation in node.called:
         for inner in computation:
             # to_apply_c1
-            if inner.opcode.info.side_effect:
+            if inner.opcode.has_side_effect:
                 return f"%{computation.name} has a side effect: %{inner.name} ({inner.opcode})"
     return None
 
@@ -129,7 +129,7 @@ def _applied(node: Instruction) -> str | None:
 def _fused(node: Instruction) -> str | None:
     for inner in node.called[0]:
         # fusion_c2
-        if inner.opcode.info.side_effect and inner.opcode is not Opcode.RNG:
+        if inner.opcode.has_side_effect and inner.opcode is not Opcode.RNG:
             return f"the fused %{inner.name} ({inner.opcode}) has a side effect"
     return None
 

@@ -289,10 +289,6 @@ class Pipeline(HloPass):
             else:
                 yield hlo_pass
 
-    def selected_names(self) -> list[str]:
-        """Names of the passes that run, in order."""
-        return [p.name for p in self.flat_passes() if self.selects(p.name)]
-
     @property
     def statistics(self) -> dict[str, PassStatistics]:
         """What each pass cost so far, by name."""

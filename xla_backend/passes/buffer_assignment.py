@@ -74,18 +74,6 @@ class BufferAssignment:
     aliases: dict[int, int] = field(default_factory=dict)
     slices: dict[Instruction, tuple[BufferSlice | None, ...]] = field(default_factory=dict)
 
-    def slice_of(self, instruction: Instruction, shape_index: tuple[int, ...] = ()) -> BufferSlice:
-        """Slice of the array leaf at `shape_index` (empty for an array).
-
-        Raises:
-          KeyError: the instruction is in a fused or applied computation, or the leaf is no array.
-        """
-        leaves = self.slices[instruction]
-        found = leaves[instruction.shape.leaf_number(shape_index)]
-        if found is None:
-            raise KeyError(f"{instruction} has no array at {shape_index}")
-        return found
-
     def leaf_slices(self, instruction: Instruction) -> tuple[BufferSlice | None, ...]:
         """Slices of all leaves in flat order; None for tokens."""
         return self.slices[instruction]

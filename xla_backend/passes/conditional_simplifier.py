@@ -75,7 +75,7 @@ def _worth_selecting(node: Instruction) -> bool:
     cost = 0
     for branch in node.called:
         for inner in branch.instructions:
-            if inner.opcode.info.no_work:
+            if inner.opcode.is_free:
                 continue
             if not is_fusible(inner) or inner.shape.num_elements > _MAX_SELECTED_ELEMENTS:
                 return False

@@ -39,7 +39,7 @@ class CommonSubexpressionElimination(HloPass):
         same: dict[Instruction, Instruction] = {}
         for node in topological_order(computation):
             opcode = node.opcode
-            if opcode in _NEVER or opcode.info.side_effect:
+            if opcode in _NEVER or opcode.has_side_effect:
                 continue
             operands: tuple[Instruction, ...] = tuple(node.operands)
             if same:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.opcode import OPCODES, Opcode
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 
-_MAY_HAVE_EFFECT = frozenset(op for op, info in OPCODES.items() if info.side_effect) | {
-    Opcode.CUSTOM_CALL
-}
+_MAY_HAVE_EFFECT = frozenset(op for op in Opcode if op.has_side_effect) | {Opcode.CUSTOM_CALL}
 
 
 class DeadCodeElimination(HloPass):
@@ -40,7 +38,7 @@ def has_side_effect(node: Instruction, effects: dict[Computation, bool] | None =
 
     `effects` memoises the answer per computation.
     """
-    if node.opcode.info.side_effect or getattr(node.attributes, "has_side_effect", False):
+    if node.opcode.has_side_effect or getattr(node.attributes, "has_side_effect", False):
         return True
     if not node.called:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xla_backend.hlo.attributes import DynamicSliceAttributes
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.opcode import OPCODES, Opcode
+from xla_backend.hlo.opcode import Opcode
 
 # Shape operations whose element is one element of an operand, found by index arithmetic.
 INDEX_OPCODES = frozenset(
@@ -24,9 +24,7 @@ INDEX_OPCODES = frozenset(
 )
 # Elementwise by the opcode table, but not one scalar to one scalar for this compiler.
 _NOT_SCALAR_TO_SCALAR = frozenset({Opcode.MAP})
-ELEMENTWISE = (
-    frozenset(op for op, info in OPCODES.items() if info.elementwise) - _NOT_SCALAR_TO_SCALAR
-)
+ELEMENTWISE = frozenset(op for op in Opcode if op.is_elementwise) - _NOT_SCALAR_TO_SCALAR
 
 # Cycles of an op that is never computed twice on purpose.
 EXPENSIVE = 8

@@ -9,7 +9,7 @@ from xla_backend.passes.fusion_rules import EXPENSIVE, cost_of, is_fusible
 from xla_backend.passes.while_carries import add_carries, is_plain
 
 # Never hoisted for its own sake: names of memory, or cheaper computed again than loaded.
-_FREE = frozenset(op for op in Opcode if op.info.no_work) | {Opcode.BROADCAST, Opcode.IOTA}
+_FREE = frozenset(op for op in Opcode if op.is_free) | {Opcode.BROADCAST, Opcode.IOTA}
 # Not hoisted at all: running them although the loop runs zero times would show, or might not end.
 _STAYS = frozenset(
     {
@@ -62,7 +62,7 @@ def _worth_hoisting(loop: Instruction) -> list[Instruction]:
         if node.opcode is Opcode.GET_TUPLE_ELEMENT and node.operands[0] is parameter:
             if root.operands[node.tuple_index] is node:
                 invariant.add(node)
-        elif node.opcode in _STAYS or node.opcode.info.side_effect or not node.shape.is_array:
+        elif node.opcode in _STAYS or node.opcode.has_side_effect or not node.shape.is_array:
             continue
         elif all(operand in invariant for operand in node.operands):
             invariant.add(node)

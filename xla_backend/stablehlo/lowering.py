@@ -229,7 +229,7 @@ class Scope:
             return constant.array
         root = self.value(value)
         needed = _closure(root)
-        if any(n.opcode in _NOT_FOLDED or n.opcode.info.side_effect for n in needed):
+        if any(n.opcode in _NOT_FOLDED or n.opcode.has_side_effect for n in needed):
             raise unsupported(op, f"{what} must follow from constants and static shapes")
         computation = Computation("folded")
         mapping: dict[Instruction, Instruction] = {}

@@ -19,7 +19,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
-from pyjax.core.symbolic_dims import as_size
+from pyjax.core.symbolic_dims import checked_size
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import FullJvp, define_primitive
@@ -161,7 +161,7 @@ def _static_ints(name: str, values: Any) -> tuple[int, ...]:
     if isinstance(values, tuple) and all(type(v) is int for v in values):
         return values
     try:
-        return tuple(as_size(v) for v in values)
+        return tuple(checked_size(v) for v in values)
     except TypeError:
         fail(
             TypeError,

@@ -32,7 +32,7 @@ with warnings.catch_warnings(record=True) as _at_start:
 
     import pyjax
     import pyjax.numpy as jnp
-    from pyjax.runtime.devices import clear_backends
+    from pyjax.extend.backend import clear_backends
     from tests.config.effects.rows import ROWS
     from tests.config.effects.table import Row, meets
 
@@ -128,7 +128,6 @@ def warm_up() -> None:
     """Load what the first computation loads; children need not, each for itself."""
     jnp.sin(jnp.arange(3.0) * 2).block_until_ready()
     pyjax.jit(lambda x: x @ x)(jnp.ones((2, 2))).block_until_ready()
-    pyjax.clear_caches()
     clear_backends()
 
 

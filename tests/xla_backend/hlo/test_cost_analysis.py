@@ -136,6 +136,6 @@ def test_costs_add_up_and_shared_callees_are_counted_per_call():
 
 def test_every_transcendental_function_costs_many_cycles():
     """But the square root, which is an instruction."""
-    functions = [op for op in Opcode if op.info.transcendental and op.is_elementwise]
+    functions = [op for op in Opcode if op.is_transcendental and op.is_elementwise]
     assert {op for op in functions if op.cycles < EXPENSIVE} == {Opcode.SQRT}
     assert Opcode.EXPONENTIAL in functions and Opcode.REMAINDER not in functions

@@ -127,7 +127,8 @@ ENTRY main {
         )
     )
     assert assignment.aliases == {0: 0}
-    assert assignment.slice_of(module.entry.root, (0,)).kind is BufferKind.PARAMETER
+    result = assignment.leaf_slices(module.entry.root)[0]
+    assert result is not None and result.kind is BufferKind.PARAMETER
     assert copies == 0
 
 

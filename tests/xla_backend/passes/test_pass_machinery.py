@@ -42,7 +42,8 @@ ENTRY main {
 
 
 def names_at(**fields: object) -> set[str]:
-    return set(build_pipeline(CompileOptions(**fields)).selected_names())  # type: ignore[arg-type]
+    pipeline = build_pipeline(CompileOptions(**fields))  # type: ignore[arg-type]
+    return {p.name for p in pipeline.flat_passes() if pipeline.selects(p.name)}
 
 
 def everything() -> set[str]:

@@ -174,7 +174,8 @@ ENTRY main {
 def test_update_of_a_donated_array_is_in_place(k: int):
     executable = check_native(parse_module(UPDATE.replace("K", str(k))), scale=4 * k**0.5)
     (fusion,) = fusions(executable)
-    assert executable.assignment.slice_of(fusion).kind is BufferKind.PARAMETER
+    (result,) = executable.assignment.leaf_slices(fusion)
+    assert result is not None and result.kind is BufferKind.PARAMETER
     assert "copy" not in {n.opcode.value for n in executable.module.entry.instructions}
     assert (executable.temp_size == 0) == (k <= 1024)
 
