@@ -14,7 +14,6 @@ import dis
 import gc
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import CodeType, FrameType, ModuleType
@@ -134,23 +133,3 @@ def check_locks() -> None:
     taken = len(forks._taken)
     forks._after_in_parent()
     assert taken == len(forks._locks), f"{taken} of {len(forks._locks)} locks are free"
-
-
-def in_another_thread(work: Callable[[], Any]) -> Any:
-    """The result of work(), which must not wait for ever."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append((work(), None))
-        except BaseException as error:
-            results.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(100)
-    assert results, "a thread waits for ever"
-    result, error = results[0]
-    if error is not None:
-        raise error
-    return result

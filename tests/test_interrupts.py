@@ -15,7 +15,8 @@ from pyjax.api import compile_time, naming
 from pyjax.core import source_info, trace, trace_state
 from pyjax.runtime import array, program
 from pyjax.sharding import mesh as meshes
-from tests.interrupts import check_locks, each_interrupt, in_another_thread, thread_state
+from tests.interrupts import check_locks, each_interrupt, thread_state
+from tests.threads import together
 from xla_backend.process import bounded_cache, forks
 from xla_backend.runtime import buffer
 
@@ -105,7 +106,7 @@ def test_a_cache_after_interrupts():
         cache.make("last", lambda: 2)
 
     for _ in each_interrupt(work, bounded_cache):
-        assert in_another_thread(lambda: cache.make(3, lambda: 3)) == 3
+        assert together(lambda: cache.make(3, lambda: 3)) == [3]
         assert cache.make(5, lambda: 5) == 5
         assert all(making.done for making in bounded_cache._making.values())
     for key in range(20, 40):  # what interrupts have left goes
@@ -210,7 +211,7 @@ def test_a_fork_gives_back_all_locks():
                 hook()
 
     for _ in each_interrupt(work, forks, handler=alarm):
-        in_another_thread(check_locks)
+        together(check_locks)
         assert not forks._taken and not forks._raised
 
 

@@ -55,12 +55,8 @@ class Scope:
         self.equal: dict[Factor, Any] = {}  # factors that stand for another size
         self.constraints: tuple[str, ...] = ()
 
-    def variable(self, name: str) -> Any:
-        """The size that a name stands for."""
-        return self.factor(name)
-
     def factor(self, factor: Factor) -> Any:
-        """A factor as a size."""
+        """The size that a factor, such as a variable's name, stands for."""
         known = self.equal.get(factor)
         return known if known is not None else SymbolicDim({((factor, 1),): 1}, self)
 

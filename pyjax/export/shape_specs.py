@@ -113,7 +113,7 @@ class _Reader:
             self.expect(")")
             return self.divided(token, a, b)
         if token.isidentifier():
-            return self.scope.variable(token)
+            return self.scope.factor(token)
         self.position -= 1
         self.fail(f"expected a size, found {token or 'the end'!r}")
 
@@ -224,14 +224,7 @@ def symbolic_shape(
     >>> n - b
     b + 1
     """
-    if scope is not None and constraints:
-        fail(
-            ValueError,
-            "symbolic_shape: both constraints and scope are given",
-            "constraints belong to a scope",
-            "pass the constraints when you make the scope: SymbolicScope([...])",
-        )
-    chosen = SymbolicScope(constraints) if scope is None else scope
+    chosen = _chosen_scope("symbolic_shape", constraints, scope)
     text = "..." if shape_spec is None else shape_spec
     if not isinstance(text, str):
         fail(
@@ -260,6 +253,21 @@ def symbolic_shape(
             reader.expect(",")
     _check_like(reader, sizes, like)
     return tuple(sizes)
+
+
+def _chosen_scope(
+    function: str, constraints: Sequence[str], scope: SymbolicScope | None
+) -> SymbolicScope:
+    if scope is None:
+        return SymbolicScope(constraints)
+    if constraints:
+        fail(
+            ValueError,
+            f"{function}: both constraints and scope are given",
+            "constraints belong to a scope",
+            "pass the constraints when you make the scope: SymbolicScope([...])",
+        )
+    return scope
 
 
 def _is_tuple(reader: _Reader) -> bool:
@@ -315,10 +323,7 @@ def symbolic_args_specs(
     >>> symbolic_args_specs((jnp.ones((4, 3)), jnp.ones(3)), ("b, ...", None))[0].shape
     (b, 3)
     """
-    if scope is None:
-        scope = SymbolicScope(constraints)
-    elif constraints:
-        symbolic_shape("", constraints=constraints, scope=scope)
+    scope = _chosen_scope("symbolic_args_specs", constraints, scope)
     leaves, tree = tree_flatten(args)
     specs = broadcast_prefix(shapes_specs, args, is_leaf=lambda spec: spec is None)
     structs = []

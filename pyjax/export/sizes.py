@@ -112,9 +112,27 @@ def solve(
             _refuse(name, f"{aval.str_short()} as {argument}", f"shape {shape}", "the ranks differ")
         places = [f"{argument}.shape[{i}]" for i in range(len(shape))]
         equations += [(e, n, p) for e, n, p in zip(aval.shape, shape, places)]
+    values, origins = _solved(name, equations)
+    known = ", ".join(f"{v!r} is {n} by {origins[v]}" for v, n in values.items())
+    for size, number, place in equations:
+        wanted = evaluate(size, values)
+        if wanted != number:
+            told = f"{known}, so that it is {wanted}" if isinstance(size, SymbolicDim) else ""
+            _refuse(name, f"{size} as {place}", str(number), told or "this size is fixed")
+    broken = _broken_constraint(scope, values)
+    if broken:
+        _refuse(name, f"sizes with {', '.join(scope.constraints)}", known, broken)
+    return values
+
+
+def _solved(
+    name: str, equations: Sequence[tuple[Any, int, str]]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The values of variables, and where each was found. Equations: size, its value, place."""
     values: dict[str, int] = {}
     origins: dict[str, str] = {}
-    while True:
+    before = -1
+    while len(values) > before:
         before = len(values)
         for size, number, place in equations:
             variable = _linear_in(size, set(values))
@@ -128,26 +146,21 @@ def solve(
                 _refuse(name, f"{size} as {place}", str(number), why)
             values[variable] = quotient
             origins[variable] = place
-        if len(values) == before:
-            break
-    known = ", ".join(f"{v!r} is {n} by {origins[v]}" for v, n in values.items())
-    for size, number, place in equations:
-        wanted = evaluate(size, values)
-        if wanted != number:
-            told = f"{known}, so that it is {wanted}" if isinstance(size, SymbolicDim) else ""
-            _refuse(name, f"{size} as {place}", str(number), told or "this size is fixed")
+    return values, origins
+
+
+def _broken_constraint(scope: Scope, values: Mapping[str, int]) -> str:
+    """What contradicts the constraints of the scope; empty if nothing does."""
     for inequality in scope.inequalities:
         if variables([inequality]) <= values.keys() and evaluate(inequality, values) < 0:
-            texts = ", ".join(scope.constraints)
-            _refuse(name, f"sizes with {texts}", known, f"{inequality} is negative")
+            return f"{inequality} is negative"
     for factor, equal in scope.equal.items():
         left = SymbolicDim({((factor, 1),): 1}, scope)
         if variables([left, equal]) <= values.keys():
             a, b = evaluate(left, values), evaluate(equal, values)
             if a != b:
-                texts = ", ".join(scope.constraints)
-                _refuse(name, f"sizes with {texts}", known, f"{left} is {a}, and {equal} is {b}")
-    return values
+                return f"{left} is {a}, and {equal} is {b}"
+    return ""
 
 
 def _refuse(name: str, wanted: str, got: str, why: str) -> None:

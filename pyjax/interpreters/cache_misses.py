@@ -1,9 +1,9 @@
 """Why a call traces or compiles anew: how it differs from the closest earlier one.
 
-  Call                    what a trace was made for
-  Build                   what a program of a trace was made for
-  why_traced(now, earlier)   one line
-  why_compiled(...)          one line
+  Call              what a trace was made for
+  Build             what a program of a trace was made for
+  why_traced(...)   one line: what differs from earlier calls
+  why_compiled(...) one line: what differs from earlier programs
 
 Layer: interpreters.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +19,8 @@ from pyjax._config.registry import (
     find,
     trace_context,
 )
+
+from tests.threads import together
 
 
 @pytest.fixture
@@ -195,13 +196,9 @@ def test_setting_an_option_without_effect_warns_once() -> None:
 
 
 def test_context_managers_hold_for_one_thread() -> None:
-    seen = []
     with options.enable_x64(True):
-        thread = threading.Thread(target=lambda: seen.append(options.enable_x64.value))
-        thread.start()
-        thread.join()
+        assert together(lambda: options.enable_x64.value) == [False]
         assert options.enable_x64.value is True
-    assert seen == [False]
     assert options.enable_x64.value is False
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from pyjax._config.registry import (
 
 import pyjax
 import pyjax.numpy as jnp
+from tests.threads import together
 
 # The first bits of the keys 1, 2, 3 in the reference, partitionable or not.
 BITS = {
@@ -207,12 +208,9 @@ def test_eight_threads_each_with_their_own_values() -> None:
                 stack.enter_context(all_options()[name](value))
             check(dict(zip(VALUES, values)))
     traced = len(traces)
-    start = threading.Barrier(8)
-    problems: list[BaseException] = []
 
     def hammer(seed: int) -> None:
         rng = random.Random(seed)
-        start.wait()
         for _ in range(60):
             state = {name: rng.choice(values) for name, values in VALUES.items()}
             names = [*VALUES]
@@ -225,18 +223,7 @@ def test_eight_threads_each_with_their_own_values() -> None:
                     config.update(rng.choice(OTHERS).name, rng.random() < 0.5)
         check({name: values[0] for name, values in VALUES.items()})
 
-    def run(seed: int) -> None:
-        try:
-            hammer(seed)
-        except BaseException as problem:
-            problems.append(problem)
-
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems, problems[0]
+    together(*(partial(hammer, seed) for seed in range(8)))
     assert len(traces) == traced  # every state was traced before
 
 

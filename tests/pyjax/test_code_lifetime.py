@@ -4,6 +4,7 @@ their own, because code that is gone takes the process with it."""
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -12,21 +13,9 @@ import gc, sys, threading
 import numpy as np
 import pyjax
 import pyjax.numpy as jnp
+from tests.threads import together
 
 sys.setswitchinterval(1e-5)
-
-def together(*functions):
-    barrier, failures = threading.Barrier(len(functions)), []
-    def run(function):
-        try:
-            barrier.wait()
-            function()
-        except BaseException as error:
-            failures.append(error)
-    threads = [threading.Thread(target=run, args=(f,)) for f in functions]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    if failures: raise failures[0]
 
 def churn():
     '''Programs that lie where freed ones were.'''
@@ -136,6 +125,11 @@ _PROGRAMS = {
 def test_code_lives_as_long_as_its_callers(name):
     program = _COMMON + textwrap.dedent(_PROGRAMS[name])
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])

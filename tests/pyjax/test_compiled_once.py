@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import jit
+from tests.threads import together
 
 X = jnp.arange(4.0)
 
@@ -183,17 +183,10 @@ def test_messages_name_the_function_in_each_of_them() -> None:
 
 def test_threads_that_make_it_at_once_compile_once(caplog: pytest.LogCaptureFixture) -> None:
     def use(f: Any) -> None:
-        gate = threading.Barrier(4)
-
         def call() -> None:
-            gate.wait()
             with pyjax.log_compiles(True):
                 jit(f)(X)
 
-        threads = [threading.Thread(target=call) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[call] * 4)
 
     assert compilations(caplog, use) == 1

@@ -10,8 +10,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import traceback
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import grad, jit, pmap
+from tests.threads import together
 
 
 def assert_on(result: Any, device: Any, committed: bool = True) -> None:
@@ -102,23 +104,14 @@ def check_ahead_of_time_on_the_default_device(d: list[Any]) -> None:
 
 def check_default_devices_of_threads(d: list[Any]) -> None:
     f = jit(lambda x: x + 1)
-    failures: list[Any] = []
 
     def work(device: Any) -> None:
-        try:
-            with pyjax.default_device(device):
-                for _ in range(100):
-                    x = jnp.ones(4)
-                    assert_on((x, f(x), x + x, jnp.sin(x), x[1], grad(jnp.sum)(x)), device, False)
-        except BaseException as error:
-            failures.append(error)
+        with pyjax.default_device(device):
+            for _ in range(100):
+                x = jnp.ones(4)
+                assert_on((x, f(x), x + x, jnp.sin(x), x[1], grad(jnp.sum)(x)), device, False)
 
-    threads = [threading.Thread(target=work, args=(device,)) for device in d]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    together(*(partial(work, device) for device in d))
     assert_on(f(jnp.ones(4)), d[0], False)
 
 
@@ -242,7 +235,8 @@ def main() -> None:
 def failures() -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     result = subprocess.run(
-        [sys.executable, __file__],
+        [sys.executable, "-m", "tests.pyjax.test_devices_of_programs"],
+        cwd=Path(__file__).resolve().parents[2],
         env={**clean, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
         capture_output=True,
         text=True,

@@ -17,6 +17,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from tests.threads import together
 from xla_backend.runtime import memory
 
 N = 1000
@@ -262,21 +263,14 @@ def test_of_threads_that_donate_one_array_one_wins() -> None:
     f(consecutive())
     for _ in range(50):
         x = consecutive()
-        outcomes: list[object] = []
-        gate = threading.Barrier(4)
 
-        def donate(x=x, outcomes=outcomes, gate=gate) -> None:
-            gate.wait()
+        def donate(x=x) -> object:
             try:
-                outcomes.append(np.array(f(x)))
+                return np.array(f(x))
             except RuntimeError as error:
-                outcomes.append(error)
+                return error
 
-        threads = [threading.Thread(target=donate) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        outcomes = together(*[donate] * 4)
         (won,) = [o for o in outcomes if isinstance(o, np.ndarray)]
         np.testing.assert_array_equal(won, WANT + 1)
         assert all("deleted" in str(o) for o in outcomes if o is not won)

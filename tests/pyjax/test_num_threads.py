@@ -12,6 +12,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
+from tests.threads import together
 from xla_backend.runtime import host_threads
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
@@ -128,15 +129,10 @@ def test_the_host_keeps_to_the_limit_too() -> None:
 
 
 def test_blocks_are_of_one_thread() -> None:
-    inside: list[int | None] = []
+    number = pyjax._config.options.num_threads
     with pyjax.num_threads(1):
-        other = threading.Thread(
-            target=lambda: inside.append(pyjax._config.options.num_threads.block_value)
-        )
-        other.start()
-        other.join()
-        inside.append(pyjax._config.options.num_threads.block_value)
-    assert inside == [None, 1]
+        assert together(lambda: number.block_value) == [None]
+        assert number.block_value == 1
 
 
 @pytest.mark.parametrize("bad", [0, -2, 1.5, "all"])

@@ -15,6 +15,7 @@ import pyjax.numpy as jnp
 from pyjax import grad, jit, lax, vmap
 from pyjax.core import axis_env, trace_state
 from pyjax.runtime.array import DeviceArray
+from tests.threads import together
 
 
 @contextmanager
@@ -68,14 +69,8 @@ def test_options_and_devices_belong_to_a_thread():
         seen["device"] = jnp.ones(2).device
         seen["names"] = axis_env.axis_names()
 
-    def run_other() -> dict[str, Any]:
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        return seen
-
     def inside(x: Any) -> Any:
-        run_other()
+        together(other)
         return lax.psum(x, "i")
 
     with pyjax.enable_x64(True), pyjax.default_device(pyjax.devices()[-1]):
@@ -123,17 +118,6 @@ def _tracing_in_a_loop(stop: threading.Event) -> None:
 def test_calls_beside_threads_that_trace():
     stop = threading.Event()
     tracers = [threading.Thread(target=_tracing_in_a_loop, args=(stop,)) for _ in range(2)]
-    failures: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                failures.append(error)
-
-        return run
-
     step = jit(lambda x, y: (x + y, y), donate_argnums=0)
     derivative = jit(grad(lambda x: (x**3).sum()))
 
@@ -158,14 +142,12 @@ def test_calls_beside_threads_that_trace():
                 assert (jnp.arange(3) + 1.5).dtype == np.float64
             assert (jnp.arange(3) + 1.5).dtype == np.float32
 
-    work = [donating, differentiating, with_options]
-    threads = [threading.Thread(target=guarded(w)) for w in work]
-    for thread in (*tracers, *threads):
-        thread.start()
-    for thread in threads:
-        thread.join(300)
-    stop.set()
     for thread in tracers:
-        thread.join(60)
-    assert failures == []
+        thread.start()
+    try:
+        together(donating, differentiating, with_options)
+    finally:
+        stop.set()
+        for thread in tracers:
+            thread.join(60)
     assert not trace_state.entered

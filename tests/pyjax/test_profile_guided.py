@@ -20,6 +20,7 @@ import pyjax.numpy as jnp
 from pyjax.experimental.compilation_cache import compilation_cache
 from pyjax.runtime.program import Program
 from tests.pyjax.test_eager_dispatch import frames
+from tests.threads import together
 from xla_backend.compile_options import CompileOptions
 from xla_backend.targets.cpu.client import CpuClient
 
@@ -164,25 +165,13 @@ def test_nothing_is_left_in_the_way(pgle: None) -> None:
 def test_calls_of_several_threads(pgle: None, compilations: list[CompileOptions]) -> None:
     f = tanh_sum()
     expected = np.asarray(f(X)).tobytes()
-    wrong: list[object] = []
-    begin = threading.Barrier(8)
 
     def work() -> None:
         with options.enable_pgle(True):
-            begin.wait()
             for _ in range(20):
-                try:
-                    if np.asarray(f(X)).tobytes() != expected:
-                        wrong.append("result")
-                except Exception as error:
-                    wrong.append(error)
+                assert np.asarray(f(X)).tobytes() == expected
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    together(*[work] * 8)
     assert [bool(c.measured) for c in compilations] == [False, True]
 
 

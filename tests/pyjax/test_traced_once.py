@@ -18,6 +18,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import grad, jit, lax, tree_util, vmap
 from pyjax.interpreters import traced_function
+from tests.threads import together
 from xla_backend.process import bounded_cache
 
 X = jnp.arange(4.0)
@@ -383,21 +384,14 @@ def test_clear_caches_drops_traces():
 
 def test_threads_that_trace_the_same_function():
     """All go on with one trace, and none waits for another, whose function may wait for it."""
-    barrier = threading.Barrier(4, timeout=30)
+    tracing = threading.Barrier(4, timeout=30)
 
     def f(x: Any) -> Any:
-        barrier.wait()  # all are tracing it at the same time
+        tracing.wait()  # all are tracing it at the same time
         return x * 2
 
-    results: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: results.append(pyjax.make_jaxpr(f)(1.0))) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 4 and len(set(map(id, results))) == 1
+    results = together(*[lambda: pyjax.make_jaxpr(f)(1.0)] * 4)
+    assert len(set(map(id, results))) == 1
     assert float(jit(f)(4.0)) == 8.0
 
 

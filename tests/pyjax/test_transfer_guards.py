@@ -4,7 +4,6 @@ level and direction is a row of `tests/config/effects/devices.py`."""
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.errors import JaxRuntimeError
 from pyjax.runtime.transfers import armed
+from tests.threads import together
 
 X = jnp.arange(4.0)
 N = np.arange(4.0, dtype=np.float32)
@@ -123,13 +123,9 @@ def test_the_innermost_block_holds_and_then_the_direction_before_all() -> None:
 
 
 def test_a_block_is_its_threads() -> None:
-    found: list[bool] = []
     with pyjax.transfer_guard("disallow"):
-        thread = threading.Thread(target=lambda: found.append(refused(IMPLICIT[0])))
-        thread.start()
-        thread.join()
+        assert together(lambda: refused(IMPLICIT[0])) == [False]
         assert refused(IMPLICIT[0])
-    assert found == [False]
 
 
 def test_without_guards_nothing_is_asked() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import jit, monitoring
+from tests.threads import together
 
 TRACED, COMPILED = "TRACING CACHE MISS", "COMPILATION CACHE MISS"
 HERE = r"test_why_compiled.py:\d+ in"
@@ -248,9 +248,7 @@ def test_assert_compiles_lets_exceptions_pass() -> None:
 def test_assert_compiles_counts_for_its_thread() -> None:
     f, x = jit(fresh()), jnp.asarray(X)
     with pyjax.assert_compiles(0):
-        thread = threading.Thread(target=lambda: f(x))
-        thread.start()
-        thread.join()
+        together(lambda: f(x))
 
 
 # -- listeners -------------------------------------------------------------------------------------

@@ -112,8 +112,7 @@ def fault_error(
         else:
             option = "debug_nans" if kind == "nan" else "debug_infs"
             why = f"the option jax_{option} checks the results of every program"
-            what_ = "NaNs" if kind == "nan" else "infinities"
-            allow = f"pyjax.{option}(False) allows {what_}"
+            allow = f"pyjax.{option}(False) allows {'NaNs' if kind == 'nan' else 'infinities'}"
         fix = f"look at the operands of this operation; {allow}"
     if came_with:
         why = f"it came in with {came_with}; {why}"
@@ -167,9 +166,8 @@ def index_error(
     size = shape[axis]
     indexed = Place(frame, shape)
     place = Place(frame, indices_shape)
-    of = f"size {size}"
     what = (
-        f"index {index} is out of bounds for axis {indexed.user_axis(axis)} with {of}, in "
+        f"index {index} is out of bounds for axis {indexed.user_axis(axis)} with size {size}, in "
         f"{eqn.primitive} of {eqn.invars[0].aval.str_short()}"
     )
     at = place.user_element(element)

@@ -272,7 +272,7 @@ def test_specifications_of_arguments() -> None:
 
 def random_size(rng: random.Random, scope: export.SymbolicScope, depth: int) -> Any:
     if depth == 0:
-        return rng.choice([scope.variable("a"), scope.variable("b"), rng.randint(-3, 5)])
+        return rng.choice([scope.factor("a"), scope.factor("b"), rng.randint(-3, 5)])
     left, right = (random_size(rng, scope, depth - 1) for _ in range(2))
     kind = rng.choice(["+", "-", "*", *sorted(OPERATIONS)])
     if kind == "+":
@@ -282,7 +282,7 @@ def random_size(rng: random.Random, scope: export.SymbolicScope, depth: int) -> 
     if kind == "*":
         return left * right
     if kind in ("floordiv", "mod"):
-        right = rng.choice([2, 3, scope.variable("b"), scope.variable("a") + 1])
+        right = rng.choice([2, 3, scope.factor("b"), scope.factor("a") + 1])
     return operation(kind, left, right)
 
 
@@ -303,7 +303,7 @@ def test_expressions_agree_with_numbers(seed: int) -> None:
             assert evaluate(left - right, sizes) == x - y
             assert evaluate(left * right, sizes) == x * y
             assert evaluate(operation("floordiv", left, 3), sizes) == x // 3
-            assert evaluate(operation("mod", left, scope.variable("b")), sizes) == x % sizes["b"]
+            assert evaluate(operation("mod", left, scope.factor("b")), sizes) == x % sizes["b"]
             assert evaluate(operation("max", left, right), sizes) == max(x, y)
             assert evaluate(operation("min", left, right), sizes) == min(x, y)
             assert low <= x <= high, (text, sizes)

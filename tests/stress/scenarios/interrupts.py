@@ -24,6 +24,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from tests import interrupts
 from tests.stress import work
+from tests.threads import together
 from xla_backend.runtime.memory import POOL
 
 # Seconds from a signal to its exception. Programs look for signals every tenth of a second; calls
@@ -217,7 +218,7 @@ def _check_other_threads(draw: random.Random) -> None:
         draw.choice(_AFTERWARDS)(draw)
         work.new_program(draw)
 
-    interrupts.in_another_thread(compute)
+    together(compute)
 
 
 def _leave_nothing() -> int:

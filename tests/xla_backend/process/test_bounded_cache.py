@@ -12,6 +12,7 @@ import weakref
 
 import pytest
 
+from tests.threads import together
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget, InternTable, once
 
@@ -23,27 +24,6 @@ class Thing:
 
 def cache_of(entries=8, nbytes=None):
     return BoundedCache(Budget("test", entries=entries, nbytes=nbytes), lambda v: v.size)
-
-
-def together(*functions):
-    barrier = threading.Barrier(len(functions))
-    failures = []
-
-    def run(function):
-        try:
-            barrier.wait()
-            function()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(f,)) for f in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
-    if failures:
-        raise failures[0]
 
 
 def test_limit_of_entries():

@@ -3,12 +3,13 @@ are participants and runs."""
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.threads import together
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
@@ -103,19 +104,13 @@ def test_calls_of_the_host_are_told_who_calls(
 def test_devices_that_run_one_program_at_the_same_time(calls: list[ExecutionContext]) -> None:
     client = CpuClient(device_count=4)
     executable = loaded(client, CALL)
-    wrong: list[Any] = []
 
     def work(device: Device) -> None:
         for _ in range(200):
-            if not np.array_equal(run_on(executable, device, V), V + device.id):
-                wrong.append(device)
+            np.testing.assert_array_equal(run_on(executable, device, V), V + device.id)
 
-    threads = [threading.Thread(target=work, args=(d,)) for d in client.devices()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and len(calls) == 800 == len({c.run for c in calls})
+    together(*(partial(work, d) for d in client.devices()))
+    assert len(calls) == 800 == len({c.run for c in calls})
 
 
 @pytest.mark.parametrize("platform", ["cpu", "emulator"])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.interrupts import Interrupt, each_interrupt
+from tests.threads import together
 from xla_backend.runtime import memory
 from xla_backend.runtime.buffer import BufferHolder
 from xla_backend.runtime.host_buffer import HostBufferKind, memory_view, read_only_view
@@ -185,7 +187,6 @@ def test_statistics_count_what_has_an_owner() -> None:
 
 def test_threads_never_get_the_same_block() -> None:
     pool = MemoryPool()
-    wrong: list[str] = []
 
     def work(number: int) -> None:
         rng = np.random.default_rng(number)
@@ -198,15 +199,9 @@ def test_threads_never_get_the_same_block() -> None:
             held.append(view)
             if len(held) > 20:
                 gone = held.pop(int(rng.integers(20)))
-                if set(gone.tolist()) != {number}:
-                    wrong.append(f"thread {number} reads {gone}")
+                assert set(gone.tolist()) == {number}
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    together(*(partial(work, i) for i in range(4)))
     assert pool.stats()["bytes_in_use"] == 0
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
+from tests.threads import together
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.measured_costs import MeasuredRuns
@@ -185,20 +184,14 @@ def test_a_program_without_kernels_measures_nothing() -> None:
 def test_runs_at_the_same_time_have_times_of_their_own() -> None:
     executable = compiled(LARGE["exp"], profiled_runs=24)
     expected = run(executable)
-    wrong = []
 
     def work() -> None:
         for _ in range(6):
-            if run(executable) != expected:
-                wrong.append(1)
+            assert run(executable) == expected
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[work] * 4)
     runs = executable.measured_runs
-    assert runs is not None and runs.complete and not wrong
+    assert runs is not None and runs.complete
     assert all(list(r) == [only_kernel(executable)] for r in runs._runs)
     # Each of the sums is of one run: none has another one's time in it, or none of its own.
     assert min(t for r in runs._runs for t in r.values()) > 1

@@ -1,9 +1,8 @@
 """The mapping from symbol to kernel: first use from several threads, unknown names."""
 
-import threading
-
 import pytest
 
+from tests.threads import together
 from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines import registry
 from xla_backend.targets.cpu.routines.library import declare_kernels, kernel_library
@@ -20,20 +19,9 @@ def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
     declare_kernels()
     monkeypatch.setattr(registry.KernelLibrary, "_build", counted)
     fresh = registry.KernelLibrary(host_target())
-    start = threading.Barrier(4)
-    found = []
-
-    def use():
-        start.wait()
-        found.append(fresh["pyjax_sort_u8"])
-
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = together(*[lambda: fresh["pyjax_sort_u8"]] * 4)
     assert builds == ["sort_u8"]
-    assert len(found) == 4 and len(set(found)) == 1
+    assert len(set(found)) == 1
 
 
 def test_moves_lane_by_lane_are_written_once():

@@ -4,10 +4,10 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
+from tests.threads import together
 from xla_backend.llvm import objects
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.runtime import host_threads
@@ -52,19 +52,14 @@ def test_nested_calls():
 
 def test_concurrent_callers():
     host_threads.set_num_threads(3)
-    results = [[] for _ in range(4)]
 
-    def work(mine):
+    def work():
+        mine = []
         for _ in range(20):
             parallel_for(mine.append, 10)
-
-    threads = [threading.Thread(target=work, args=(r,)) for r in results]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    for mine in results:
         assert sorted(mine) == sorted(list(range(10)) * 20)
+
+    together(*[work] * 4)
 
 
 def test_refuses_no_threads():
