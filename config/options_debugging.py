@@ -260,5 +260,4 @@ use_direct_linearize = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Linearize without going through jvp and partial evaluation.",
-    no_effect="pyjax linearizes in one way, by jvp and partial evaluation, so far",
 )

@@ -25,6 +25,7 @@ from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.flat_function import FlatFunction
+from pyjax.interpreters.linearize import linearize_aux
 from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.tangents import Zero
 from pyjax.runtime.array import DeviceArray
@@ -121,7 +122,7 @@ def value_and_grad(
         for leaf in leaves:
             _check_input("grad", holomorphic, allow_int, leaf)
         flat = FlatFunction(f_partial, in_tree, has_aux)
-        outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
+        outs, linear, aux = linearize_aux(flat.with_aux, leaves, None, debug)
         assert flat.out_tree is not None
         _check_scalar(fun, outs, flat.out_tree)
         (out,) = outs

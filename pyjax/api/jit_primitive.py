@@ -18,6 +18,7 @@ from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
+from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.staging import is_staging, staging_rules
@@ -70,7 +71,7 @@ class _Split:
     """A jaxpr split for partial evaluation, with outputs that need no computing taken out.
 
     `sources` says where each output of the known part comes from: ("in", i), ("out", i) or
-    ("literal", value).
+    ("value", constant or literal).
     """
 
     def __init__(self, known: ClosedJaxpr, staged: ClosedJaxpr, unknown_out: list[bool]) -> None:
@@ -78,12 +79,15 @@ class _Split:
         self.unknown_out = unknown_out
         jaxpr = known.jaxpr
         inputs = {v: i for i, v in enumerate(jaxpr.invars)}
+        constants = dict(zip(jaxpr.constvars, known.consts))
         position: dict[Var, int] = {}
         outvars: list[Var] = []
         self.sources: list[tuple[str, Any]] = []
         for v in jaxpr.outvars:
             if type(v) is Literal:
-                self.sources.append(("literal", v.val))
+                self.sources.append(("value", v.val))
+            elif v in constants:
+                self.sources.append(("value", constants[v]))
             elif v in inputs:
                 self.sources.append(("in", inputs[v]))
             else:
@@ -97,9 +101,9 @@ class _Split:
         """Known outputs and residuals."""
         outs: list[Any] = []
         if self.known.jaxpr.outvars or self.known.effects:
-            outs = jit_p.bind(*args, **_params(self.known, name))
+            outs = bind_lifted(jit_p, *args, **_params(self.known, name))
         places = {"in": args, "out": outs}
-        results = [x if kind == "literal" else places[kind][x] for kind, x in self.sources]
+        results = [x if kind == "value" else places[kind][x] for kind, x in self.sources]
         return results if is_staging(state.traces[0]) else as_arrays(results)
 
 
@@ -118,20 +122,47 @@ def _partial_eval(
     results = split.run(known_args, name)
     num_known = sum(not u for u in split.unknown_out)
     known_outs, residuals = iter(results[:num_known]), results[num_known:]
-    staged = split.staged
     unknown_args = [x for x, u in zip(args, unknown_in) if u]
-    unknown_outs = iter(
-        trace.emit(
-            jit_p,
-            [*residuals, *unknown_args],
-            staged.out_avals,
-            _params(staged, name),
-            staged.effects,
-        )
-        if staged.out_avals
-        else []
-    )
+    unknown_outs = iter(_recorded(trace, split.staged, [*residuals, *unknown_args], name))
     return [next(unknown_outs) if u else next(known_outs) for u in split.unknown_out]
+
+
+def _recorded(
+    trace: PartialTrace, staged: ClosedJaxpr, inputs: Sequence[Any], name: str
+) -> list[Any]:
+    if not staged.out_avals:
+        return []
+    params = _params(staged, name)
+    return trace.emit(jit_p, inputs, staged.out_avals, params, staged.effects)
+
+
+# -- linearization --------------------------------------------------------------------------------
+
+
+@jaxpr_cache
+def _linearized(jaxpr: ClosedJaxpr, nonzero_in: tuple[bool, ...]) -> _Split:
+    primal, linear, nonzero_out, _ = linearize_jaxpr(jaxpr, nonzero_in)
+    return _Split(primal, linear, nonzero_out)
+
+
+def _linearize(
+    tape: PartialTrace,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    name: str,
+    **params: Any,
+) -> tuple[list[Any], list[Any]]:
+    split = _linearized(jaxpr, tuple([type(t) is not Zero for t in tangents]))
+    results = split.run(primals, name)
+    n = len(jaxpr.out_avals)
+    dense = [t for t in tangents if type(t) is not Zero]
+    found = iter(_recorded(tape, split.staged, [*results[n:], *dense], name))
+    return results[:n], [
+        next(found) if nz else Zero(a.to_tangent_aval())
+        for nz, a in zip(split.unknown_out, jaxpr.out_avals)
+    ]
 
 
 # -- transposition, batching ----------------------------------------------------------------------
@@ -193,6 +224,7 @@ jit_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
     partial_eval=_partial_eval,
+    linearize=_linearize,
     dce=dce_call_rule(_with_jaxpr),
     effects=_effects,
 )

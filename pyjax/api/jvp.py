@@ -13,6 +13,7 @@ from pyjax.core.jaxpr import Jaxpr, eval_jaxpr
 from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.flat_function import FlatFunction
+from pyjax.interpreters.linearize import Linearized, linearize_aux
 from pyjax.interpreters.tangents import Zero
 
 
@@ -95,7 +96,7 @@ class _LinearMap:
     """The static part of a linearized function; residuals are passed at each call."""
 
     def __init__(
-        self, linear: ad.Linearized, in_tree: PyTreeDef, in_avals: list[Any], out_tree: PyTreeDef
+        self, linear: Linearized, in_tree: PyTreeDef, in_avals: list[Any], out_tree: PyTreeDef
     ) -> None:
         self._jaxpr: Jaxpr = linear.jaxpr
         self._nonzero_in = linear.nonzero_in
@@ -146,7 +147,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     leaves, in_tree = tree_flatten(primals)
     flat = FlatFunction(fun, in_tree, has_aux)
     debug = DebugInfo("linearize", fun)
-    outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
+    outs, linear, aux = linearize_aux(flat.with_aux, leaves, None, debug)
     assert flat.out_tree is not None
     in_avals = [abstractify(x) for x in leaves]
     f_jvp = Partial(_LinearMap(linear, in_tree, in_avals, flat.out_tree), linear.residuals)

@@ -14,6 +14,7 @@ from pyjax.core.debug_info import DebugInfo
 from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.flat_function import FlatFunction
+from pyjax.interpreters.linearize import Linearized, linearize_aux
 from pyjax.interpreters.tangents import UndefinedPrimal, Zero
 from pyjax.interpreters.traced_function import trace_function
 
@@ -24,7 +25,7 @@ class Pullback:
 
     def __init__(
         self,
-        linear: ad.Linearized,
+        linear: Linearized,
         in_tree: PyTreeDef,
         in_avals: list[Any],
         out_tree: PyTreeDef,
@@ -111,7 +112,7 @@ def vjp(
     check_leaves("vjp", leaves, primals)
     flat = FlatFunction(fun, in_tree, has_aux)
     debug = DebugInfo("vjp", fun)
-    outs, linear, aux = ad.linearize_aux(flat.with_aux, leaves, None, debug)
+    outs, linear, aux = linearize_aux(flat.with_aux, leaves, None, debug)
     assert flat.out_tree is not None
     out_avals = [abstractify(x) for x in outs]
     in_avals = [abstractify(x) for x in leaves]

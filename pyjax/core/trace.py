@@ -95,6 +95,13 @@ class CustomCall:
         """Outputs and their tangents by the rule; tangents in and out may be Zero."""
         raise NotImplementedError
 
+    def linearize(
+        self, tape: Any, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The same with tangents that a `partial_eval.PartialTrace` records, called under its
+        parent."""
+        return tape.run(self.jvp, primals, tangents)
+
     def check_closed_over(self) -> None:
         """Called when `closed_over` is differentiated: raises if the rule would pass over it."""
 

@@ -1,4 +1,4 @@
-"""Automatic differentiation: jvp, linearize, and transposition (reverse mode = all three).
+"""Automatic differentiation: jvp and transposition (reverse mode: linearize.py, then the latter).
 
 Functions here are flat: they take flat values and return flat lists. Layer: interpreters.
 """
@@ -23,13 +23,12 @@ from pyjax.core.jaxpr import (
     Literal,
     Var,
     bind_eqn,
-    eval_jaxpr,
 )
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
-from pyjax.interpreters.partial_eval import PartialTrace, trace_to_jaxpr
+from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import jvp_rules, transpose_rules
 from pyjax.interpreters.tangents import (
     UndefinedPrimal,
@@ -48,11 +47,10 @@ __all__ = [
     "backward_pass",
     "instantiate_zeros",
     "is_undefined_primal",
+    "differentiated",
     "jvp",
     "jvp_jaxpr",
-    "linearize",
     "transpose_jaxpr",
-    "vjp",
     "zeros_like_aval",
 ]
 
@@ -93,16 +91,29 @@ class JVPTrace(Trace):
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """(primal, tangent) of a value used under this trace."""
-        if type(x) is JVPTracer and x._trace is self:
+        if isinstance(x, JVPTracer) and x._trace is self:
             return x.primal, x.tangent
         return x, Zero(abstractify(x).to_tangent_aval())
 
     def drop_tangent(self, x: Any) -> Any:
         """The primal of a tracer of this trace; anything else as it is."""
-        return x.primal if type(x) is JVPTracer and x._trace is self else x
+        return x.primal if isinstance(x, JVPTracer) and x._trace is self else x
 
-    def _join(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+    def joined(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Values under this trace for outputs and their tangents."""
+        return [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, tangents)]
+
+    def pushed(
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Outputs of a primitive and their tangents; called under the parent trace."""
+        return jvp_rules[primitive](primals, tangents, **params)
+
+    def pushed_call(
+        self, call: CustomCall, primals: list[Any], tangents: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The same for a function with a rule of its own."""
+        return call.jvp(primals, tangents)
 
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
@@ -111,7 +122,7 @@ class JVPTrace(Trace):
         tangents = []
         all_zero = True
         for x in args:
-            if type(x) is JVPTracer and x._trace is self:
+            if isinstance(x, JVPTracer) and x._trace is self:
                 primals.append(x.primal)
                 tangents.append(x.tangent)
                 all_zero = False
@@ -128,12 +139,12 @@ class JVPTrace(Trace):
                 if t is None:
                     tangents[i] = Zero(abstractify(primals[i]).to_tangent_aval())
             if self._names_rules:
-                outs, out_tangents = _jvp_by_name(primitive, primals, tangents, params)
+                outs, out_tangents = self._pushed_by_name(primitive, primals, tangents, params)
             else:
-                outs, out_tangents = jvp_rules[primitive](primals, tangents, **params)
+                outs, out_tangents = self.pushed(primitive, primals, tangents, params)
         finally:
             state.traces = outer
-        made = [p if type(t) is Zero else JVPTracer(self, p, t) for p, t in zip(outs, out_tangents)]
+        made = self.joined(outs, out_tangents)
         if self._made is not None:
             self._made.update({id(x): source_info.current_frame() for x in made})
         return made
@@ -145,33 +156,32 @@ class JVPTrace(Trace):
         pairs = [self.split(x) for x in args]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
-        if any(type(x) is JVPTracer and x._trace is self for x in call.closed_over):
+        if any(isinstance(x, JVPTracer) and x._trace is self for x in call.closed_over):
             call.check_closed_over()
         outer = state.traces
         state.traces = [self.parent]
         try:
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_call(call, primals)
-            outs, out_tangents = call.jvp(primals, tangents)
+            outs, out_tangents = self.pushed_call(call, primals, tangents)
         finally:
             state.traces = outer
-        return [self._join(p, t) for p, t in zip(outs, out_tangents)]
+        return self.joined(outs, out_tangents)
+
+    def _pushed_by_name(
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """`pushed`, under a frame that names the rule."""
+        override = source_info.override
+        outer = override.frame
+        override.frame = in_rule(source_info.current_frame(), f"jvp of {primitive}")
+        try:
+            return self.pushed(primitive, primals, tangents, params)
+        finally:
+            override.frame = outer
 
     def origin(self) -> str:
         return self.debug_info.describe()
-
-
-def _jvp_by_name(
-    primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]
-) -> tuple[list[Any], list[Any]]:
-    """The primitive's rule, under a frame that names it."""
-    override = source_info.override
-    outer = override.frame
-    override.frame = in_rule(source_info.current_frame(), f"jvp of {primitive}")
-    try:
-        return jvp_rules[primitive](primals, tangents, **params)
-    finally:
-        override.frame = outer
 
 
 def jvp(
@@ -195,7 +205,7 @@ def jvp_aux(
         p if type(t) is Zero or is_float0(t) else JVPTracer(trace, p, t)
         for p, t in zip(primals, tangents)
     ]
-    pairs, aux = under(trace, _differentiated, trace, fun, args)
+    pairs, aux = under(trace, differentiated, trace, fun, args)
     trace.closed = True
     if options.check_tracer_leaks.value:
         over = weakref.ref(trace)
@@ -204,7 +214,7 @@ def jvp_aux(
     return [p for p, _ in pairs], [t for _, t in pairs], aux
 
 
-def _differentiated(
+def differentiated(
     trace: JVPTrace,
     fun: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
     args: Sequence[Any],
@@ -217,122 +227,6 @@ def _differentiated(
 def is_float0(x: Any) -> bool:
     """Whether a tangent is a float0 array (that of an integer input)."""
     return getattr(x, "dtype", None) == dtypes.float0
-
-
-# -- linearize, vjp -------------------------------------------------------------------------------
-
-
-class Linearized:
-    """A linear map recorded by `linearize`.
-
-    Attributes:
-      jaxpr: residuals are constvars; inputs are the nonzero tangents in; outputs the nonzero ones
-        out.
-      residuals: values of the constvars.
-      nonzero_in, nonzero_out: which primals in have tangents, which outputs depend on them.
-      out_avals: of all tangents out.
-    """
-
-    __slots__ = ("jaxpr", "nonzero_in", "nonzero_out", "out_avals", "residuals")
-
-    def __init__(
-        self,
-        jaxpr: Jaxpr,
-        residuals: list[Any],
-        nonzero_in: list[bool],
-        nonzero_out: list[bool],
-        out_avals: list[Any],
-    ) -> None:
-        self.jaxpr = jaxpr
-        self.residuals = residuals
-        self.nonzero_in = nonzero_in
-        self.nonzero_out = nonzero_out
-        self.out_avals = out_avals
-
-    def apply(self, tangents: Sequence[Any]) -> list[Any]:
-        """Tangents out (Zero where independent) for one tangent per primal."""
-        dense = [instantiate_zeros(t) for t, nz in zip(tangents, self.nonzero_in) if nz]
-        outs = iter(eval_jaxpr(self.jaxpr, self.residuals, *dense))
-        return [next(outs) if nz else Zero(a) for nz, a in zip(self.nonzero_out, self.out_avals)]
-
-    def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
-        """Cotangents of the primals that have tangents, from one cotangent per output."""
-        cts = [ct for ct, nz in zip(cotangents, self.nonzero_out) if nz]
-        linear = [UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
-        return backward_pass(self.jaxpr, self.residuals, linear, cts)
-
-
-def linearize(
-    fun: FlatFun,
-    primals: Sequence[Any],
-    nonzero_in: Sequence[bool] | None = None,
-    debug: DebugInfo = UNKNOWN,
-) -> tuple[list[Any], Linearized]:
-    """Evaluate a flat function and record its derivative as a linear program.
-
-    Args:
-      nonzero_in: which primals to differentiate (default: those of inexact dtype).
-    Raises:
-      ValueError: an output's value depends on tangents (a loop whose length is unknown, say).
-    """
-    outs, linear, _ = linearize_aux(lambda *xs: (fun(*xs), ()), primals, nonzero_in, debug)
-    return outs, linear
-
-
-def linearize_aux(
-    fun: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
-    primals: Sequence[Any],
-    nonzero_in: Sequence[bool] | None = None,
-    debug: DebugInfo = UNKNOWN,
-) -> tuple[list[Any], Linearized, list[Any]]:
-    """`linearize` of a function that returns (outputs, auxiliary values)."""
-    avals = [abstractify(p) for p in primals]
-    if nonzero_in is None:
-        nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
-    partial_trace = PartialTrace(state.traces[0], debug)
-    trace = JVPTrace(partial_trace, debug)
-    args = [
-        JVPTracer(trace, p, partial_trace.new_unknown(a.to_tangent_aval())) if nz else p
-        for p, a, nz in zip(primals, avals, nonzero_in)
-    ]
-    pairs, aux = under(trace, _differentiated, trace, fun, args)
-    outs = [p for p, _ in pairs]
-    tangents = [t for _, t in pairs]
-    if any(map(partial_trace.is_unknown, outs)):
-        raise ValueError(
-            "Linearization failed to produce known values for all output primals. This is "
-            "typically "
-            "caused by differentiating an operation that does not support reverse mode: a "
-            "while_loop, or a fori_loop whose trip count is not known. Use lax.scan, or static "
-            "bounds."
-        )
-    nonzero_out = [type(t) is not Zero for t in tangents]
-    jaxpr, residuals = partial_trace.to_jaxpr([t for t in tangents if type(t) is not Zero])
-    trace.closed = True
-    if options.check_tracer_leaks.value:
-        over = weakref.ref(trace)
-        del args, trace
-        check_leaks(over)
-    out_avals = [abstractify(p).to_tangent_aval() for p in outs]
-    return outs, Linearized(jaxpr, residuals, list(nonzero_in), nonzero_out, out_avals), aux
-
-
-def vjp(
-    fun: FlatFun,
-    primals: Sequence[Any],
-    nonzero_in: Sequence[bool] | None = None,
-    debug: DebugInfo = UNKNOWN,
-) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Value and pullback. The pullback takes a cotangent per output and returns one per primal:
-    arrays, or Zero where nothing depends on it (its aval is the tangent's)."""
-    outs, linear = linearize(fun, primals, nonzero_in, debug)
-    avals = [abstractify(p).to_tangent_aval() for p in primals]
-
-    def pullback(cotangents: Sequence[Any]) -> list[Any]:
-        found = iter(linear.transpose(cotangents))
-        return [next(found) if nz else Zero(a) for nz, a in zip(linear.nonzero_in, avals)]
-
-    return outs, pullback
 
 
 # -- transposition --------------------------------------------------------------------------------

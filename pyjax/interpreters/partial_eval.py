@@ -12,8 +12,8 @@ and returns its (unknown) outputs. Layer: interpreters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, has_side_effect, no_effects
@@ -31,6 +31,8 @@ from pyjax.interpreters.rules import partial_eval_rules
 from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
+Result = TypeVar("Result")
+
 __all__ = [
     "PartialTrace",
     "partial_eval_jaxpr",
@@ -40,6 +42,8 @@ __all__ = [
 
 class PartialTrace(Trace):
     """Runs known operations under `parent`, records the others."""
+
+    parent: Trace
 
     def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
         self.parent = parent
@@ -67,6 +71,15 @@ class PartialTrace(Trace):
         atoms = [recorder.to_atom(x) for x in inputs]
         return recorder.emit(primitive, atoms, out_avals, params, effects)
 
+    def run(self, function: Callable[..., Result], *args: Any, **params: Any) -> Result:
+        """`function(*args, **params)` under this trace, called under its parent."""
+        outer = state.traces
+        state.traces = [self]
+        try:
+            return function(*args, **params)
+        finally:
+            state.traces = outer
+
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
@@ -78,7 +91,7 @@ class PartialTrace(Trace):
             outer = state.traces
             state.traces = [self.parent]
             try:
-                return self.parent.process_primitive(primitive, args, params)  # type: ignore
+                return self.parent.process_primitive(primitive, args, params)
             finally:
                 state.traces = outer
         rule = partial_eval_rules.get(primitive)
@@ -96,7 +109,6 @@ class PartialTrace(Trace):
         # being differentiated: then its rule has no say any more.
         if any(map(self.is_unknown, (*args, *call.closed_over))):
             return call.fun(*args)
-        assert self.parent is not None
         outer = state.traces
         state.traces = [self.parent]
         try:

@@ -89,6 +89,8 @@ class RuleTable:
 
 
 jvp_rules = RuleTable("differentiation (jvp)")
+# Other primitives are linearized by their jvp rule.
+linearize_rules = RuleTable("linearization")
 transpose_rules = RuleTable("transposition (reverse-mode differentiation)")
 batching_rules = RuleTable("batching (vmap)")
 lowering_rules = RuleTable("lowering")
@@ -120,6 +122,7 @@ def define_rules(
     batching: Any,
     lowering: Any,
     partial_eval: Any = None,
+    linearize: Any = None,
     dce: Any = None,
     effects: Callable[..., frozenset] | None = None,
     impl: Callable[..., list[Any]] | None = None,
@@ -135,6 +138,9 @@ def define_rules(
     primitive.impl = impl
     primitive.exact_params = exact_params
     jvp_rules[primitive] = _expand_jvp(primitive, jvp)
+    linearization = linearize or _linearization_of(primitive, jvp)
+    if linearization is not None:
+        linearize_rules[primitive] = linearization
     transpose_rules[primitive] = transpose
     batching_rules[primitive] = batching
     lowering_rules[primitive] = lowering
@@ -158,6 +164,7 @@ def define_primitive(
     batching: Any,
     lowering: Any,
     partial_eval: Any = None,
+    linearize: Any = None,
     dce: Any = None,
     effects: Callable[..., frozenset] | None = None,
     impl: Callable[..., list[Any]] | None = None,
@@ -177,6 +184,7 @@ def define_primitive(
       batching: `(axis_size, args, dims, **params) -> (outs, out dims)`.
       lowering: `(ctx, *operands, **params) -> instruction or list`.
       partial_eval: for primitives with jaxprs, see `interpreters/partial_eval.py`.
+      linearize: the same, see `interpreters/linearize.py`; others go by their jvp rule.
       dce: `(used_outputs, eqn) -> (used_inputs, new eqn or None)`.
       effects: `(*avals, **params) -> frozenset`.
       impl: runs it eagerly in Python instead of compiling.
@@ -191,6 +199,7 @@ def define_primitive(
         batching=batching,
         lowering=lowering,
         partial_eval=partial_eval,
+        linearize=linearize,
         dce=dce,
         effects=effects,
         impl=impl,
@@ -208,3 +217,14 @@ def _expand_jvp(primitive: Primitive, spec: JvpSpec) -> Any:
     if spec is ZERO_TANGENT:
         return jvp_forms.zero_jvp(primitive)
     return jvp_forms.operandwise_jvp(primitive, spec)
+
+
+def _linearization_of(primitive: Primitive, spec: JvpSpec) -> Any:
+    """The linearization rule that a short form of jvp rule stands for; None of a full rule."""
+    if isinstance(spec, (Unsupported, FullJvp)):
+        return None
+    if spec is LINEAR:
+        return jvp_forms.linear_linearization(primitive)
+    if spec is ZERO_TANGENT:
+        return jvp_forms.zero_linearization(primitive)
+    return jvp_forms.operandwise_linearization(primitive, spec)

@@ -12,6 +12,7 @@ from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.lift_constants import lift_groups, lift_rules
+from pyjax.interpreters.linearize import linearize
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.lax.arithmetic import neg
@@ -122,7 +123,7 @@ def custom_root(
         def flat_f(*leaves: Any) -> list[Any]:
             return tree_flatten(f(tree_unflatten(tree, leaves)))[0]
 
-        _, linear = ad.linearize(flat_f, tree_flatten(x)[0])
+        _, linear = linearize(flat_f, tree_flatten(x)[0])
 
         def g(t: Any) -> Any:
             outs = linear.apply(tree_flatten(t)[0])

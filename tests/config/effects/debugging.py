@@ -334,3 +334,27 @@ def tracer_error_num_traceback_frames() -> int:
         name for name in ("innermost", "middle", "outer", "<lambda>") if f" in {name}:" in text
     ]
     return len(shown)
+
+
+@effect(
+    "jax_use_direct_linearize", True, default=("JVPTracer", 6.0), changed=("LinearizeTracer", 6.0)
+)
+def use_direct_linearize() -> tuple[str, float]:
+    """What Python sees in a function that is differentiated."""
+    seen = []
+
+    def square(x: pyjax.Array) -> pyjax.Array:
+        seen.append(type(x).__name__)
+        return x * x
+
+    slope = float(pyjax.grad(square)(3.0))
+    return seen[0], slope
+
+
+@effect("jax_use_direct_linearize", True, default=7, changed=6)
+def products_with_zeros_of_rules() -> int:
+    """The products in the program of a gradient, one of them with what a rule gives as zeros."""
+    f = pyjax.custom_jvp(lambda x: (jnp.round(x) * 2, x))
+    f.defjvp(lambda p, t: (f(*p), (jnp.zeros_like(t[0]), t[0] * 3)))
+    program = pyjax.make_jaxpr(pyjax.grad(lambda x: sum(jnp.sum(v * x) for v in f(x))))
+    return sum(eqn.primitive.name == "mul" for eqn in program(jnp.ones(3)).eqns)

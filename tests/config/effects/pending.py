@@ -22,6 +22,5 @@ PENDING = frozenset(
         "jax_pmap_shmap_merge",
         "jax_threefry_gpu_kernel_lowering",
         "jax_traceback_in_locations_limit",
-        "jax_use_direct_linearize",
     }
 )

@@ -15,7 +15,7 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import Effect
 from pyjax.core.jaxpr import eval_jaxpr, jaxpr_as_fun
 from pyjax.core.structural import add_jaxvals, mul, neg
-from pyjax.interpreters import ad, batching, dead_code, partial_eval
+from pyjax.interpreters import ad, batching, dead_code, linearize, partial_eval
 from pyjax.interpreters.hlo import lower_jaxpr_to_module
 from pyjax.interpreters.lift_constants import constvars_as_inputs
 from pyjax.interpreters.rules import (
@@ -118,7 +118,7 @@ def test_jvp_and_vjp():
     np.testing.assert_allclose(outs, f_numpy(X, X), rtol=1e-6)
     sine = np.sin(X)
     np.testing.assert_allclose(tangents[0], X * sine + (X + sine) * sine, rtol=1e-5)
-    _, pullback = ad.vjp(f, [X, X])
+    _, pullback = linearize.vjp(f, [X, X])
     dx, dy = pullback([ONES, Zero(F32)])
     np.testing.assert_allclose(dx, X * sine + (X + sine) * sine, rtol=1e-5)
     expected = (X * sine + (X + sine) * X) * np.cos(X)
@@ -154,7 +154,7 @@ def test_derived_jaxprs():
     transposed, nonzero = ad.transpose_jaxpr(staged, linear_in, [True, False])
     assert nonzero == [True]
     (ct,) = transposed.eval(*values[2:], ONES)
-    np.testing.assert_allclose(ct, ad.vjp(f, [X, X])[1]([ONES, Zero(F32)])[1], rtol=1e-5)
+    np.testing.assert_allclose(ct, linearize.vjp(f, [X, X])[1]([ONES, Zero(F32)])[1], rtol=1e-5)
     batched, out_batched = batching.batch_jaxpr(closed, 4, [True, False], [True, False])
     assert out_batched == [True, True] and batched.out_avals[0].shape == (4, 3)
 
