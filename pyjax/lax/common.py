@@ -18,6 +18,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, fail
+from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.structural import convert_element_type_p
 from pyjax.core.symbolic_dims import SymbolicDim, checked_size
 from pyjax.core.traced_sizes import TracedSize, dimension_of, is_known
@@ -31,16 +32,17 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 class DtypeClass:
-    """A named set of dtypes that an operand may have."""
+    """A named set of dtypes that an operand may have; `keys`: those of random keys, too."""
 
-    __slots__ = ("members", "text")
+    __slots__ = ("keys", "members", "text")
 
-    def __init__(self, text: str, *groups: Iterable[Any]) -> None:
+    def __init__(self, text: str, *groups: Iterable[Any], keys: bool = False) -> None:
         self.text = text
         self.members = frozenset(d for group in groups for d in group)
+        self.keys = keys
 
     def __contains__(self, dtype: object) -> bool:
-        return dtype in self.members
+        return dtype in self.members or (self.keys and type(dtype) is KeyDType)
 
     def __or__(self, other: DtypeClass) -> DtypeClass:
         return DtypeClass(f"{self.text}, {other.text}", self.members, other.members)
@@ -61,6 +63,7 @@ NUMBER = INTEGER | FLOATING | COMPLEX
 ORDERED = INTEGER | FLOATING | BOOL
 LOGICAL = BOOL | INTEGER
 ANY = NUMBER | BOOL
+ANY_OR_KEY = DtypeClass(f"{ANY.text}, prng_key", ANY.members, keys=True)
 
 BOOL_DTYPE = dtypes.BOOL
 
@@ -101,7 +104,7 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
 def check_dtype(
     name: str, aval: ShapedArray, accepted: DtypeClass, position: int | None = None
 ) -> None:
-    if aval.dtype not in accepted.members:
+    if aval.dtype not in accepted:
         where = "" if position is None else f" at position {position}"
         dtype = aval.dtype
         fail(

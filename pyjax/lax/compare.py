@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals
 from pyjax.interpreters import ad
@@ -19,7 +22,7 @@ from pyjax.interpreters.rules import (
     elementwise_primitives,
 )
 from pyjax.lax.common import (
-    ANY,
+    ANY_OR_KEY,
     BOOL_DTYPE,
     ORDERED,
     DtypeClass,
@@ -33,8 +36,14 @@ from pyjax.lax.common import (
     to_bool,
 )
 from pyjax.lax.nary import define, define_nary, expand_to, stretch
-from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
+from xla_backend.hlo.attributes import (
+    CompareAttributes,
+    ComparisonDirection,
+    DimensionsAttributes,
+)
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 
 
@@ -50,18 +59,50 @@ def _define_comparison(
     name: str, direction: str, accepts: DtypeClass, total: bool = False
 ) -> Primitive:
     attributes = CompareAttributes(ComparisonDirection[direction], total)
-    return define_nary(
-        name,
-        None,
-        (accepts, accepts),
-        ZERO_TANGENT,
-        lowering=hlo_nary(Opcode.COMPARE, attributes),
-        result=to_bool,
+    compare = hlo_nary(Opcode.COMPARE, attributes)
+
+    def rule(ctx: Any, x: Instruction, y: Instruction) -> Instruction:
+        if accepts.keys and is_extended(ctx.avals_in[0].dtype):
+            return _compare_words(ctx, x, y, attributes)
+        return compare(ctx, x, y)
+
+    return define_nary(name, None, (accepts, accepts), ZERO_TANGENT, lowering=rule, result=to_bool)
+
+
+def _compare_words(
+    ctx: Any, x: Instruction, y: Instruction, attributes: CompareAttributes
+) -> Instruction:
+    """Keys are equal if all their words are, and differ if any does."""
+    key_shape = ctx.avals_in[0].dtype.key_shape
+    shape: Shape = ctx.shapes_out[0]
+    words = shape.dimensions + key_shape
+    key_dims = range(len(shape.dimensions), len(words))
+    builder = ctx.builder
+
+    def stretched(key: Instruction) -> Instruction:
+        if key.shape.rank == len(key_shape) < len(words):  # of one key
+            return builder.broadcast(key, words, key_dims)
+        return hlo_broadcast_to(builder, key, words)
+
+    differ = attributes.direction is ComparisonDirection.NE
+    compared = builder.add(
+        Opcode.COMPARE,
+        (stretched(x), stretched(y)),
+        attributes,
+        shape=Shape.array(PrimitiveType.PRED, words),
+    )
+    reducer = ctx.reducer(Opcode.OR if differ else Opcode.AND, PrimitiveType.PRED)
+    return builder.add(
+        Opcode.REDUCE,
+        (compared, builder.constant(np.asarray(not differ))),
+        DimensionsAttributes(tuple(key_dims)),
+        called=(reducer,),
+        shape=shape,
     )
 
 
-eq_p: Primitive = _define_comparison("eq", "EQ", ANY)
-ne_p: Primitive = _define_comparison("ne", "NE", ANY)
+eq_p: Primitive = _define_comparison("eq", "EQ", ANY_OR_KEY)
+ne_p: Primitive = _define_comparison("ne", "NE", ANY_OR_KEY)
 ge_p: Primitive = _define_comparison("ge", "GE", ORDERED)
 gt_p: Primitive = _define_comparison("gt", "GT", ORDERED)
 le_p: Primitive = _define_comparison("le", "LE", ORDERED)
@@ -74,7 +115,8 @@ lt_to_p: Primitive = _define_comparison("lt_to", "LT", ORDERED, total=True)
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
-    """x == y, elementwise, as bool; nan equals nothing. Operands as in `add`."""
+    """x == y, elementwise, as bool; nan equals nothing, a random key those with the same words.
+    Operands as in `add`."""
     x, y = nary_operands("eq", x, y)
     return eq_p.bind1(x, y)
 

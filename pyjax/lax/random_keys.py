@@ -33,7 +33,6 @@ from pyjax.lax.common import (
     is_integer,
     shape_of,
 )
-from pyjax.lax.compare import eq
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import broadcasted_iota, iota
 from pyjax.lax.nary import define, expand_to, nary_batching, stretch
@@ -46,7 +45,6 @@ from pyjax.lax.random_bits import (
     rng_bit_generator,
     threefry2x32_p,
 )
-from pyjax.lax.reduce import reduce_and
 from pyjax.lax.shape import reshape, squeeze, transpose
 from pyjax.lax.shape_extra import stack, unstack
 from pyjax.lax.shape_join import concatenate, cut
@@ -455,13 +453,6 @@ def random_wrap(words: ArrayLike, impl: PRNGImpl) -> Array:
 def random_unwrap(keys: Array) -> Array:
     """The uint32 words of a key array."""
     return random_unwrap_p.bind1(keys)
-
-
-def equal_keys(x: Array, y: Array) -> Array:
-    """Which keys of two arrays of one implementation are the same; operands as in `add`."""
-    shape = broadcast_result_shape("eq", (aval_of(x), aval_of(y)))
-    same = eq(random_unwrap(stretch(x, shape)), random_unwrap(stretch(y, shape)))
-    return reduce_and(same, range(len(shape), len(shape_of(same))))
 
 
 def random_clone(keys: Array) -> Array:

@@ -16,9 +16,9 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
+from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
 from pyjax.core.source_info import warn_user
-from pyjax.lax.convert import wide_integer
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.eager import is_ready
@@ -227,7 +227,7 @@ def update(
 ) -> Any:
     """`x` with `values` combined into `x[index]`; `kind` is a row of the scatter table."""
     if type(values) is int:
-        values = wide_integer(values, dtypes.dtype(x))
+        values = _checked_integer(values, dtypes.dtype(x))
     if (
         type(x) is DeviceArray
         and mode is None
@@ -257,6 +257,22 @@ def update(
         parsed = lax.GatherScatterMode.FILL_OR_DROP
     _warn_if_lossy(values, x)
     return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
+
+
+def _checked_integer(value: int, dtype: Any) -> Any:
+    """A Python int that the default integer holds, or a NumPy one of an array of unsigned integers
+    that are as wide.
+
+    Raises:
+      OverflowError: it is neither.
+    """
+    if -(1 << 31) <= value < 1 << 31:
+        return value
+    width = dtypes.canonicalize_dtype(np.int64).itemsize
+    if dtype.kind == "u" and dtype.itemsize == width and 0 <= value < 1 << 8 * width:
+        return dtype.type(value)
+    abstractify(value)
+    return value
 
 
 def _keeps_dtype(x: Array, values: Any) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.lax.random_keys import equal_keys
 from pyjax.numpy import util
 
 Fn = Callable[..., Any]
@@ -135,16 +134,8 @@ atan2 = _inexact_binary(
 nextafter = _inexact_binary("nextafter", lax.nextafter, "The next float after x1 towards x2.")
 
 
-def _eq(x: Any, y: Any) -> Array:
-    return equal_keys(x, y) if dtypes.is_extended(x.dtype) else lax.eq(x, y)
-
-
-def _ne(x: Any, y: Any) -> Array:
-    return lax.bitwise_not(_eq(x, y)) if dtypes.is_extended(x.dtype) else lax.ne(x, y)
-
-
-equal = _binary("equal", _eq, "x == y, elementwise; nan equals nothing. Keys are equal or not.")
-not_equal = _binary("not_equal", _ne, "x != y, elementwise; nan differs from everything.")
+equal = _binary("equal", lax.eq, "x == y, elementwise; nan equals nothing. Keys are equal or not.")
+not_equal = _binary("not_equal", lax.ne, "x != y, elementwise; nan differs from everything.")
 
 
 def _ordered(name: str, op: Fn, doc: str) -> Fn:

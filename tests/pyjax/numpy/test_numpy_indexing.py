@@ -220,3 +220,40 @@ def test_item_assignment_error() -> None:
     x = jnp.asarray(X)
     with pytest.raises(TypeError, match=r"x\.at\["):
         x[0] = 1
+
+
+@pytest.mark.parametrize("op", ["set", "add", "multiply", "min", "max", "divide"])
+@pytest.mark.parametrize("index", [0, slice(0, 2), np.arange(3) > 0, np.array([1, 2]), 10])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_updates_refuse_integers_that_the_default_one_does_not_hold(
+    op: str, index: Any, jitted: bool
+) -> None:
+    run = pyjax.jit if jitted else lambda f: f
+    for dtype in ("int8", "int32", "float32", "bool"):
+        x = jnp.ones(3, dtype)
+        for value in (1 << 31, (-1 << 31) - 1, 1 << 40):
+            with pytest.raises(OverflowError, match=f"Python int {value} too large"):
+                run(lambda x, value=value: getattr(x.at[index], op)(value))(x)
+
+
+@pytest.mark.parametrize(
+    "dtype, value, expected",
+    [
+        ("int8", 300, 44),
+        ("int32", (1 << 31) - 1, (1 << 31) - 1),
+        ("int32", -1 << 31, -1 << 31),
+        ("uint32", (1 << 32) - 1, (1 << 32) - 1),
+        ("uint32", -1, (1 << 32) - 1),
+        ("uint8", (1 << 31) - 1, 255),
+    ],
+)
+def test_updates_take_integers_that_fit(dtype: str, value: int, expected: int) -> None:
+    assert jnp.zeros(3, dtype).at[0].set(value).tolist() == [expected, 0, 0]
+
+
+def test_updates_take_wide_integers_with_64_bits() -> None:
+    with pyjax.enable_x64(True):
+        assert jnp.zeros(1, "int64").at[0].set(1 << 40).tolist() == [1 << 40]
+        assert jnp.zeros(1, "uint64").at[0].set(1 << 63).tolist() == [1 << 63]
+        with pytest.raises(OverflowError, match="too large to convert to int64"):
+            jnp.zeros(1, "int64").at[0].set(1 << 63)

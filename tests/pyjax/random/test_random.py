@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import random
+from pyjax import lax, random
 
 REFERENCE = {
     "key(42)": [0, 42],
@@ -431,3 +433,32 @@ def test_keys_compare_with_keys_of_their_kind_only() -> None:
     assert (key == None) is False  # noqa: E711
     with pytest.raises(TypeError, match="lt does not accept dtype key<fry>"):
         key < key  # noqa: B015
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("run", [lambda f: f, pyjax.jit], ids=["eager", "jit"])
+def test_keys_are_compared(impl: str, run: Any) -> None:
+    one = random.key(7, impl=impl)
+    grid = random.split(one, (2, 3))
+    eq, ne = run(lax.eq), run(lax.ne)
+    assert eq(one, one).item() is True and ne(one, one).item() is False
+    assert eq(grid, grid[1, 2]).tolist() == [[False] * 3, [False, False, True]]
+    assert ne(grid, grid[:1]).tolist() == [[False] * 3, [True] * 3]
+    assert pyjax.vmap(eq, (0, None))(grid, grid[1]).tolist() == [[False] * 3, [True] * 3]
+    assert pyjax.vmap(ne, (1, 0))(grid, grid[0]).tolist() == [[False, True]] * 3
+    assert (grid == grid[:, :1]).tolist() == [[True, False, False]] * 2
+
+
+def test_keys_have_no_order() -> None:
+    one = random.key(7)
+    assert str(pyjax.make_jaxpr(lax.eq)(one, one)).count("eq") == 1
+    with pytest.raises(TypeError, match="lt does not accept dtype key<fry>"):
+        lax.lt(one, one)
+    with pytest.raises(TypeError, match=r"same dtypes, got key<fry>, key<rbg>"):
+        lax.eq(one, random.key(7, impl="rbg"))
+
+
+def test_a_comparison_does_not_use_up_keys() -> None:
+    with pyjax.debug_key_reuse(True):
+        same, _ = pyjax.jit(lambda key: (key == key, random.uniform(key)))(random.key(7))
+    assert same.item()
