@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .kinds import Bool, Enum, Float, Int, Optional, Str
-from .registry import Affects, Scope, option
+from .registry import Affects, Scope, Values, option
+
+
+def _measures(value: Values) -> bool:
+    """Whether programs are measured and compiled again."""
+    return bool(value("jax_enable_pgle") and value("jax_pgle_profiling_runs"))
+
+
+def _level(name: str) -> Callable[[Values], str]:
+    """UNKNOWN is another name of O2."""
+    return lambda value: "O2" if value(name) == "UNKNOWN" else value(name)
+
 
 jax2tf_associative_scan_reductions = option(
     "jax2tf_associative_scan_reductions",
@@ -100,6 +113,7 @@ enable_pgle = option(
     interactions="jax_pgle_profiling_runs says how many runs, jax_pgle_aggregation_percentile what "
     "is taken of them; with jax_compilation_cache_expect_pgle a program that is on disk with "
     "measured costs is not measured again.",
+    in_key=_measures,
 )
 
 exec_time_optimization_effort = option(
@@ -147,6 +161,7 @@ memory_fitting_level = option(
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
     help="Effort spent on lower memory use, O0 to O3.",
+    in_key=_level("jax_memory_fitting_level"),
 )
 
 optimization_level = option(
@@ -155,8 +170,9 @@ optimization_level = option(
     default="UNKNOWN",
     affects=Affects.COMPILE,
     scope=Scope.THREAD,
-    help="Effort of the compiler, O0 to O3.",
+    help="Effort of the compiler, O0 to O3; UNKNOWN is O2.",
     interactions="jax_exec_time_optimization_effort moves it; XLA_FLAGS win over both.",
+    in_key=_level("jax_optimization_level"),
 )
 
 persistent_cache_enable_xla_caches = option(
@@ -196,6 +212,7 @@ pgle_aggregation_percentile = option(
     help="Which of a kernel's measured times is taken as its cost: the least that so many percent "
     "of them do not exceed.",
     interactions="It acts where jax_enable_pgle is set.",
+    in_key=lambda value: value("jax_pgle_aggregation_percentile") if _measures(value) else None,
 )
 
 pgle_profiling_runs = option(
@@ -206,6 +223,7 @@ pgle_profiling_runs = option(
     scope=Scope.THREAD,
     help="Runs that are measured before a program is compiled again; 0: none, it is compiled once.",
     interactions="It acts where jax_enable_pgle is set.",
+    in_key=lambda value: value("jax_pgle_profiling_runs") if _measures(value) else None,
 )
 
 raise_persistent_cache_errors = option(

@@ -56,6 +56,10 @@ class Source(enum.IntEnum):
     CONTEXT = 5
 
 
+# The value in force of an option by its full name; None while that is not declared yet.
+Values = Callable[[str], Any]
+
+
 class ContextKey:
     """The values of all options that affect tracing or compilation, as a part of cache keys.
 
@@ -68,7 +72,8 @@ class ContextKey:
         self.values = values
 
     def __repr__(self) -> str:
-        changed = [f"{o.name}={v!r}" for o, v in zip(_keyed, self.values) if v != o.default]
+        usual = _parts(lambda option: option.default)
+        changed = [f"{o.name}={v!r}" for o, v, u in zip(_keyed, self.values, usual) if v != u]
         return f"ContextKey({', '.join(changed)})"
 
     def changes_from(self, before: ContextKey) -> list[tuple[str, Any, Any]]:
@@ -109,6 +114,8 @@ class Option:
         UserWarning).
       ours: the reference has no such option.
       at_start: it is read once, at the first use of a device.
+      in_key: what keys have of it, from the values of options; None: its value. An option that
+        acts only where another is set, or has two values that mean the same, says so here.
       interactions: what it does together with other options, in whole sentences.
       since: the version that first had it.
     """
@@ -126,6 +133,7 @@ class Option:
         at_start: bool = False,
         interactions: str = "",
         since: str = "0.1.0",
+        in_key: Callable[[Values], Any] | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -138,6 +146,7 @@ class Option:
         self.at_start = at_start
         self.interactions = interactions
         self.since = since
+        self.in_key = in_key
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
         self._source = Source.DEFAULT
@@ -384,12 +393,24 @@ def option(
     at_start: bool = False,
     interactions: str = "",
     since: str = "0.1.0",
+    in_key: Callable[[Values], Any] | None = None,
 ) -> Option:
     """Declare an option and read its environment variables."""
     if name in _options:
         raise ValueError(f"option {name} is declared twice")
     new = Option(
-        name, kind, default, affects, scope, help, no_effect, ours, at_start, interactions, since
+        name,
+        kind,
+        default,
+        affects,
+        scope,
+        help,
+        no_effect,
+        ours,
+        at_start,
+        interactions,
+        since,
+        in_key,
     )
     _options[name] = new
     if new.keyed:
@@ -429,6 +450,16 @@ def all_options() -> dict[str, Option]:
     return dict(_options)
 
 
+def _parts(value_of: Callable[[Option], Any]) -> list[Any]:
+    """What keys have of each option, in order of declaration."""
+
+    def named(name: str) -> Any:
+        option = _options.get(name)
+        return None if option is None else value_of(option)
+
+    return [value_of(o) if o.in_key is None else o.in_key(named) for o in _keyed]
+
+
 def _intern(values: tuple[Any, ...]) -> ContextKey:
     # Without a lock: a signal handler may need a key while this thread holds one.
     reference = _context_keys.get(values)
@@ -465,7 +496,7 @@ def trace_context() -> ContextKey:
         return known[2]
     generation = _generation
     values = {b._option: b._value for b in reversed(opened)}
-    key = _intern((*[values.get(o, o._key_value) for o in _keyed], _environment))
+    key = _intern((*_parts(lambda o: values.get(o, o._key_value)), _environment))
     block._key = outer, generation, key
     return key
 
@@ -489,7 +520,7 @@ def _refresh_keys() -> None:
     while True:
         _generation += 1
         generation = _generation
-        key = _intern((*[o._key_value for o in _keyed], _environment))
+        key = _intern((*_parts(lambda option: option._key_value), _environment))
         # A signal handler may have changed an option meanwhile.
         if generation == _generation:
             _global_key = key

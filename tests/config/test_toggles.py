@@ -342,3 +342,63 @@ def test_a_table_is_empty_while_options_have_their_usual_values() -> None:
     assert not table
     with options.enable_x64(True):
         assert not table
+
+
+# -- what does not act is in no key ----------------------------------------------------------------
+
+# Values that mean the same: of one option, or of one that acts only together with another.
+SAME: list[list[dict[str, Any]]] = [
+    [{"jax_optimization_level": "UNKNOWN"}, {"jax_optimization_level": "O2"}],
+    [{"jax_memory_fitting_level": "UNKNOWN"}, {"jax_memory_fitting_level": "O2"}],
+    [
+        {},
+        {"jax_pgle_profiling_runs": 7},
+        {"jax_pgle_aggregation_percentile": 50},
+        {"jax_enable_pgle": True, "jax_pgle_profiling_runs": 0},
+        {
+            "jax_enable_pgle": True,
+            "jax_pgle_profiling_runs": 0,
+            "jax_pgle_aggregation_percentile": 50,
+        },
+    ],
+]
+DIFFERENT: list[list[dict[str, Any]]] = [
+    [{"jax_optimization_level": "UNKNOWN"}, {"jax_optimization_level": "O3"}],
+    [
+        {},
+        {"jax_enable_pgle": True},
+        {"jax_enable_pgle": True, "jax_pgle_profiling_runs": 7},
+        {"jax_enable_pgle": True, "jax_pgle_aggregation_percentile": 50},
+    ],
+]
+
+
+def check_compilations(states: list[dict[str, Any]], updated: bool, later: int) -> None:
+    """Of one function that is called in each state: one in the first, `later` in each other."""
+    f = pyjax.jit(lambda x: jnp.sin(x) @ x)
+    for number, state in enumerate(states):
+        with ExitStack() as stack:
+            for name, value in state.items():
+                if updated:
+                    config.update(name, value)
+                    stack.callback(all_options()[name].clear, Source.UPDATE)
+                else:
+                    stack.enter_context(all_options()[name](value))
+            with pyjax.assert_compiles(later if number else 1):
+                f(WEIGHTS[0])
+
+
+@pytest.mark.parametrize("updated", [False, True], ids=["block", "update"])
+@pytest.mark.parametrize("states", SAME, ids=lambda states: next(iter(states[-1])))
+def test_values_that_mean_the_same_are_one_program(
+    states: list[dict[str, Any]], updated: bool
+) -> None:
+    check_compilations(states, updated, later=0)
+
+
+@pytest.mark.parametrize("updated", [False, True], ids=["block", "update"])
+@pytest.mark.parametrize("states", DIFFERENT, ids=lambda states: next(iter(states[-1])))
+def test_values_that_differ_are_programs_of_their_own(
+    states: list[dict[str, Any]], updated: bool
+) -> None:
+    check_compilations(states, updated, later=1)
