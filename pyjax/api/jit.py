@@ -23,7 +23,13 @@ from pyjax.core.exact_keys import exact_key
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
 from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
 from pyjax.core.traceback_filter import api_boundary
-from pyjax.core.tree_util import keystr, tree_flatten_with_path, tree_structure
+from pyjax.core.tree_util import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten_with_path,
+    tree_map,
+    tree_structure,
+)
 from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, why_compiled
 from pyjax.interpreters.flat_function import Static, with_static
@@ -104,14 +110,18 @@ class Jit:
         *,
         keep_unused: bool,
         device: Device | None,
+        moved: Any,
         inline: bool,
         compiler_options: dict[str, Any] | None,
     ) -> None:
+        """`moved`: for a prefix of the positional arguments, whether they are brought to `device`
+        if they are committed to another one."""
         functools.update_wrapper(self, fun, updated=())
         self._fun = fun
         self._signature = signature
         self._keep_unused = keep_unused
         self._device = device
+        self._moved = moved
         self._inline = inline
         self._compiler_options = dict(compiler_options or {})
         # Calls with arrays as positional arguments only find programs under a shorter key.
@@ -190,6 +200,7 @@ class Jit:
             for i, x in enumerate(leaves)
         ]
         if self._device is not None:
+            self._check_places(arrays, in_tree)
             arrays = [argument_on(self._device, a) for a in arrays]
         static_key = self._signature.static_key(static) if static else ()
         key = (in_tree.exact_key(), static_key, tuple([a.spec for a in arrays]), trace_context())
@@ -248,18 +259,50 @@ class Jit:
             raise self._bad_argument(value, position, in_tree) from None
 
     def _bad_argument(self, value: Any, position: int, in_tree: PyTreeDef) -> TypeError:
-        example = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
-        paths, _ = tree_flatten_with_path(example)
-        path = paths[position][0]
-        where = self._signature.argument_name(path[1].idx) if path[0].idx == 0 else path[1].key
         return new_error(
             TypeError,
-            f"argument {where}{keystr(path[2:])} of {self._name} has type "
+            f"argument {self._argument_name(position, in_tree)} of {self._name} has type "
             f"{type(value).__name__}, which is not a valid array type",
             "jit traces arguments as arrays: numbers, NumPy and pyjax arrays, in pytrees "
             "of tuples, lists and dicts",
             f"mark it static, jit({self._name}, static_argnames=...), or make it an array",
         )
+
+    def _argument_name(self, position: int, in_tree: PyTreeDef) -> str:
+        example = tree_unflatten(in_tree, list(range(in_tree.num_leaves)))
+        paths, _ = tree_flatten_with_path(example)
+        path = paths[position][0]
+        where = self._signature.argument_name(path[1].idx) if path[0].idx == 0 else path[1].key
+        return f"{where}{keystr(path[2:])}"
+
+    def _check_places(self, leaves: Sequence[Any], in_tree: PyTreeDef) -> None:
+        """An argument that is committed elsewhere is moved only if that was asked for."""
+        if self._moved is True:
+            return
+        args, names = tree_unflatten(in_tree, leaves)
+        if names and self._moved is not False:
+            fail(
+                ValueError,
+                f"{self._name} does not support kwargs when in_shardings is specified, got "
+                f"{', '.join(names)}",
+                "in_shardings are those of the positional arguments",
+                "pass them by position",
+            )
+        moved = broadcast_prefix(self._moved, args)
+        for position, x in enumerate(leaves):
+            place = _committed_place(x)
+            if place in (None, self._device) or (position < len(moved) and moved[position]):
+                continue
+            name = self._argument_name(position, in_tree)
+            fail(
+                ValueError,
+                f"Received incompatible devices for jitted computation: argument {name} of "
+                f"{self._name}, {abstractify(x).str_short()}, is committed to {place}, and the "
+                f"program runs on {self._device}",
+                "in_shardings and out_shardings name that device; only an argument that has a "
+                "sharding among in_shardings is moved there",
+                f"in_shardings for {name}, or pyjax.device_put({name}, device) before the call",
+            )
 
     # -- tracing and compiling ---------------------------------------------------------------------
 
@@ -328,6 +371,11 @@ class Jit:
         dynamic, names, static = self._signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((dynamic, names))
         traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
+        if self._device is None:
+            device = _committed_device(leaves)
+        else:
+            self._check_places(leaves, in_tree)
+            device = self._device
         return Traced(
             traced.with_constants,
             in_tree,
@@ -335,7 +383,7 @@ class Jit:
             self._donated(traced),
             self._name,
             self._compiler_options,
-            self._device if self._device is not None else _committed_device(leaves),
+            device,
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -362,19 +410,20 @@ class Jit:
         return f"<jit of {source_info.function_location(self._fun)}>"
 
 
+def _committed_place(x: Any) -> Device | None:
+    """The device of a committed array, or of a description of an array with a sharding."""
+    if type(x) is DeviceArray:
+        return x.device if x.committed else None
+    return resolve_device(x.sharding) if isinstance(x, ShapeDtypeStruct) else None
+
+
 def _committed_device(leaves: Sequence[Any]) -> Device | None:
-    """The device that committed arrays, or descriptions of arrays with a sharding, lie on; None if
-    there are none.
+    """The device that leaves are committed to; None if none is.
 
     Raises:
       ValueError: there are several.
     """
-    found = {x.device for x in leaves if type(x) is DeviceArray and x.committed}
-    for struct in leaves:
-        if isinstance(struct, ShapeDtypeStruct):
-            device = resolve_device(struct.sharding)
-            if device is not None:
-                found.add(device)
+    found = {place for place in map(_committed_place, leaves) if place is not None}
     if len(found) > 1:
         fail(
             ValueError,
@@ -406,6 +455,8 @@ def jit(
     Args:
       fun: takes and returns pytrees of arrays; must be pure. Left out, `jit` returns a decorator.
       in_shardings, out_shardings: a Device or one-device sharding; None leaves the choice to pyjax.
+        Arguments with a sharding among `in_shardings` are moved there, others must not be committed
+        elsewhere.
       static_argnums, static_argnames: arguments that are part of the program instead of inputs.
         Their values must be hashable; each new value traces again.
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they may
@@ -419,7 +470,7 @@ def jit(
     Raises:
       TypeError: `fun` is not callable; at a call, an argument is not a valid array type.
       ValueError: static or donated arguments that do not exist; at a call, unhashable static
-        values.
+        values, or an argument that is committed to another device than the shardings name.
 
     >>> float(jit(lambda x: x * x + 1)(3.0))
     10.0
@@ -441,15 +492,20 @@ def jit(
         )
     if not callable(fun):
         raise TypeError(f"jit expects a function, got {type(fun).__name__}: {fun!r}")
-    target = device if device is not None else common_device((in_shardings, out_shardings))
-    if target is None and backend is not None:
-        target = get_backend(backend).devices()[0]
+    target, moved = device, True
+    if target is None:
+        target = common_device((in_shardings, out_shardings))
+        if target is not None:
+            moved = tree_map(lambda s: s is not None, in_shardings, is_leaf=lambda s: s is None)
+        elif backend is not None:
+            target = get_backend(backend).devices()[0]
     signature = CallSignature(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     return Jit(
         fun,
         signature,
         keep_unused=keep_unused,
         device=target,
+        moved=moved,
         inline=inline,
         compiler_options=compiler_options,
     )

@@ -65,6 +65,33 @@ def check_jit_with_shardings(d: list[Any]) -> None:
     )
 
 
+def check_only_in_shardings_move(d: list[Any]) -> None:
+    """Arguments that are committed elsewhere; numbers and uncommitted arrays go anywhere."""
+    one, two = (pyjax.sharding.SingleDeviceSharding(d[i]) for i in (1, 2))
+    named = pyjax.NamedSharding(pyjax.make_mesh((1,), ("i",), devices=[d[2]]), pyjax.P("i"))
+    x, free = pyjax.device_put(jnp.arange(3.0), d[1]), jnp.arange(3.0)
+    add = lambda x, y: x + y["b"]
+    wrong = r"argument x of <lambda>, float32\[3\], is committed to cpu:1, and the program runs on "
+    for to in (two, named):
+        f = jit(lambda x: x + 1, out_shardings=to)
+        for call in (f, f.lower, jit(lambda x: (x, x), out_shardings=(to, None))):
+            raises(ValueError, wrong + "cpu:2", lambda call=call: call(x))
+        described = pyjax.ShapeDtypeStruct((3,), np.float32, sharding=one)
+        raises(ValueError, wrong + "cpu:2", lambda f=f, s=described: f.lower(s))
+        assert_on(f(free), d[2])
+        assert_on(f(np.arange(3.0)), d[2])
+    assert_on(jit(lambda x: x + 1, out_shardings=one)(x), d[1])
+    nested = r"argument y\['b'\] of <lambda>.*\n.*: .*\n.*only an argument that has"
+    f = jit(add, in_shardings=(two, None))
+    assert_on(f(x, {"b": free}), d[2])
+    raises(ValueError, nested, lambda: f(free, {"b": x}))
+    raises(ValueError, "does not support kwargs.*, got y", lambda: f(free, y={"b": x}))
+    raises(ValueError, nested, lambda: jit(add, out_shardings=two)(free, y={"b": x}))
+    for shardings in ((two, {"b": two}), (None, two), two):
+        assert_on(jit(add, in_shardings=shardings)(free, {"b": x}), d[2])
+    assert_on(jit(add, device=d[2])(x, {"b": x}), d[2])
+
+
 def check_ahead_of_time_with_a_device(d: list[Any]) -> None:
     x = jnp.arange(3.0)
     for options in ({"device": d[1]}, {"in_shardings": pyjax.sharding.SingleDeviceSharding(d[1])}):
