@@ -11,8 +11,8 @@ check_vma = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Check along which mesh axes values vary inside shard_map.",
-    no_effect="shard_map runs on meshes of one device so far, where nothing varies along an axis",
+    help="Types of traced values say along which mesh axes these vary. shard_map sets it for its "
+    "function, by its argument of this name.",
 )
 
 eager_constant_folding = option(
@@ -88,8 +88,7 @@ disable_vmap_shmap_error = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Do not raise for vmap of shard_map with spmd_axis_name.",
-    no_effect="shard_map runs on meshes of one device so far, where vmap over it is no error",
+    help="Do not raise for vmap of shard_map whose spmd_axis_name is in one of the specs.",
 )
 
 disallow_mesh_context_manager = option(

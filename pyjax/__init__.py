@@ -49,8 +49,8 @@ from pyjax.parallel.global_arrays import (
 )
 from pyjax.parallel.global_arrays import make_mesh as make_mesh
 from pyjax.parallel.global_arrays import reshard as reshard
-from pyjax.parallel.spmd import pmap as pmap
-from pyjax.parallel.spmd import shard_map as shard_map
+from pyjax.parallel.pmap import pmap as pmap
+from pyjax.parallel.shard_map import shard_map as shard_map
 from pyjax.runtime import gc_guard as _gc_guard
 from pyjax.runtime.devices import default_backend as default_backend
 from pyjax.runtime.devices import device_count as device_count

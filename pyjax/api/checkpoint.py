@@ -32,6 +32,7 @@ from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
+from pyjax.interpreters.varying import as_program_says, varying_rules
 from pyjax.lax.control_flow.in_python import runs_in_python
 from pyjax.runtime.dispatch import constant_array
 from xla_backend.hlo.instruction import Instruction
@@ -340,4 +341,5 @@ remat_p = define_primitive(
 )
 remat_p.multiple_results = True
 called_programs[remat_p] = "jaxpr"
+varying_rules[remat_p] = as_program_says("jaxpr")
 lift_rules[remat_p] = lift_leading("jaxpr")

@@ -23,6 +23,7 @@ from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, called_programs, define_primitive
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
+from pyjax.interpreters.varying import as_program_says, varying_rules
 from xla_backend.hlo.instruction import Instruction
 
 
@@ -372,6 +373,7 @@ custom_jvp_call_p = define_primitive(
 )
 custom_jvp_call_p.multiple_results = True
 called_programs[custom_jvp_call_p] = "call_jaxpr"
+varying_rules[custom_jvp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_jvp_call_p] = _rebind
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 

@@ -10,13 +10,14 @@ import numpy as np
 from pyjax._config import options
 from pyjax.api.custom_jvp import SymbolicZero, nondiff_positions, resolve_kwargs
 from pyjax.api.flat import as_arrays, check_arrays, wraps
-from pyjax.core import dtypes
+from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
 from pyjax.core.source_info import function_name
+from pyjax.core.structural import pvary
 from pyjax.core.trace import CustomCall, Tracer, state
 from pyjax.core.tree_util import (
     PyTreeDef,
@@ -33,6 +34,7 @@ from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, Unsupported, called_programs, define_primitive
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
+from pyjax.interpreters.varying import as_program_says, as_typed, varying_rules
 from xla_backend.hlo.instruction import Instruction
 
 
@@ -315,6 +317,7 @@ def _custom_lin_transpose(
     linear: tuple[int, ...],
     all_out_avals: tuple[Any, ...],
     symbolic_zeros: bool,
+    bwd_name: str,
     **_: Any,
 ) -> list[Any]:
     found = iter(cts)
@@ -324,7 +327,31 @@ def _custom_lin_transpose(
     else:
         dense = [ad.instantiate_zeros(ct) for ct in full]
     results = bwd(*args[:num_residuals], *dense)
-    return [None] * num_residuals + [results[i] for i in linear]
+    checked = [
+        _along_the_same_axes(results[i], operand.aval, bwd_name, i)
+        for i, operand in zip(linear, args[num_residuals:])
+    ]
+    return [None] * num_residuals + checked
+
+
+def _along_the_same_axes(ct: Any, primal: Any, bwd_name: str, index: int) -> Any:
+    """A cotangent that varies along the mesh axes along which its argument does."""
+    if type(ct) is Zero:
+        return ct
+    aval = abstractify(ct)
+    more = axis_env.in_order(aval.vma - primal.vma)
+    if more:
+        fail(
+            ValueError,
+            f"Custom VJP bwd rule {bwd_name} must produce cotangents of the types of the "
+            f"arguments, but that of argument {index} has type {aval.str_short()} for an argument "
+            f"of type {primal.str_short()}: the manual axis types do not match.",
+            "the argument is the same on all devices along these mesh axes, and its cotangent is "
+            "the sum of theirs.",
+            f"sum it in the rule: lax.psum(..., {more}); or cast the argument of the function: "
+            f"lax.pcast(..., {more}, to='varying').",
+        )
+    return pvary(ct, primal.vma)
 
 
 def _no_forward_mode(*args: Any, **params: Any) -> Any:
@@ -346,6 +373,7 @@ custom_lin_p = define_primitive(
     impl=_no_forward_mode,
 )
 custom_lin_p.multiple_results = True
+varying_rules[custom_lin_p] = as_typed
 
 
 # -- the primitive --------------------------------------------------------------------------------
@@ -506,6 +534,7 @@ custom_vjp_call_p = define_primitive(
 )
 custom_vjp_call_p.multiple_results = True
 called_programs[custom_vjp_call_p] = "call_jaxpr"
+varying_rules[custom_vjp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_vjp_call_p] = _rebind
 lift_rules[custom_vjp_call_p] = lift_leading("call_jaxpr", "num_consts")
 

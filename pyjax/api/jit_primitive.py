@@ -24,6 +24,7 @@ from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
 from pyjax.interpreters.staging import is_staging, staging_rules
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
+from pyjax.interpreters.varying import as_program_says, varying_rules
 from xla_backend.hlo.instruction import Instruction
 
 
@@ -230,6 +231,7 @@ jit_p = define_primitive(
 )
 jit_p.multiple_results = True
 called_programs[jit_p] = "jaxpr"
+varying_rules[jit_p] = as_program_says("jaxpr")
 lift_rules[jit_p] = lift_leading("jaxpr")
 
 

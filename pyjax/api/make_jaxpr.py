@@ -10,10 +10,11 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import struct_of
 from pyjax.api.flat import check_callable, wraps
 from pyjax.core.avals import abstractify
-from pyjax.core.axis_env import under_axis
+from pyjax.core.axis_env import under_axis, under_mesh_axes
 from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
+from pyjax.sharding.mesh import get_abstract_mesh
 
 
 def make_jaxpr(
@@ -47,8 +48,12 @@ def make_jaxpr(
         args, kwargs, static = signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((args, kwargs))
         trace: Callable[..., TracedFunction] = trace_function
+        manual = get_abstract_mesh().manual_axes
         for name, size in reversed(axis_env or ()):
-            trace = partial(under_axis, name, size, trace)
+            if name in manual:
+                trace = partial(under_mesh_axes, ((name, size),), trace)
+            else:
+                trace = partial(under_axis, name, size, trace)
         avals = [abstractify(x) for x in leaves]
         key = signature.static_key_if_any(static)
         traced = trace("make_jaxpr", fun, in_tree, avals, static, key)

@@ -42,6 +42,7 @@ def vmap(
         output; None where the output does not depend on the mapped axis.
       axis_name: a name by which collectives (lax.psum, lax.axis_index) in `fun` refer to the axis.
       axis_size: size of the axis, needed when nothing is mapped.
+      spmd_axis_name: the mesh axis (or axes) over which a shard_map in `fun` splits the axis.
     Returns:
       The batched function.
     Raises:
@@ -51,8 +52,10 @@ def vmap(
     >>> vmap(lambda x, y: x + y, in_axes=(0, None))(jnp.arange(3), 10).tolist()
     [10, 11, 12]
     """
-    del spmd_axis_name, sum_match
+    del sum_match
     check_callable(fun)
+    mesh_axes = () if spmd_axis_name is None else spmd_axis_name
+    mesh_axes = mesh_axes if isinstance(mesh_axes, tuple) else (mesh_axes,)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or type(in_axes) in (int, tuple)):
@@ -95,7 +98,9 @@ def vmap(
         ]
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = DebugInfo("vmap", fun, in_tree)
-        outs, out_dims = batching.batch_with_dims(flat, leaves, dims, size, axis_name, debug)
+        outs, out_dims = batching.batch_with_dims(
+            flat, leaves, dims, size, axis_name, debug, mesh_axes
+        )
         assert flat.out_tree is not None
         wanted = _flatten_out_axes(flat.out_tree, out_axes)
         placed = []

@@ -22,9 +22,14 @@ from xla_backend.process.bounded_cache import InternTable
 
 
 class AbstractValue:
-    """Base of avals."""
+    """Base of avals.
+
+    Attributes:
+      vma: mesh axes along which a value varies inside of shard_map (of a `VaryingArray`, some).
+    """
 
     __slots__ = ()
+    vma: frozenset[Any] = frozenset()
 
     def str_short(self, short_dtypes: bool = False) -> str:
         raise NotImplementedError
@@ -89,17 +94,24 @@ class ShapedArray(AbstractValue):
         return self
 
     def update(
-        self, shape: Any = None, dtype: Any = None, weak_type: bool | None = None, **_: Any
+        self,
+        shape: Any = None,
+        dtype: Any = None,
+        weak_type: bool | None = None,
+        vma: frozenset[Any] | None = None,
+        **_: Any,
     ) -> ShapedArray:
         """The same aval with some fields replaced."""
-        return ShapedArray(
+        plain = ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
         )
+        vma = self.vma if vma is None else vma
+        return _varying(plain, vma) if vma else plain
 
     def strip_weak_type(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype, False) if self.weak_type else self
+        return self.update(weak_type=False) if self.weak_type else self
 
     def to_tangent_aval(self) -> ShapedArray:
         """Aval of tangents: the same for inexact types, float0 for integers, booleans and keys."""
@@ -108,7 +120,7 @@ class ShapedArray(AbstractValue):
             if dtypes.issubdtype(self.dtype, np.inexact):
                 tangent = self
             else:
-                tangent = ShapedArray(self.shape, dtypes.float0)
+                tangent = self.update(dtype=dtypes.float0, weak_type=False)
             self._tangent = tangent
         return tangent
 
@@ -116,6 +128,9 @@ class ShapedArray(AbstractValue):
         """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
         name = dtypes.short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)
         return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __str__(self) -> str:
+        return self.str_short()
 
     def __len__(self) -> int:
         if not self.shape:
@@ -127,8 +142,42 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
 
+class VaryingArray(ShapedArray):
+    """Aval inside of shard_map of an array that differs along some mesh axes, `vma`.
+
+    A class of its own, so that avals elsewhere are as small as they were. Made by
+    `aval.update(vma=...)`.
+    """
+
+    __slots__ = ("vma",)
+    vma: frozenset[Any]
+
+    def __reduce__(self) -> Any:
+        return (_varying, (ShapedArray(self.shape, self.dtype, self.weak_type), self.vma))
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """`float32[2]{V:i}`."""
+        names = sorted(map(str, self.vma))
+        axes = names[0] if len(names) == 1 else f"({','.join(names)})"
+        return f"{super().str_short(short_dtypes)}{{V:{axes}}}"
+
+
 _interned: InternTable[Any, ShapedArray] = InternTable()
 _known_avals = _interned.refs
+
+
+def _varying(plain: ShapedArray, vma: frozenset[Any]) -> ShapedArray:
+    key = (plain, vma)
+    ref = _known_avals.get(key)
+    aval = None if ref is None else ref()
+    if aval is None:
+        aval = object.__new__(VaryingArray)
+        aval.shape, aval.dtype, aval.weak_type = plain.shape, plain.dtype, plain.weak_type
+        aval.ndim, aval.size = plain.ndim, plain.size
+        aval._tangent = None
+        aval.vma = vma
+        aval = _interned.intern(key, aval)
+    return aval
 
 
 def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:

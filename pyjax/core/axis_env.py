@@ -1,4 +1,4 @@
-"""The environment of named axes: which names `vmap(axis_name=...)` has bound, and their sizes.
+"""The environment of named axes: which names vmap and shard_map have bound, and their sizes.
 
 Layer: core.
 """
@@ -6,7 +6,7 @@ Layer: core.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -14,6 +14,8 @@ Result = TypeVar("Result")
 
 class _AxisEnv(threading.local):
     sizes: dict[Any, int] = {}  # replaced, never mutated
+    mesh: frozenset[Any] = frozenset()  # of these the axes of meshes, which shard_map has bound
+    key: tuple[Any, ...] = ()
 
 
 _env = _AxisEnv()
@@ -21,13 +23,33 @@ _env = _AxisEnv()
 
 def under_axis(name: Any, size: int, function: Callable[..., Result], *arguments: Any) -> Result:
     """`function(*arguments)`, where `name` is an axis of `size`; None names nothing."""
-    previous = _env.sizes
+    if name is None:
+        return function(*arguments)
+    return _under({**_env.sizes, name: size}, _env.mesh - {name}, function, arguments)
+
+
+def under_mesh_axes(
+    axes: Iterable[tuple[Any, int]], function: Callable[..., Result], *arguments: Any
+) -> Result:
+    """`function(*arguments)`, where each name is a mesh axis of its size, along which values may
+    vary."""
+    axes = dict(axes)
+    return _under({**_env.sizes, **axes}, _env.mesh | axes.keys(), function, arguments)
+
+
+def _under(
+    sizes: dict[Any, int],
+    mesh: frozenset[Any],
+    function: Callable[..., Result],
+    arguments: tuple[Any, ...],
+) -> Result:
+    previous = _env.sizes, _env.mesh, _env.key
     try:
-        if name is not None:
-            _env.sizes = {**previous, name: size}
+        _env.sizes, _env.mesh = sizes, mesh
+        _env.key = (*sizes.items(), *(("mesh axis", name) for name in sizes if name in mesh))
         return function(*arguments)
     finally:
-        _env.sizes = previous
+        _env.sizes, _env.mesh, _env.key = previous
 
 
 def axis_size(name: Any) -> int:
@@ -62,6 +84,17 @@ def axis_names() -> tuple[Any, ...]:
     return tuple(_env.sizes)
 
 
+def mesh_axes(names: Iterable[Any]) -> frozenset[Any]:
+    """Those of the names that are bound to axes of meshes."""
+    return _env.mesh.intersection(names)
+
+
+def in_order(names: Iterable[Any]) -> tuple[Any, ...]:
+    """Names, those that are bound first and in the order in which they are."""
+    position = {name: i for i, name in enumerate(_env.sizes)}
+    return tuple(sorted(names, key=lambda name: (position.get(name, len(position)), str(name))))
+
+
 def key() -> tuple[Any, ...]:
     """Hashable snapshot for caches of traced functions."""
-    return tuple(_env.sizes.items())
+    return _env.key

@@ -6,12 +6,13 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pyjax.core import dtypes
+from pyjax._config import options
+from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstract_token, abstractify
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
@@ -31,6 +32,7 @@ select_n_p = Primitive("select_n")
 optimization_barrier_p = Primitive("optimization_barrier")
 dimension_p = Primitive("dimension")
 dimension_size_p = Primitive("dimension_size")
+pvary_p = Primitive("pvary")
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
@@ -60,6 +62,8 @@ def full(aval: Any, value: Any) -> Any:
         raise TypeError("a token has no zeros")
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    if aval.vma:
+        return pvary(full(aval.update(vma=frozenset()), value), aval.vma)
     if is_extended(aval.dtype):
         raise TypeError(f"no scalar fills an array of {aval.str_short()}")
     scalar: Any = aval.dtype.type(value)
@@ -130,6 +134,17 @@ def convert_element_type(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
 
 
+def pvary(x: Any, axes: Iterable[Any]) -> Any:
+    """The same value, of the type of those that vary along mesh axes.
+
+    Programs whose types do not say along which axes values vary have no need of it.
+    """
+    if not options.check_vma.value:
+        return x
+    missing = axis_env.in_order(frozenset(axes) - abstractify(x).vma)
+    return pvary_p.bind1(x, axes=missing) if missing else x
+
+
 def mul(x: Any, y: Any) -> Any:
     return mul_p.bind1(x, y)
 
@@ -161,6 +176,8 @@ __all__ = [
     "neg_p",
     "ones_like_aval",
     "optimization_barrier_p",
+    "pvary",
+    "pvary_p",
     "reduce_sum",
     "reduce_sum_p",
     "reshape",

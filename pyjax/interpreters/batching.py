@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtypes, source_info
+from pyjax.core import axis_env, dtypes, source_info
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -22,7 +22,7 @@ from pyjax.core.fault_checks import Lane, fault_checks, in_lane
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import broadcast_in_dim, moveaxis, reduce_sum
+from pyjax.core.structural import broadcast_in_dim, moveaxis, pvary, reduce_sum
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
@@ -38,13 +38,19 @@ FlatFun = Callable[..., Sequence[Any]]
 Dim = int | None
 
 
-class _CurrentAxis(threading.local):
-    # Name of the axis whose batching rule is running: rules of primitives with jaxprs inside pass
-    # it on.
-    name: Any = None
+class _Running(threading.local):
+    # Whose batching rule is running: rules of primitives with jaxprs inside pass its axis on.
+    trace: Any = None
 
 
-_current_axis = _CurrentAxis()
+_running = _Running()
+
+
+def running_axis() -> tuple[Any, tuple[Any, ...]]:
+    """Of the axis whose batching rule is running: its name, and the mesh axes that cut it
+    (`spmd_axis_name`)."""
+    trace = _running.trace
+    return (None, ()) if trace is None else (trace.axis_name, trace.mesh_axes)
 
 
 class BatchTracer(Tracer):
@@ -58,7 +64,11 @@ class BatchTracer(Tracer):
         self.dim = dim
         aval = abstractify(val)
         shape = aval.shape
-        self.aval = ShapedArray(shape[:dim] + shape[dim + 1 :], aval.dtype, aval.weak_type)
+        shape = shape[:dim] + shape[dim + 1 :]
+        if type(aval) is ShapedArray:
+            self.aval = ShapedArray(shape, aval.dtype, aval.weak_type)
+        else:
+            self.aval = aval.update(shape=shape)
 
     def _description(self) -> str:
         return f" with val = {self.val!r}, batch_dim = {self.dim}"
@@ -68,11 +78,17 @@ class BatchTrace(Trace):
     """Applies batching rules under `parent`."""
 
     def __init__(
-        self, parent: Trace, axis_size: int, axis_name: Any = None, debug_info: DebugInfo = UNKNOWN
+        self,
+        parent: Trace,
+        axis_size: int,
+        axis_name: Any = None,
+        debug_info: DebugInfo = UNKNOWN,
+        mesh_axes: tuple[Any, ...] = (),
     ) -> None:
         self.parent: Trace = parent
         self.axis_size = axis_size
         self.axis_name = axis_name
+        self.mesh_axes = mesh_axes  # that cut the axis, where there is a mesh (spmd_axis_name)
         self.debug_info = debug_info
         self.closed = False
         self.lent = False  # while the parent processes a call for it, which may run under it again
@@ -112,9 +128,9 @@ class BatchTrace(Trace):
             )
         parent = self.parent
         outer = state.traces
-        outer_axis = _current_axis.name
+        outer_running = _running.trace
         state.traces = [parent]
-        _current_axis.name = axis_name
+        _running.trace = self
         try:
             if collective is not None:
                 outs, out_dims = collective(axis_name, self.axis_size, values, dims, **params)
@@ -126,7 +142,7 @@ class BatchTrace(Trace):
                 outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
             state.traces = outer
-            _current_axis.name = outer_axis
+            _running.trace = outer_running
         made = [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
         if self._made is not None:
             self._made.update({id(x): source_info.current_frame() for x in made})
@@ -233,7 +249,7 @@ class MappedCall:
         trace = self._trace
         if not trace.lent:
             name, debug = trace.axis_name, trace.debug_info
-            return batch_with_dims(fun, values, dims, trace.axis_size, name, debug)
+            return batch_with_dims(fun, values, dims, trace.axis_size, name, debug, trace.mesh_axes)
         outer = trace.parent
         trace.parent, trace.lent = state.traces[0], False
         try:
@@ -288,9 +304,10 @@ def batch_with_dims(
     axis_size: int,
     axis_name: Any = None,
     debug: DebugInfo = UNKNOWN,
+    mesh_axes: tuple[Any, ...] = (),
 ) -> tuple[list[Any], list[Dim]]:
     """Like `batch`, with output dimensions where they fell."""
-    trace = BatchTrace(state.traces[0], axis_size, axis_name, debug)
+    trace = BatchTrace(state.traces[0], axis_size, axis_name, debug, mesh_axes)
     results = trace.run(fun, values, in_dims)
     trace.closed = True
     if options.check_tracer_leaks.value:
@@ -377,10 +394,10 @@ def batch_jaxpr(
     """
     if not isinstance(instantiate, bool):
         instantiate = tuple(map(bool, instantiate))
-    if axis_name is None:
-        axis_name = _current_axis.name
+    running, mesh_axes = running_axis()
+    axis_name = running if axis_name is None else axis_name
     new, out_batched = _batch_jaxpr(
-        closed, axis_size, tuple(map(bool, in_batched)), instantiate, axis_name
+        closed, axis_size, tuple(map(bool, in_batched)), instantiate, axis_name, mesh_axes
     )
     return new, list(out_batched)
 
@@ -392,6 +409,7 @@ def _batch_jaxpr(
     in_batched: tuple[bool, ...],
     instantiate: bool | tuple[bool, ...],
     axis_name: Any,
+    mesh_axes: tuple[Any, ...],
 ) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
     if isinstance(instantiate, bool):
         instantiate = (instantiate,) * len(closed.out_avals)
@@ -401,16 +419,20 @@ def _batch_jaxpr(
     def fun(*args: Any) -> list[Any]:
         dims = [0 if b else None for b in in_batched]
         outs, out_dims = batch_with_dims(
-            closed.eval, args, dims, axis_size, axis_name, closed.jaxpr.debug_info
+            closed.eval, args, dims, axis_size, axis_name, closed.jaxpr.debug_info, mesh_axes
         )
         result = []
         for x, d, force in zip(outs, out_dims, forced):
             out_batched.append(d is not None or force)
-            result.append(bdim_at_front(x, d, axis_size) if out_batched[-1] else x)
+            if out_batched[-1]:
+                x = pvary(bdim_at_front(x, d, axis_size), along)
+            result.append(x)
         return result
 
+    # Inside of a shard_map that cuts the axis, what is mapped varies along the mesh axes.
+    along = axis_env.mesh_axes(mesh_axes) if options.check_vma.value else frozenset[Any]()
     avals = [
-        ShapedArray((axis_size, *a.shape), a.dtype, a.weak_type) if b else a
+        a.update(shape=(axis_size, *a.shape), vma=a.vma | along) if b else a
         for a, b in zip(closed.in_avals, in_batched)
     ]
     new, _ = trace_to_jaxpr(fun, avals, debug=closed.jaxpr.debug_info)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from pyjax._config import options
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, has_side_effect, no_effects
 from pyjax.core.jaxpr import (
@@ -28,7 +29,12 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.trace import CustomCall, Trace, state, under
 from pyjax.interpreters.lift_constants import constvars_as_inputs
 from pyjax.interpreters.rules import partial_eval_rules
-from pyjax.interpreters.staging import JaxprTracer, StagingTrace, trace_to_jaxpr
+from pyjax.interpreters.staging import (
+    JaxprTracer,
+    StagingTrace,
+    VaryingStagingTrace,
+    trace_to_jaxpr,
+)
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 Result = TypeVar("Result")
@@ -47,7 +53,8 @@ class PartialTrace(Trace):
 
     def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
         self.parent = parent
-        self.recorder = StagingTrace(debug_info)
+        kind = VaryingStagingTrace if options.check_vma.value else StagingTrace
+        self.recorder: StagingTrace = kind(debug_info)
         self.recorder.parent = parent
 
     def is_unknown(self, x: Any) -> bool:

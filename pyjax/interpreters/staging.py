@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtypes, jaxpr_text  # noqa: F401  (installs the printer)
+from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the printer)
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -23,7 +23,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import current_frame, summarize
-from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p
+from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p, pvary_p
 from pyjax.core.trace import (
     CustomCall,
     Trace,
@@ -36,6 +36,7 @@ from pyjax.core.trace import (
 from pyjax.core.traced_sizes import FIX, Dimension, TracedSize, is_known
 from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
 from pyjax.interpreters.rules import elementwise_primitives, sized_primitives
+from pyjax.interpreters.varying import variation
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
@@ -218,6 +219,35 @@ def without_tracing(
         state.traces = outer
 
 
+class _TracksVariation:
+    """Records equations on values whose types say along which mesh axes they vary (inside of
+    shard_map)."""
+
+    def emit(
+        self,
+        primitive: Primitive,
+        atoms: list[Any],
+        out_avals: Sequence[Any],
+        params: dict[str, Any],
+        effects: Effects = no_effects,
+    ) -> list[Any]:
+        emit = super().emit  # type: ignore[misc]
+        axes = [a.aval.vma for a in atoms]
+        wanted, found = variation(primitive, axes, out_avals, params)
+        if found is not None:
+            out_avals = [
+                a.update(vma=vma) if isinstance(a, ShapedArray) else a
+                for a, vma in zip(out_avals, found)
+            ]
+        for i, (have, want) in enumerate(zip(axes, wanted)):
+            if not have >= want and isinstance(atoms[i].aval, ShapedArray):
+                cast = [atoms[i].aval.update(vma=have | want)]
+                missing = axis_env.in_order(want - have)
+                (made,) = emit(pvary_p, [atoms[i]], cast, {"axes": missing})
+                atoms[i] = made.atom
+        return emit(primitive, atoms, out_avals, params, effects)
+
+
 class SizeStagingTrace(StagingTrace):
     """Records equations on arrays whose sizes may be traced (option `dynamic_shapes`)."""
 
@@ -265,6 +295,28 @@ class SizeStagingTrace(StagingTrace):
         if _of_traced_size(args) is None:
             return super().process_custom_call(call, args)
         return call.fun(*args)  # nothing differentiates a program with such arrays
+
+
+class VaryingStagingTrace(_TracksVariation, StagingTrace):
+    """Records the body of a shard_map."""
+
+
+class VaryingSizeStagingTrace(_TracksVariation, SizeStagingTrace):
+    """Records the body of a shard_map, on arrays whose sizes may be traced."""
+
+
+# By (sizes are traced, types say along which mesh axes values vary).
+_KINDS: dict[tuple[bool, bool], type[StagingTrace]] = {
+    (False, False): StagingTrace,
+    (False, True): VaryingStagingTrace,
+    (True, False): SizeStagingTrace,
+    (True, True): VaryingSizeStagingTrace,
+}
+
+
+def new_staging_trace(debug_info: DebugInfo) -> StagingTrace:
+    """A trace that records what the options in force ask for."""
+    return _KINDS[options.dynamic_shapes.value, options.check_vma.value](debug_info)
 
 
 def _has_dimension(params: dict[str, Any]) -> bool:
@@ -363,7 +415,7 @@ def trace_to_jaxpr(
             f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
             f"set"
         )
-    trace = (SizeStagingTrace if options.dynamic_shapes.value else StagingTrace)(debug)
+    trace = new_staging_trace(debug)
     jaxpr, consts = under(trace, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)

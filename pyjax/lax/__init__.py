@@ -72,14 +72,9 @@ from pyjax.lax.bitwise import shift_right_arithmetic_p as shift_right_arithmetic
 from pyjax.lax.bitwise import shift_right_logical as shift_right_logical
 from pyjax.lax.bitwise import shift_right_logical_p as shift_right_logical_p
 from pyjax.lax.bitwise import xor_p as xor_p
-from pyjax.lax.collectives import all_gather as all_gather
-from pyjax.lax.collectives import all_gather_p as all_gather_p
-from pyjax.lax.collectives import all_to_all as all_to_all
-from pyjax.lax.collectives import all_to_all_p as all_to_all_p
 from pyjax.lax.collectives import axis_index as axis_index
 from pyjax.lax.collectives import axis_index_p as axis_index_p
 from pyjax.lax.collectives import axis_size as axis_size
-from pyjax.lax.collectives import pbroadcast as pbroadcast
 from pyjax.lax.collectives import pmax as pmax
 from pyjax.lax.collectives import pmax_p as pmax_p
 from pyjax.lax.collectives import pmean as pmean
@@ -90,8 +85,13 @@ from pyjax.lax.collectives import ppermute_p as ppermute_p
 from pyjax.lax.collectives import pshuffle as pshuffle
 from pyjax.lax.collectives import psum as psum
 from pyjax.lax.collectives import psum_p as psum_p
-from pyjax.lax.collectives import psum_scatter as psum_scatter
-from pyjax.lax.collectives import pswapaxes as pswapaxes
+from pyjax.lax.collectives_gather import all_gather as all_gather
+from pyjax.lax.collectives_gather import all_gather_p as all_gather_p
+from pyjax.lax.collectives_gather import all_to_all as all_to_all
+from pyjax.lax.collectives_gather import all_to_all_p as all_to_all_p
+from pyjax.lax.collectives_gather import pbroadcast as pbroadcast
+from pyjax.lax.collectives_gather import psum_scatter as psum_scatter
+from pyjax.lax.collectives_gather import pswapaxes as pswapaxes
 from pyjax.lax.compare import clamp as clamp
 from pyjax.lax.compare import clamp_p as clamp_p
 from pyjax.lax.compare import eq as eq
@@ -298,6 +298,7 @@ from pyjax.lax.special.incomplete import random_gamma_grad as random_gamma_grad
 from pyjax.lax.special.incomplete import (
     regularized_incomplete_beta_p as regularized_incomplete_beta_p,
 )
+from pyjax.lax.varying import pcast as pcast
 from pyjax.lax.windows.conv_dims import ConvDimensionNumbers as ConvDimensionNumbers
 from pyjax.lax.windows.conv_dims import (
     ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,

@@ -79,8 +79,14 @@ def _check_branches(
                 f"cond branches must have equal output types but they differ.\n\n{where}\n\n"
                 + "\n".join(lines),
                 "only one branch runs, and the type of the result must not depend on which.",
-                f"Revise {both} so that all output types match, e.g. with .astype or jnp.reshape.",
+                f"Revise {both} so that all output types match, e.g. with .astype, jnp.reshape"
+                + (", or lax.pcast(..., to='varying')." if _vary_apart(first, other) else "."),
             )
+
+
+def _vary_apart(a: TracedFunction, b: TracedFunction) -> bool:
+    """Whether some result varies along other mesh axes in one branch than in the other."""
+    return any(x.vma != y.vma for x, y in zip(a.out_avals, b.out_avals))
 
 
 def _component(path: Any) -> str:

@@ -25,6 +25,7 @@ from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
+from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
 from pyjax.lax.control_flow.tracing import either, merge, pick, with_common_leading, with_leading
@@ -47,6 +48,17 @@ def _cond_aval(index: ShapedArray, *avals: Any, branches: Branches, **params: An
             first = first.strip_weak_type()
         outs.append(first)
     return outs
+
+
+def _cond_variation(
+    operands: list[Axes], results: Sequence[Any], params: dict[str, Any]
+) -> Variation:
+    """Results vary along the axes along which the index does: devices run different branches."""
+    branches: Branches = params["branches"]
+    nowhere: Axes = frozenset()
+    wanted = [nowhere.union(*same) for same in zip(*(vma_of(b.in_avals) for b in branches))]
+    found = [operands[0].union(*same) for same in zip(*(vma_of(b.out_avals) for b in branches))]
+    return [operands[0], *wanted], found
 
 
 def _cond_effects(index: Any, *avals: Any, branches: Branches, **params: Any) -> Any:
@@ -319,3 +331,4 @@ cond_p = define_primitive(
     effects=_cond_effects,
 )
 lift_rules[cond_p] = _cond_lift
+varying_rules[cond_p] = _cond_variation

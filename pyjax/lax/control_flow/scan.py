@@ -11,6 +11,7 @@ from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, define_rules
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
+from pyjax.interpreters.varying import as_program_says, varying_rules
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, scan_in_python
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
@@ -42,6 +43,7 @@ define_rules(
     dce=scan_dce,
     effects=scan_effects,
 )
+varying_rules[scan_p] = as_program_says("jaxpr")
 lift_rules[scan_p] = lift_leading("jaxpr", "num_consts")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core import dtypes
+from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstractify, typecompat
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, Var
@@ -152,6 +152,8 @@ def difference_of_types(a: Any, b: Any) -> str:
         parts.append("the shapes do not match")
     if a.dtype != b.dtype:
         parts.append("the dtypes do not match")
+    if a.vma != b.vma:
+        parts.append("the manual axis types do not match")
     return " and ".join(parts)
 
 
@@ -203,7 +205,13 @@ def check_carry(
             "output "
             f"carry component has type {out.str_short()}, so {difference_of_types(have, out)}."
         )
-        if have.shape == out.shape:
+        if out.vma - have.vma:
+            fixes.append(
+                f"Cast the initial value of {path}, which is the same on all devices along an "
+                "axis: "
+                f"`lax.pcast(..., {axis_env.in_order(out.vma - have.vma)}, to='varying')`."
+            )
+        if have.shape == out.shape and have.dtype != out.dtype:
             fixes.append(
                 f"Convert the initial value of {path} with .astype(jnp.{out.dtype}), or the "
                 "returned "

@@ -23,6 +23,7 @@ from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
+from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
 from pyjax.lax.common import BOOL_DTYPE, aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, while_in_python
 from pyjax.lax.control_flow.tracing import (
@@ -53,6 +54,17 @@ def _while_effects(
     *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any
 ) -> Any:
     return cond_jaxpr.effects | body_jaxpr.effects
+
+
+def _while_variation(
+    operands: list[Axes], results: Sequence[Any], params: dict[str, Any]
+) -> Variation:
+    """Results vary along the axes along which the condition does: devices stop in different
+    rounds."""
+    body, cond = params["body_jaxpr"], params["cond_jaxpr"]
+    (stops,) = vma_of(cond.out_avals)
+    wanted = vma_of(cond.in_avals)[: params["cond_nconsts"]] + vma_of(body.in_avals)
+    return wanted, [vma | stops for vma in vma_of(body.out_avals)]
 
 
 # -- differentiation -------------------------------------------------------------------------------
@@ -393,6 +405,7 @@ while_p = define_primitive(
     effects=_while_effects,
 )
 lift_rules[while_p] = _while_lift
+varying_rules[while_p] = _while_variation
 
 # -- public function -------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import numpy as np
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax import P, lax
+from pyjax.sharding import AbstractMesh, AxisType, use_abstract_mesh
 from tests.config.effects.observe import error_of, records_of
 from tests.config.effects.table import effect
 
@@ -358,3 +360,40 @@ def products_with_zeros_of_rules() -> int:
     f.defjvp(lambda p, t: (f(*p), (jnp.zeros_like(t[0]), t[0] * 3)))
     program = pyjax.make_jaxpr(pyjax.grad(lambda x: sum(jnp.sum(v * x) for v in f(x))))
     return sum(eqn.primitive.name == "mul" for eqn in program(jnp.ones(3)).eqns)
+
+
+@effect(
+    "check_vma",
+    True,
+    default="{ lambda ; a:f32[2]. let b:f32[2] = psum[axes=('i',) axis_index_groups=None] a "
+    "in (b,) }",
+    changed="{ lambda ; a:f32[2]. let b:f32[2]{V:i} = pvary[axes=('i',)] a "
+    "c:f32[2] = psum_invariant[axes=('i',)] b in (c,) }",
+)
+def check_vma() -> str:
+    """A sum over an axis that is manual, as in the function of a shard_map."""
+    mesh = AbstractMesh((2,), ("i",), (AxisType.Manual,))
+    with use_abstract_mesh(mesh):
+        make = pyjax.make_jaxpr(lambda x: lax.psum(x, "i"), axis_env=[("i", 2)])
+        return " ".join(str(make(jnp.ones(2))).split())
+
+
+@effect(
+    "jax_disable_vmap_shmap_error",
+    True,
+    default=re.compile(r"^ValueError: vmap spmd_axis_name cannot appear in shard_map in_specs"),
+    changed="[11.0, 22.0]",
+)
+def disable_vmap_shmap_error() -> str:
+    """A mapped axis that is cut along a mesh axis, beside an array that is cut along it, too."""
+    mesh = AbstractMesh((2,), ("i",))
+    add = pyjax.shard_map(
+        lambda x, y: x + y[0],
+        mesh=mesh,
+        in_specs=(P(), P("i")),
+        out_specs=P(),
+        check_vma=False,
+    )
+    mapped = pyjax.vmap(add, in_axes=(0, None), spmd_axis_name="i")
+    arrays = jnp.array([1.0, 2.0]), jnp.array([10.0, 20.0])
+    return error_of(lambda: mapped(*arrays)) or str(mapped(*arrays).tolist())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 PENDING = frozenset(
     {
-        "check_vma",
         "jax_bcoo_cusparse_lowering",
         "jax_cpu_collectives_implementation",
         "jax_cpu_enable_async_dispatch",
         "jax_cpu_enable_gloo_collectives",
-        "jax_disable_vmap_shmap_error",
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
         "jax_experimental_unsafe_xla_runtime_errors",

@@ -28,12 +28,15 @@ TESTED_ELSEWHERE = {
     "random_wrap": "test_random_primitives.py",
     "random_unwrap": "test_random_primitives.py",
     "random_clone": "test_random_primitives.py",
+    "all_gather_invariant": "test_shard_map.py",
+    "psum_invariant": "test_shard_map.py",
+    "pvary": "test_shard_map.py",
 }
 _LAX_MODULES = {
-    "arithmetic", "bitwise", "collectives", "compare", "convert", "creation", "cumulative", "dot",
-    "elementwise", "fft", "linalg", "misc", "nary", "random_bits", "random_keys", "reduce",
-    "reduce_general", "shape", "shape_extra", "shape_join", "sort", "special.bessel",
-    "special.error_functions", "special.gamma", "special.incomplete",
+    "arithmetic", "bitwise", "collectives", "collectives_gather", "compare", "convert", "creation",
+    "cumulative", "dot", "elementwise", "fft", "linalg", "misc", "nary", "random_bits",
+    "random_keys", "reduce", "reduce_general", "shape", "shape_extra", "shape_join", "sort", "special.bessel",
+    "special.error_functions", "special.gamma", "special.incomplete", "varying",
 }  # fmt: skip
 
 

@@ -1,0 +1,57 @@
+"""Along which mesh axes the values of an equation vary, while the body of a shard_map is traced.
+
+Most operations take operands that vary along the same axes, and their results vary along these:
+an operand that varies along fewer is cast by `pvary` where the equation is recorded. Collectives,
+and primitives with programs inside, say what is different with them in `varying_rules`. Layer:
+interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.primitive import Primitive
+
+Axes = frozenset[Any]
+# What operands must vary along at least, and what results vary along (None: as their avals say).
+Variation = tuple[Sequence[Axes], Sequence[Axes] | None]
+# `rule(axes of each operand, avals of the results, params)`.
+VaryingRule = Callable[[list[Axes], Sequence[Any], dict[str, Any]], Variation]
+
+varying_rules: dict[Primitive, VaryingRule] = {}
+
+
+def vma_of(avals: Sequence[Any]) -> list[Axes]:
+    """Along which mesh axes values of these types vary."""
+    return [a.vma for a in avals]
+
+
+def joined(operands: list[Axes], results: Sequence[Any], params: dict[str, Any]) -> Variation:
+    """The rule of most primitives: all operands, and the results, vary along the same axes."""
+    everywhere = frozenset[Any]().union(*operands)
+    return [everywhere] * len(operands), [everywhere] * len(results)
+
+
+def as_typed(operands: list[Axes], results: Sequence[Any], params: dict[str, Any]) -> Variation:
+    """The rule of primitives whose results have their types already, whatever the operands."""
+    return operands, None
+
+
+def as_program_says(parameter: str) -> VaryingRule:
+    """The rule of a primitive that calls the program in a parameter: operands vary as its inputs
+    do."""
+
+    def rule(operands: list[Axes], results: Sequence[Any], params: dict[str, Any]) -> Variation:
+        program: ClosedJaxpr = params[parameter]
+        return vma_of(program.in_avals), None
+
+    return rule
+
+
+def variation(
+    primitive: Primitive, operands: list[Axes], results: Sequence[Any], params: dict[str, Any]
+) -> Variation:
+    """What the operands of an equation must vary along, and its results do."""
+    return varying_rules.get(primitive, joined)(operands, results, params)

@@ -1,0 +1,364 @@
+"""Communication over named axes in which positions get parts of one another's values: all_gather,
+psum_scatter, all_to_all, pbroadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax._config import options
+from pyjax.core import axis_env
+from pyjax.core.array import Array
+from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
+from pyjax.core.primitive import Primitive
+from pyjax.core.tree_util import tree_map
+from pyjax.interpreters import ad
+from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
+from pyjax.interpreters.rules import LINEAR
+from pyjax.interpreters.varying import Variation, varying_rules
+from pyjax.lax.arithmetic import mul
+from pyjax.lax.collectives import (
+    AxisName,
+    axis_index,
+    check_bound,
+    lowering_without_axis,
+    named_effects,
+    names_of,
+    no_groups,
+    one_name,
+    psum,
+    varying_after,
+)
+from pyjax.lax.common import canonical_axis, shape_of
+from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
+from pyjax.lax.nary import define, expand_to
+from pyjax.lax.shape import reshape, squeeze, transpose
+
+
+def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
+    """Every position receives the value of position `source`."""
+
+    def one(v: Array) -> Array:
+        gathered = all_gather(v, axis_name)
+        return squeeze(dynamic_slice_in_dim(gathered, int(source), 1, 0), (0,))
+
+    return tree_map(one, x)
+
+
+# -- all_gather, psum_scatter, all_to_all ----------------------------------------------------------
+
+
+def _all_gather_aval(
+    x: ShapedArray,
+    *,
+    all_gather_dimension: int,
+    axis_name: Any,
+    axis_size: int,
+    tiled: bool,
+    **groups: Any,
+) -> list[ShapedArray]:
+    check_bound(axis_name)
+    shape = list(x.shape)
+    if tiled:
+        shape[all_gather_dimension] *= axis_size
+    else:
+        shape.insert(all_gather_dimension, axis_size)
+    return [x.update(shape=tuple(shape))]
+
+
+def _merge(x: Array, at: int) -> Array:
+    """Merge dimensions `at` and `at + 1`."""
+    shape = shape_of(x)
+    return reshape(x, (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]))
+
+
+def _all_gather_collective(
+    name: Any,
+    size: int,
+    args: Any,
+    dims: Any,
+    *,
+    all_gather_dimension: int,
+    tiled: bool,
+    **params: Any,
+) -> Any:
+    (x,), (d,) = args, dims
+    if d is not_mapped:
+        x, d = expand_to(x, (size, *shape_of(x)), tuple(range(1, len(shape_of(x)) + 1))), 0
+    out = move_bdim(x, d, all_gather_dimension)
+    return [_merge(out, all_gather_dimension) if tiled else out], [not_mapped]
+
+
+def _all_gather_transpose(
+    cts: Sequence[Any],
+    x: Any,
+    *,
+    all_gather_dimension: int,
+    axis_name: Any,
+    tiled: bool,
+    **params: Any,
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    return [psum_scatter(ct, axis_name, scatter_dimension=all_gather_dimension, tiled=tiled)]
+
+
+def _all_gather_invariant_transpose(
+    cts: Sequence[Any],
+    x: Any,
+    *,
+    all_gather_dimension: int,
+    axis_name: Any,
+    axis_size: int,
+    tiled: bool,
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    part = shape_of(ct)[all_gather_dimension] // axis_size
+    start = mul(axis_index(axis_name), np.asarray(part, np.int32))
+    mine = dynamic_slice_in_dim(ct, start, part, all_gather_dimension)
+    return [mine if tiled else squeeze(mine, (all_gather_dimension,))]
+
+
+def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
+    def batching(
+        count: int, args: Any, dims: Any, *, all_gather_dimension: int, **params: Any
+    ) -> Any:
+        x = move_bdim(args[0], dims[0], 0)
+        outs = primitive.bind(x, all_gather_dimension=all_gather_dimension + 1, **params)
+        return outs, [0]
+
+    primitive = define(
+        name,
+        abstract_eval=_all_gather_aval,
+        jvp=LINEAR,
+        transpose=transpose_rule,
+        batching=batching,
+        lowering=lowering_without_axis(name),
+        effects=named_effects,
+        collective_batching=_all_gather_collective,
+    )
+    return primitive
+
+
+all_gather_p = _define_all_gather("all_gather", _all_gather_transpose)
+varying_rules[all_gather_p] = varying_after
+# Where types say along which mesh axes values vary: the result does not vary along this one.
+all_gather_invariant_p = _define_all_gather("all_gather_invariant", _all_gather_invariant_transpose)
+
+
+def _all_gather_invariant_variation(
+    operands: list[Any], results: Any, params: dict[str, Any]
+) -> Variation:
+    axes = axis_env.mesh_axes((params["axis_name"],))
+    return [operands[0] | axes], [operands[0] - axes]
+
+
+varying_rules[all_gather_invariant_p] = _all_gather_invariant_variation
+
+
+def all_gather(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
+    """The values of all positions, stacked along a new `axis` (or concatenated along it if
+    `tiled`).
+
+    Args:
+      to: what the types inside of a shard_map say of the result: that it may differ from device to
+        device ("varying"), or that it is the same on all ("invarying").
+    """
+    check_bound(axis_name)
+    no_groups("all_gather", axis_index_groups)
+    if to not in ("varying", "invarying"):
+        fail(
+            ValueError if to != "reduced" else NotImplementedError,
+            f"Got unexpected `to` value {to!r} for all_gather.",
+            fix='Allowed `to` values are "varying" and "invarying".',
+        )
+    names = names_of(axis_name)
+
+    def one(v: Array) -> Array:
+        ndim = len(shape_of(v)) + (not tiled)
+        at = canonical_axis("all_gather", axis, ndim)
+        concatenate = bool(tiled)
+        for name in reversed(names):
+            v = _all_gather_one(v, name, at, concatenate, to)
+            concatenate = True  # what the positions along the other axes have
+        return v
+
+    return tree_map(one, x)
+
+
+def _all_gather_one(v: Array, name: Any, axis: int, tiled: bool, to: str) -> Array:
+    params = {
+        "all_gather_dimension": axis,
+        "axis_name": name,
+        "axis_size": axis_env.axis_size(name),
+        "tiled": tiled,
+    }
+    if to == "invarying" and options.check_vma.value and axis_env.mesh_axes((name,)):
+        return all_gather_invariant_p.bind1(v, **params)
+    return all_gather_p.bind1(v, axis_index_groups=None, **params)
+
+
+def psum_scatter(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """The sum over a mapped axis, of which every position keeps its own slice of
+    `scatter_dimension`.
+
+    Raises:
+      ValueError: the dimension's size is not the axis size (tiled: not a multiple of it).
+    """
+    no_groups("psum_scatter", axis_index_groups)
+    size = axis_env.axis_size(axis_name)
+
+    def one(v: Array) -> Array:
+        extent = shape_of(v)[scatter_dimension]
+        if extent % size or (not tiled and extent != size):
+            fail(
+                ValueError,
+                f"psum_scatter operand scatter dimension size {extent} must "
+                f"{'be divisible by' if tiled else 'match'} shard_count {size}",
+            )
+        total = psum(v, axis_name)
+        part = extent // size
+        start = mul(axis_index(axis_name), np.asarray(part, np.int32))
+        mine = dynamic_slice_in_dim(total, start, part, scatter_dimension)
+        return mine if tiled else squeeze(mine, (scatter_dimension,))
+
+    return tree_map(one, x)
+
+
+def _all_to_all_aval(
+    x: ShapedArray, *, axis_name: Any, split_axis: int, concat_axis: int, **params: Any
+) -> list[ShapedArray]:
+    check_bound(axis_name)
+    shape = list(x.shape)
+    size = shape.pop(split_axis)
+    shape.insert(concat_axis, size)
+    return [x.update(shape=tuple(shape))]
+
+
+def _all_to_all_collective(
+    name: Any,
+    size: int,
+    args: Any,
+    dims: Any,
+    *,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    **params: Any,
+) -> Any:
+    (x,), (d,) = args, dims
+    x = bdim_at_front(x, d, size)
+    # Position p's slice q of split_axis goes to position q, which has p along concat_axis.
+    split = split_axis + 1
+    rest = [i for i in range(1, len(shape_of(x))) if i != split]
+    rest.insert(concat_axis, 0)
+    return [transpose(x, (split, *rest))], [0]
+
+
+def _all_to_all_transpose(
+    cts: Sequence[Any], x: Any, *, axis_name: Any, split_axis: int, concat_axis: int, **params: Any
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    return [
+        all_to_all_p.bind1(
+            ct, axis_name=axis_name, split_axis=concat_axis, concat_axis=split_axis, **params
+        )
+    ]
+
+
+def _all_to_all_batching(
+    axis_size: int, args: Any, dims: Any, *, split_axis: int, concat_axis: int, **params: Any
+) -> Any:
+    x = move_bdim(args[0], dims[0], 0)
+    outs = all_to_all_p.bind(x, split_axis=split_axis + 1, concat_axis=concat_axis + 1, **params)
+    return outs, [0]
+
+
+all_to_all_p: Primitive = define(
+    "all_to_all",
+    abstract_eval=_all_to_all_aval,
+    jvp=LINEAR,
+    transpose=_all_to_all_transpose,
+    batching=_all_to_all_batching,
+    lowering=lowering_without_axis("all_to_all"),
+    effects=named_effects,
+    collective_batching=_all_to_all_collective,
+)
+varying_rules[all_to_all_p] = varying_after
+
+
+def all_to_all(
+    x: Any,
+    axis_name: AxisName,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """Exchange slices: position p sends slice q of `split_axis` to position q, stacked along
+    `concat_axis`.
+
+    Args:
+      tiled: cut `split_axis` into equal blocks and concatenate, instead of removing and adding
+        a dimension.
+    Raises:
+      ValueError: the split axis does not fit the size of the mapped axis.
+    """
+    no_groups("all_to_all", axis_index_groups)
+    name = one_name(axis_name)
+    size = axis_env.axis_size(name)
+
+    def one(v: Array) -> Array:
+        shape = shape_of(v)
+        split = canonical_axis("all_to_all", split_axis, len(shape))
+        concat = canonical_axis("all_to_all", concat_axis, len(shape))
+        extent = shape[split]
+        if extent % size or (not tiled and extent != size):
+            fail(
+                ValueError,
+                f"all_to_all requires the size of the mapped axis axis_name to "
+                f"{'divide' if tiled else 'equal'} x.shape[split_axis], but they are {size} and "
+                f"{extent}.",
+            )
+        if not tiled:
+            return _exchange(v, name, split, concat)
+        v = reshape(v, (*shape[:split], size, extent // size, *shape[split + 1 :]))
+        return _merge(_exchange(v, name, split, concat), concat)
+
+    return tree_map(one, x)
+
+
+def _exchange(v: Array, name: Any, split: int, concat: int) -> Array:
+    return all_to_all_p.bind1(
+        v, axis_name=name, split_axis=split, concat_axis=concat, axis_index_groups=None, tiled=False
+    )
+
+
+def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
+    """Swap a mapped axis with an array axis of the same size."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
