@@ -3,9 +3,6 @@ Those that gather and exchange parts are in collectives_gather.py.
 
 Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
 axis that no map binds they raise NameError. Several names are dealt with one at a time.
-
-Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
-axis that no map binds they raise NameError. Several names are dealt with one at a time.
 """
 
 from __future__ import annotations
