@@ -164,8 +164,8 @@ experimental_unsafe_xla_runtime_errors = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="checkify.check raises from inside plain jit.",
-    no_effect=NOT_YET,
+    help="A failed checkify.check raises from inside a compiled program; otherwise a program with "
+    "a check is not compiled, unless checkify makes a value of the error.",
 )
 
 hlo_source_file_canonicalization_regex = option(

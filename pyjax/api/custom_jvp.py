@@ -335,6 +335,26 @@ def _rebind(
     return state.traces[0].process_custom_call(call, primals)
 
 
+def with_more_results(
+    params: dict[str, Any], program: ClosedJaxpr, more: Sequence[Any]
+) -> dict[str, Any]:
+    """The parameters of a call of a program with more results, whose derivatives are zero.
+
+    Args:
+      program: gives what the function gives, and more.
+      more: what the rule gives for these: NumPy arrays.
+    """
+    rule = params["jvp"]
+
+    def jvp(*args: Any) -> list[Any]:
+        results = rule.rule(*args)
+        n = len(results) // 2
+        zeros = [ad.zero_tangent_array(abstractify(x)) for x in more]
+        return [*results[:n], *more, *results[n:], *zeros]
+
+    return {**params, "call_jaxpr": program, "jvp": _NamedRule(jvp, rule.__name__)}
+
+
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
     return list(call_jaxpr.out_avals)
 
@@ -377,4 +397,11 @@ varying_rules[custom_jvp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_jvp_call_p] = _rebind
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
-__all__ = ["SymbolicZero", "custom_jvp", "custom_jvp_call_p", "nondiff_positions", "resolve_kwargs"]
+__all__ = [
+    "SymbolicZero",
+    "custom_jvp",
+    "custom_jvp_call_p",
+    "nondiff_positions",
+    "resolve_kwargs",
+    "with_more_results",
+]

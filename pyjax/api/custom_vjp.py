@@ -505,6 +505,33 @@ def _rebind(
     return state.traces[0].process_custom_call(call, primals)
 
 
+def with_more_results(
+    params: dict[str, Any], program: ClosedJaxpr, more: Sequence[Any]
+) -> dict[str, Any]:
+    """The parameters of a call of a program with more results, whose cotangents are ignored.
+
+    Args:
+      program: gives what the function gives, and more.
+      more: what the rule gives for these: NumPy arrays.
+    """
+    fwd, bwd = params["fwd"], params["bwd"]
+    n = len(params["call_jaxpr"].out_avals)
+
+    def forward(*args: Any) -> list[Any]:
+        results = fwd.fun(*args)
+        return [*results[:n], *more, *results[n:]]
+
+    def backward(*args: Any) -> list[Any]:
+        return bwd.fun(*args[: len(args) - len(more)])
+
+    return {
+        **params,
+        "call_jaxpr": program,
+        "fwd": _Rule(forward, fwd.__name__, fwd.set_perturbed),
+        "bwd": _Rule(backward, bwd.__name__),
+    }
+
+
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
     return list(call_jaxpr.out_avals)
 
@@ -538,4 +565,10 @@ varying_rules[custom_vjp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_vjp_call_p] = _rebind
 lift_rules[custom_vjp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
-__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_vjp", "custom_vjp_call_p"]
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "custom_vjp",
+    "custom_vjp_call_p",
+    "with_more_results",
+]

@@ -111,6 +111,20 @@ class Frame:
                 return number
         return line
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (
+            self.code is other.code
+            and self.lasti == other.lasti
+            and self.names == other.names
+            and self.rules == other.rules
+            and self.lanes == other.lanes
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.code), self.lasti))
+
     def __repr__(self) -> str:
         return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"
 

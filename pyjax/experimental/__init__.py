@@ -1,4 +1,5 @@
 """Names that live under `experimental`."""
 
+from pyjax.experimental import checkify as checkify
 from pyjax.experimental import pjit as pjit
 from pyjax.lax.callbacks import io_callback as io_callback

@@ -13,6 +13,7 @@ import numpy as np
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import P, lax
+from pyjax.experimental import checkify
 from pyjax.sharding import AbstractMesh, AxisType, use_abstract_mesh
 from tests.config.effects.observe import error_of, records_of
 from tests.config.effects.table import effect
@@ -80,6 +81,20 @@ def check_tracer_leaks() -> str:
         return x
 
     return error_of(lambda: pyjax.jit(f)(1.0))
+
+
+@effect(
+    "jax_experimental_unsafe_xla_runtime_errors",
+    True,
+    default=re.compile("^ValueError: (?s:.*)not functionalized"),
+    changed=re.compile("^_RaisedByProgram: x is -1.0 (?s:.*) in f: "),
+)
+def unsafe_xla_runtime_errors() -> str:
+    def f(x: pyjax.Array) -> pyjax.Array:
+        checkify.check(x > 0, "x is {}", x)
+        return x
+
+    return error_of(lambda: pyjax.jit(f)(jnp.float32(-1)))
 
 
 @effect("jax_enable_checks", True, default="", changed=re.compile("^JaxprTypeError: (?s:.*)sin"))

@@ -10,7 +10,6 @@ PENDING = frozenset(
         "jax_cpu_enable_gloo_collectives",
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
-        "jax_experimental_unsafe_xla_runtime_errors",
         "jax_include_full_tracebacks_in_locations",
         "jax_mutable_array_checks",
         "jax_pallas_dump_promela_to",
