@@ -199,11 +199,10 @@ include_full_tracebacks_in_locations = option(
 mutable_array_checks = option(
     "jax_mutable_array_checks",
     kind=Bool(),
-    default=False,
+    default=True,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Check that mutable arrays are not aliased.",
-    no_effect="pyjax has no mutable arrays yet",
+    help="Raise if a transformed function gets one mutable reference by two names, or returns one.",
 )
 
 no_tracing = option(

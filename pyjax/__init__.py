@@ -39,7 +39,12 @@ from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
 from pyjax.core.array import Array as Array
 from pyjax.core.compile_log import assert_compiles as assert_compiles
+from pyjax.core.refs import Ref as Ref
 from pyjax.lax.callbacks import pure_callback as pure_callback
+from pyjax.lax.refs.access import empty_ref as empty_ref
+from pyjax.lax.refs.access import free_ref as free_ref
+from pyjax.lax.refs.access import freeze as freeze
+from pyjax.lax.refs.access import new_ref as new_ref
 from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.parallel.global_arrays import (
     make_array_from_process_local_data as make_array_from_process_local_data,
@@ -122,6 +127,7 @@ _SUBMODULES = frozenset(
         "nn",
         "ops",
         "random",
+        "ref",
         "scipy",
         "sharding",
         "stages",

@@ -21,6 +21,7 @@ from pyjax.core.source_info import summarize
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
+from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
@@ -28,7 +29,12 @@ from pyjax.interpreters.partial_eval import (
     partial_eval_jaxpr,
     trace_to_jaxpr,
 )
-from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
+from pyjax.interpreters.rules import (
+    FullJvp,
+    call_discharge_rules,
+    called_programs,
+    define_primitive,
+)
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
@@ -327,6 +333,14 @@ def _lowering(
     return ctx.inline_jaxpr(jaxpr, *inputs)
 
 
+def _discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    new, written = discharged(params["jaxpr"], are_cells(args))
+    outs = bind_lifted(remat_p, *values_of(args), **{**params, "jaxpr": new})
+    n = len(params["jaxpr"].out_avals)
+    store(args, written, outs[n:])
+    return outs[:n]
+
+
 remat_p = define_primitive(
     "remat2",
     abstract_eval=_abstract_eval,
@@ -343,3 +357,4 @@ remat_p.multiple_results = True
 called_programs[remat_p] = "jaxpr"
 varying_rules[remat_p] = as_program_says("jaxpr")
 lift_rules[remat_p] = lift_leading("jaxpr")
+call_discharge_rules[remat_p] = _discharge

@@ -17,10 +17,17 @@ from pyjax.core.trace import CustomCall, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
+from pyjax.interpreters.discharge import discharge_inlined
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
-from pyjax.interpreters.rules import FullJvp, Unsupported, called_programs, define_primitive
+from pyjax.interpreters.rules import (
+    FullJvp,
+    Unsupported,
+    call_discharge_rules,
+    called_programs,
+    define_primitive,
+)
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.varying import as_program_says, varying_rules
@@ -395,6 +402,7 @@ custom_jvp_call_p.multiple_results = True
 called_programs[custom_jvp_call_p] = "call_jaxpr"
 varying_rules[custom_jvp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_jvp_call_p] = _rebind
+call_discharge_rules[custom_jvp_call_p] = discharge_inlined("call_jaxpr")
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = [

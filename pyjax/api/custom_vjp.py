@@ -16,6 +16,7 @@ from pyjax.core.debug_info import DebugInfo
 from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
+from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_name
 from pyjax.core.structural import pvary
 from pyjax.core.trace import CustomCall, Tracer, state
@@ -28,10 +29,18 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
+from pyjax.interpreters.discharge import discharge_inlined
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
-from pyjax.interpreters.rules import FullJvp, Unsupported, called_programs, define_primitive
+from pyjax.interpreters.rules import (
+    FullJvp,
+    Unsupported,
+    call_discharge_rules,
+    called_programs,
+    define_primitive,
+    keep_refs,
+)
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.varying import as_program_says, as_typed, varying_rules
@@ -374,6 +383,7 @@ custom_lin_p = define_primitive(
 )
 custom_lin_p.multiple_results = True
 varying_rules[custom_lin_p] = as_typed
+keep_refs.add(custom_lin_p)  # what a rule writes to is a residual
 
 
 # -- the primitive --------------------------------------------------------------------------------
@@ -451,8 +461,13 @@ class _CallWithRules(CustomCall):
         num_outs = self.num_outs()
         outs, residuals = results[:num_outs], results[num_outs:]
         out_avals = [abstractify(x).to_tangent_aval() for x in outs]
-        dense = [ad.instantiate_zeros(t) for t in tangents]
-        linear = [i for i, t in enumerate(dense) if abstractify(t).dtype != dtypes.float0]
+        # References have no tangents here: what flows back through them, the rule writes itself.
+        dense = [None if is_ref(x) else ad.instantiate_zeros(t) for x, t in zip(primals, tangents)]
+        linear = [
+            i
+            for i, t in enumerate(dense)
+            if t is not None and abstractify(t).dtype != dtypes.float0
+        ]
         wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
         found = iter(
             custom_lin_p.bind(
@@ -563,6 +578,7 @@ custom_vjp_call_p.multiple_results = True
 called_programs[custom_vjp_call_p] = "call_jaxpr"
 varying_rules[custom_vjp_call_p] = as_program_says("call_jaxpr")
 eval_rules[custom_vjp_call_p] = _rebind
+call_discharge_rules[custom_vjp_call_p] = discharge_inlined("call_jaxpr")
 lift_rules[custom_vjp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = [

@@ -20,6 +20,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail
+from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_location
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
@@ -193,6 +194,13 @@ def _check_scalar(fun: Any, outs: list[Any], out_tree: Any) -> None:
 
 
 def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
+    if is_ref(x):
+        fail(
+            TypeError,
+            f"{name} was asked for the derivative with respect to a Ref, {x.aval.str_short()}.",
+            "a Ref may change while the function runs",
+            "Differentiate with respect to what it holds, ref[...], or leave it out of argnums.",
+        )
     dtype = dtype_of(x)
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):

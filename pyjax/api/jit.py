@@ -47,12 +47,16 @@ from pyjax.runtime.dispatch import (
 )
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
+from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
 from pyjax.sharding.shardings import common_device, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 
 logger = logging.getLogger(__name__)
+
+
+_WITH_SPEC = frozenset({DeviceArray, DeviceRef})
 
 
 class Compiled(NamedTuple):
@@ -177,7 +181,9 @@ class Jit:
             ]
             specs = [x.spec for x in leaves if type(x) is DeviceArray]
             if len(specs) != len(leaves):
-                return None, leaves
+                specs = [x.spec for x in leaves if type(x) in _WITH_SPEC]
+                if len(specs) != len(leaves):
+                    return None, leaves
         return at_hand.get((trees, (), tuple(specs), context)), leaves
 
     @api_boundary
@@ -196,7 +202,7 @@ class Jit:
                 return self._fun(*args, **kwargs)
             return self._stage(leaves, in_tree, static)
         arrays = [
-            x if type(x) is DeviceArray else self._as_array(x, i, in_tree)
+            x if type(x) in _WITH_SPEC else self._as_array(x, i, in_tree)
             for i, x in enumerate(leaves)
         ]
         if self._device is not None:
@@ -236,6 +242,7 @@ class Jit:
     def _stage(self, leaves: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
         """Inside another trace: bind the traced function as one equation."""
         traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
+        traced.check_aliases(leaves)
         constants = traced.operands(constant_array) if traced.consts else []
         results = jit_p.bind(
             *constants,

@@ -16,11 +16,17 @@ from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, bind_eqn, eval
 from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
+from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr
-from pyjax.interpreters.rules import FullJvp, called_programs, define_primitive
+from pyjax.interpreters.rules import (
+    FullJvp,
+    call_discharge_rules,
+    called_programs,
+    define_primitive,
+)
 from pyjax.interpreters.staging import is_staging, staging_rules
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -217,6 +223,14 @@ def _lowering(
         ctx.names = names
 
 
+def _discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    new, written = discharged(params["jaxpr"], are_cells(args))
+    outs = bind_lifted(jit_p, *values_of(args), **_with_jaxpr(new, params))
+    n = len(params["jaxpr"].out_avals)
+    store(args, written, outs[n:])
+    return outs[:n]
+
+
 jit_p = define_primitive(
     "jit",
     abstract_eval=_abstract_eval,
@@ -233,6 +247,7 @@ jit_p.multiple_results = True
 called_programs[jit_p] = "jaxpr"
 varying_rules[jit_p] = as_program_says("jaxpr")
 lift_rules[jit_p] = lift_leading("jaxpr")
+call_discharge_rules[jit_p] = _discharge
 
 
 def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:

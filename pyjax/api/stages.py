@@ -11,6 +11,7 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import because
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.refs import AbstractRef
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -22,7 +23,7 @@ from pyjax.lax.faults.guard import check_results
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
-    as_array,
+    as_operand,
     compile_lowered,
     hoist_constants,
     lower,
@@ -30,6 +31,7 @@ from pyjax.runtime.dispatch import (
 )
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
+from pyjax.runtime.refs import DeviceRef, RefProgram, ref_program
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device, LoadedExecutable
@@ -144,12 +146,14 @@ class Traced(_Stage):
     ) -> Lowered:
         """Lower to HLO."""
         del lowering_platforms, _private_parameters
-        hoisted, constants = hoist_constants(self.jaxpr)
-        donated = self._donated if any(self._donated) else ()
+        refs = ref_program(self.jaxpr, self._donated)
+        closed, given = (self.jaxpr, self._donated) if refs is None else (refs.closed, refs.donated)
+        hoisted, constants = hoist_constants(closed)
+        donated = given if any(given) else ()
         module = lower(hoisted, self.fun_name, donated)
         committed = self._device is not None
         device = self._device if self._device is not None else default_device()
-        return Lowered(self, module, constants, device, committed)
+        return Lowered(self, module, constants, device, committed, refs)
 
 
 class Lowered(_Stage):
@@ -162,6 +166,7 @@ class Lowered(_Stage):
         constants: Sequence[DeviceArray],
         device: Device,
         committed: bool,
+        refs: RefProgram | None,
     ) -> None:
         super().__init__(
             traced._flat_in_avals,
@@ -175,6 +180,7 @@ class Lowered(_Stage):
         self._constants = constants
         self._device = device
         self._committed = committed  # whether results are committed to the device
+        self._refs = refs
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program before optimisation.
@@ -224,9 +230,13 @@ class Lowered(_Stage):
         with because(lambda: "Lowered.compile() was called"):
             executable = compile_lowered(self._module.clone(), device, merged)
         debug = self._traced.jaxpr.jaxpr.debug_info
+        refs = self._refs
+        out_avals = self._flat_out_avals if refs is None else refs.closed.out_avals
         program = make_program(
-            executable, self._constants, self._flat_out_avals, device, self._committed, debug=debug
+            executable, self._constants, out_avals, device, self._committed, debug=debug
         )
+        if refs is not None:
+            program.wrap(refs.wrap)
         return Compiled(self, executable, program)
 
 
@@ -252,9 +262,11 @@ class Compiled(_Stage):
                 "the compiled function was called with another argument structure: it was compiled "
                 f"for {self.in_tree}, and got {in_tree}"
             )
-        arrays = [self._placed(as_array(x), i) for i, x in enumerate(leaves)]
+        arrays = [self._placed(as_operand(x), i) for i, x in enumerate(leaves)]
         for i, (array, aval) in enumerate(zip(arrays, self._flat_in_avals)):
-            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+            if (array.shape, array.dtype) != (aval.shape, aval.dtype) or (
+                (type(array) is DeviceRef) != (type(aval) is AbstractRef)
+            ):
                 raise TypeError(
                     f"the compiled function was called with other types: argument leaf {i} was "
                     f"{aval.str_short()} at compilation and is {array.aval.str_short()} now. "

@@ -9,6 +9,7 @@ from typing import Any
 from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo, arg_names
+from pyjax.core.refs import is_ref
 from pyjax.core.tree_util import (
     PyTreeDef,
     broadcast_prefix,
@@ -20,6 +21,7 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters import batching
 from pyjax.interpreters.flat_function import FlatFunction
+from pyjax.interpreters.ref_checks import check_aliases
 
 
 def vmap(
@@ -98,6 +100,8 @@ def vmap(
         ]
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = DebugInfo("vmap", fun, in_tree)
+        if any(map(is_ref, leaves)):
+            check_aliases(debug, [None if d is None else x for x, d in zip(leaves, dims)])
         outs, out_dims = batching.batch_with_dims(
             flat, leaves, dims, size, axis_name, debug, mesh_axes
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Effects = frozenset["Effect"]
 
@@ -62,10 +62,51 @@ class NamedAxisEffect(Effect):
         return hash((NamedAxisEffect, self.axis_name))
 
 
+class NewRefEffect(Effect):
+    """The equation makes a mutable reference, or reads one for the last time."""
+
+    name = "NewRef"
+
+
+class RefEffect(Effect):
+    """The equation uses the mutable reference that is its operand number `input_index`.
+
+    Of a jaxpr it is the number of the input, constants first; references that the jaxpr itself
+    makes are nobody else's business.
+    """
+
+    kind = "Ref"
+
+    def __init__(self, input_index: int) -> None:
+        self.input_index = input_index
+        self.name = f"{self.kind}<{input_index}>"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.input_index == self.input_index
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.input_index))
+
+
+class ReadEffect(RefEffect):
+    kind = "Read"
+
+
+class WriteEffect(RefEffect):
+    kind = "Write"
+
+
+class AccumEffect(RefEffect):
+    """What is added to an element does not depend on what it was."""
+
+    kind = "Accum"
+
+
 debug_effect = DebugEffect()
 ordered_debug_effect = OrderedDebugEffect()
 io_effect = IOEffect()
 ordered_io_effect = OrderedIOEffect()
+new_ref_effect = NewRefEffect()
 no_effects: Effects = frozenset()
 
 
@@ -79,5 +120,29 @@ def join_effects(groups: Iterable[Effects]) -> Effects:
 
 
 def has_side_effect(effects: Effects) -> bool:
-    """Whether dead-code elimination must keep an equation (named axes are no side effect)."""
-    return bool(effects) and any(not isinstance(e, NamedAxisEffect) for e in effects)
+    """Whether dead-code elimination must keep an equation (to read a reference or to make one is no
+    side effect, nor are named axes)."""
+    return bool(effects) and any(not isinstance(e, _WITHOUT_TRACE) for e in effects)
+
+
+_WITHOUT_TRACE = (NamedAxisEffect, ReadEffect, NewRefEffect)
+
+
+def refer_to_refs(effects: Effects) -> bool:
+    """Whether some of the effects are on references that come from outside."""
+    return any(isinstance(e, RefEffect) for e in effects)
+
+
+def moved_effects(effects: Effects, positions: Sequence[int]) -> Effects:
+    """Effects of a jaxpr as those of an equation with other operands: the position there of each of
+    its inputs."""
+    if not effects or not refer_to_refs(effects):
+        return effects
+    return frozenset(
+        type(e)(positions[e.input_index]) if isinstance(e, RefEffect) else e for e in effects
+    )
+
+
+def written_inputs(effects: Effects) -> frozenset[int]:
+    """The inputs that are references which are written to."""
+    return frozenset(e.input_index for e in effects if isinstance(e, (WriteEffect, AccumEffect)))

@@ -12,7 +12,7 @@ from typing import Any
 from pyjax.core import source_info
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.effects import Effects, join_effects, no_effects
+from pyjax.core.effects import Effects, RefEffect, join_effects, no_effects, refer_to_refs
 from pyjax.core.primitive import Primitive
 
 _count = itertools.count()
@@ -115,7 +115,10 @@ class Jaxpr:
         self.invars = list(invars)
         self.outvars = list(outvars)
         self.eqns = eqns
-        self.effects = join_effects(e.effects for e in eqns) if effects is None else effects
+        effects = join_effects(e.effects for e in eqns) if effects is None else effects
+        if effects and refer_to_refs(effects):
+            effects = _effects_on_inputs(effects, (*constvars, *invars), eqns)
+        self.effects = effects
         self.debug_info = debug_info
 
     def replace(self, **changes: Any) -> Jaxpr:
@@ -133,6 +136,19 @@ class Jaxpr:
 
     def __repr__(self) -> str:
         return _to_text(self)
+
+
+def _effects_on_inputs(effects: Effects, inputs: Sequence[Var], eqns: list[JaxprEqn]) -> Effects:
+    """The effects of equations as those of a jaxpr with these inputs."""
+    positions = {v: i for i, v in enumerate(inputs)}
+    found: set[Any] = {e for e in effects if not isinstance(e, RefEffect)}
+    for eqn in eqns:
+        for effect in eqn.effects:
+            if isinstance(effect, RefEffect):
+                position = positions.get(eqn.invars[effect.input_index])
+                if position is not None:
+                    found.add(type(effect)(position))
+    return frozenset(found)
 
 
 class ClosedJaxpr:

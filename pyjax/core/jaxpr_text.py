@@ -162,6 +162,8 @@ def _params(eqn: JaxprEqn, names: _Names) -> Doc:
 
 
 def _eqn(eqn: JaxprEqn, names: _Names) -> Doc:
+    if eqn.primitive.name in _ON_REFS:
+        return Concat((_on_ref(eqn, names), *_place(eqn, names)))
     left = _binders(eqn.outvars, names)
     if eqn.primitive.name == "jit":
         _alias_call(eqn, names)
@@ -171,12 +173,52 @@ def _eqn(eqn: JaxprEqn, names: _Names) -> Doc:
         Text(" "),
         _filled([_atom(a, names, False) for a in eqn.invars]),
     ]
-    if names.source_info and eqn.source is not None:
-        frame = eqn.source
-        right.append(Note(f"  # {frame.file_name}:{frame.line} ({frame.function_name})"))
+    right += _place(eqn, names)
     if not eqn.outvars:
         return Concat(tuple(right))
     return Concat((left, Text(" = "), *right))
+
+
+def _place(eqn: JaxprEqn, names: _Names) -> list[Doc]:
+    """The user's line, if it is asked for."""
+    frame = eqn.source
+    if not names.source_info or frame is None:
+        return []
+    return [Note(f"  # {frame.file_name}:{frame.line} ({frame.function_name})")]
+
+
+_ON_REFS = frozenset({"get", "swap", "addupdate"})
+
+
+def _on_ref(eqn: JaxprEqn, names: _Names) -> Doc:
+    """`a:f32[] <- x[i]`, `x[i] <- a`, `a:f32[], x[i] <- x[i], b`, `x[i] += a`."""
+    name = eqn.primitive.name
+    index = iter(eqn.invars[1 if name == "get" else 2 :])
+    indices = [_index(indexer, index, names) for indexer in eqn.params["indexers"]]
+    part = _atom(eqn.invars[0], names, False) + Text("".join(indices) or "[...]")
+    if name == "get":
+        return _binders(eqn.outvars, names) + Text(" <- ") + part
+    value = _atom(eqn.invars[1], names, False)
+    if name == "addupdate":
+        return part + Text(" += ") + value
+    if type(eqn.outvars[0]) is DropVar:
+        return part + Text(" <- ") + value
+    both = (_binders(eqn.outvars, names), Text(", "), part, Text(" <- "), part, Text(", "), value)
+    return Concat(both)
+
+
+def _index(indexer: Any, operands: Iterator[Any], names: _Names) -> str:
+    parts = []
+    for entry, size in zip(indexer.entries, indexer.shape):
+        if entry is None:
+            atom = next(operands)
+            parts.append(str(atom.val) if type(atom) is Literal else names[atom])
+            continue
+        end = entry.start + max(entry.size - 1, 0) * entry.step + min(entry.size, 1)
+        stop = "" if end == size or (entry.step > 1 and end + entry.step > size) else str(end)
+        step = f":{entry.step}" if entry.step > 1 else ""
+        parts.append(f"{entry.start or ''}:{stop}{step}")
+    return f"[{','.join(parts)}]"
 
 
 def _alias_call(eqn: JaxprEqn, names: _Names) -> None:

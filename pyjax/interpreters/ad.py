@@ -26,10 +26,17 @@ from pyjax.core.jaxpr import (
 )
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import add_jaxvals, zeros_like_aval
+from pyjax.core.refs import AbstractRef
+from pyjax.core.structural import (
+    add_jaxvals,
+    new_ref_p,
+    new_tangent_ref_p,
+    zeros_like_aval,
+)
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
+from pyjax.interpreters.discharge import bind_discharged, holds_refs, uses_refs, without_own_refs
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
-from pyjax.interpreters.rules import jvp_rules, transpose_rules
+from pyjax.interpreters.rules import call_discharge_rules, jvp_rules, transpose_rules
 from pyjax.interpreters.tangents import (
     UndefinedPrimal,
     Zero,
@@ -118,9 +125,11 @@ class JVPTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
+        if primitive in call_discharge_rules and uses_refs(args, params):
+            return bind_discharged(primitive, args, params)
         primals = []
         tangents = []
-        all_zero = True
+        all_zero = primitive is not new_ref_p and primitive is not new_tangent_ref_p
         for x in args:
             if isinstance(x, JVPTracer) and x._trace is self:
                 primals.append(x.primal)
@@ -246,6 +255,8 @@ def backward_pass(
     """
     if all(type(ct) is Zero for ct in cotangents):
         return [Zero(v.aval.to_tangent_aval()) for v in jaxpr.invars]
+    if jaxpr.effects and holds_refs(jaxpr):
+        jaxpr = without_own_refs(jaxpr)
     linear: set[Var] = set()
     values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     for v, x in zip(jaxpr.invars, primals_in):
@@ -409,9 +420,9 @@ def _transpose_jaxpr(
     return new, tuple(nonzero_out)
 
 
-def zero_tangent_array(aval: ShapedArray) -> Any:
-    """Zeros for a tangent that users see: float0 for integer inputs."""
+def zero_tangent_array(aval: ShapedArray | AbstractRef) -> Any:
+    """Zeros for a tangent that users see: float0 for integers and mutable references."""
     tangent = aval.to_tangent_aval()
-    if tangent.dtype == dtypes.float0:
+    if tangent.dtype == dtypes.float0 or type(aval) is AbstractRef:
         return np.zeros(aval.shape, dtypes.float0)
     return zeros_like_aval(tangent)

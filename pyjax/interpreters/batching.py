@@ -22,12 +22,21 @@ from pyjax.core.fault_checks import Lane, fault_checks, in_lane
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import broadcast_in_dim, moveaxis, pvary, reduce_sum
+from pyjax.core.structural import (
+    broadcast_in_dim,
+    moveaxis,
+    new_ref_p,
+    new_tangent_ref_p,
+    pvary,
+    reduce_sum,
+)
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
+from pyjax.interpreters.discharge import bind_discharged, uses_refs
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
     PerPrimitive,
     batching_rules,
+    call_discharge_rules,
     collective_batching_rules,
     elementwise_primitives,
 )
@@ -107,9 +116,11 @@ class BatchTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
+        if primitive in call_discharge_rules and uses_refs(args, params):
+            return bind_discharged(primitive, args, params)
         values = []
         dims: list[Dim] = []
-        mapped = False
+        mapped = primitive is new_ref_p or primitive is new_tangent_ref_p
         for x in args:
             if type(x) is BatchTracer and x._trace is self:
                 values.append(x.val)

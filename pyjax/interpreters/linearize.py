@@ -24,6 +24,7 @@ from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
+from pyjax.core.refs import AbstractRef
 from pyjax.core.structural import zeros_like_aval
 from pyjax.core.trace import CustomCall, state, under
 from pyjax.interpreters.ad import FlatFun, JVPTrace, JVPTracer, backward_pass, differentiated
@@ -141,7 +142,9 @@ def linearize_aux(
     """`linearize` of a function that returns (outputs, auxiliary values)."""
     avals = [abstractify(p) for p in primals]
     if nonzero_in is None:
-        nonzero_in = [a.to_tangent_aval().dtype != dtypes.float0 for a in avals]
+        nonzero_in = [
+            a.to_tangent_aval().dtype != dtypes.float0 and type(a) is not AbstractRef for a in avals
+        ]
     tape = PartialTrace(state.traces[0], debug)
     direct = options.use_direct_linearize.value
     trace: JVPTrace = LinearizeTrace(tape, debug) if direct else JVPTrace(tape, debug)

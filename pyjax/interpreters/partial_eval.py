@@ -26,6 +26,7 @@ from pyjax.core.jaxpr import (
     eval_jaxpr,
 )
 from pyjax.core.primitive import Primitive
+from pyjax.core.structural import new_tangent_ref_p
 from pyjax.core.trace import CustomCall, Trace, state, under
 from pyjax.interpreters.lift_constants import constvars_as_inputs
 from pyjax.interpreters.rules import partial_eval_rules
@@ -95,6 +96,8 @@ class PartialTrace(Trace):
             if type(x) is JaxprTracer and x._trace is recorder:
                 break
         else:
+            if primitive is new_tangent_ref_p:  # what is written to it will be unknown
+                return recorder.process_primitive(primitive, args, params)
             outer = state.traces
             state.traces = [self.parent]
             try:

@@ -110,6 +110,13 @@ elementwise_primitives: set[Primitive] = set()
 # Others that take arrays whose sizes are traced: their rules ask only whether sizes are equal.
 sized_primitives: set[Primitive] = set()
 
+# What becomes of equations on mutable references (interpreters/discharge.py): of those that use
+# them, and of those that have programs inside which do.
+discharge_rules: dict[Primitive, Any] = {}
+call_discharge_rules: dict[Primitive, Any] = {}
+# Others that take references.
+keep_refs: set[Primitive] = set()
+
 JvpSpec = Any
 
 

@@ -17,11 +17,12 @@ from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.effects import Effects, no_effects
+from pyjax.core.effects import Effects, new_ref_effect, no_effects
 from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
+from pyjax.core.refs import AbstractRef
 from pyjax.core.source_info import current_frame, summarize
 from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p, pvary_p
 from pyjax.core.trace import (
@@ -35,7 +36,13 @@ from pyjax.core.trace import (
 )
 from pyjax.core.traced_sizes import FIX, Dimension, TracedSize, is_known
 from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
-from pyjax.interpreters.rules import elementwise_primitives, sized_primitives
+from pyjax.interpreters.rules import (
+    call_discharge_rules,
+    discharge_rules,
+    elementwise_primitives,
+    keep_refs,
+    sized_primitives,
+)
 from pyjax.interpreters.varying import variation
 
 FlatFun = Callable[..., Sequence[Any]]
@@ -82,6 +89,7 @@ class StagingTrace(Trace):
         self.constants: dict[int, tuple[Var, Any]] = {}  # by id; the value is kept alive here
         self.effects: Effects = no_effects
         self.closed = False
+        self._has_refs = False
         # Single operations are traced in order to be run: that is no constant folding.
         self._folds = debug_info is not UNKNOWN and options.eager_constant_folding.value
 
@@ -89,6 +97,7 @@ class StagingTrace(Trace):
 
     def new_argument(self, aval: Any) -> JaxprTracer:
         var = Var(aval)
+        self._has_refs = self._has_refs or type(aval) is AbstractRef
         self.invars.append(var)
         return JaxprTracer(self, aval, var)
 
@@ -104,6 +113,7 @@ class StagingTrace(Trace):
         if isinstance(x, Tracer):
             check_alive(x)
         aval = abstractify(x)
+        self._has_refs = self._has_refs or type(aval) is AbstractRef
         if aval.shape == () and isinstance(x, np.ndarray) and x.dtype.fields is None:
             return Literal(literal_value(x[()]), aval)
         var = Var(aval)
@@ -127,6 +137,8 @@ class StagingTrace(Trace):
             x.atom if type(x) is JaxprTracer and x._trace is self else self.to_atom(x) for x in args
         ]
         avals = [a.aval for a in atoms]
+        if self._has_refs:
+            check_takes_refs(primitive, avals)
         out_avals = primitive.abstract_eval(*avals, **params)
         effects = no_effects
         if primitive.effects_of is not None:
@@ -144,20 +156,27 @@ class StagingTrace(Trace):
         """Append an equation; tracers for its outputs."""
         lift = lift_rules.get(primitive)
         if lift is not None:
+            given = atoms
             atoms, params = lift(atoms, params, self._lifted)
+            if effects and atoms is not given:
+                effects = primitive.effects(*[a.aval for a in atoms], **params)
         source = current_frame()
         if len(out_avals) == 1:  # nearly all equations
             (aval,) = out_avals
             var = Var(aval)
             self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, source))
             if effects:
-                self.effects = self.effects | effects
+                self._note_effects(effects)
             return [JaxprTracer(self, aval, var, source)]
         outvars = [Var(a) for a in out_avals]
         self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
         if effects:
-            self.effects = self.effects | effects
+            self._note_effects(effects)
         return [JaxprTracer(self, v.aval, v, source) for v in outvars]
+
+    def _note_effects(self, effects: Effects) -> None:
+        self.effects = self.effects | effects
+        self._has_refs = self._has_refs or new_ref_effect in effects
 
     def _lifted(self, program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
         """A program with its constants as leading inputs, and these as operands of its equation."""
@@ -205,6 +224,24 @@ class StagingTrace(Trace):
             if atom in producers:
                 stack.extend(producers[atom].invars)
         return tuple(n for n, v in zip(names, self.invars) if v in seen)
+
+
+def check_takes_refs(primitive: Primitive, avals: Sequence[Any]) -> None:
+    """Mutable references are operands of few primitives.
+
+    Raises:
+      TypeError: this one takes arrays.
+    """
+    ref = next((a for a in avals if type(a) is AbstractRef), None)
+    if ref is None or primitive in discharge_rules or primitive in call_discharge_rules:
+        return
+    if primitive not in keep_refs:
+        raise new_error(
+            TypeError,
+            f"{primitive} got a Ref, {ref.str_short()}, where an array is needed.",
+            "operations work on arrays; a Ref holds one, which changes",
+            "Did you forget to load from it? Write ref[...].",
+        )
 
 
 def without_tracing(

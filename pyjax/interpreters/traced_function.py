@@ -21,12 +21,14 @@ from pyjax._config.registry import trace_context
 from pyjax.core import axis_env, compile_log, source_info
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.refs import AbstractRef
 from pyjax.core.trace import Tracer, eval_trace, state
 from pyjax.core.tree_util import PyTreeDef
 from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, Call, note_traced, why_traced
 from pyjax.interpreters.flat_function import FlatFunction, Static
 from pyjax.interpreters.lift_constants import constants_as_inputs
+from pyjax.interpreters.ref_checks import check_aliases, check_none_returned
 from pyjax.interpreters.staging import is_staging, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import TRACES, program_key, trace_bytes
 from xla_backend.process.bounded_cache import BoundedCache
@@ -81,6 +83,15 @@ class TracedFunction:
     @property
     def out_avals(self) -> list[Any]:
         return self.closed.out_avals
+
+    def check_aliases(self, arguments: Sequence[Any]) -> None:
+        """No argument may be a mutable reference that is another one, or closed over.
+
+        Raises:
+          ValueError: naming them.
+        """
+        if any(type(a) is AbstractRef for a in self.with_constants.in_avals):
+            check_aliases(self.with_constants.jaxpr.debug_info, arguments, self.consts)
 
     def operands(self, as_array: Callable[[Any], Any]) -> list[Any]:
         """The constants as the first operands of `closed`.
@@ -164,6 +175,7 @@ def trace_function(
         seconds = time.perf_counter() - start
         logger.warning("Finished tracing %s for %s in %.4f s", name, traced_for, seconds)
     assert flat.out_tree is not None
+    check_none_returned(debug, closed, flat.out_tree)
     traced = TracedFunction(closed, in_tree, flat.out_tree, static, why)
     # A tracer belongs to one call of an enclosing transformation; other constants stay.
     if static_key is None or any(isinstance(c, Tracer) for c in traced.consts):

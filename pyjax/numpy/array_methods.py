@@ -17,7 +17,9 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.core.refs import AbstractRef
 from pyjax.core.trace import Tracer
+from pyjax.lax.refs import access
 from pyjax.numpy import (
     arithmetic,
     cumulative,
@@ -431,6 +433,31 @@ def _as_method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
+# Tracers also stand for mutable references.
+
+
+def _tracer_getitem(self: Tracer, i: Any) -> Any:
+    return access.get(self, i) if type(self.aval) is AbstractRef else getitem(self, i)
+
+
+def _tracer_setitem(self: Tracer, i: Any, x: Any) -> None:
+    if type(self.aval) is not AbstractRef:
+        return _array_setitem(self, i, x)
+    access.set(self, i, x)
+
+
+def _tracer_at(self: Tracer) -> Any:
+    """Of an array: `x.at[index].set(v)`. Of a mutable reference: `ref.at[index]`, a part of it."""
+    return access.at(self) if type(self.aval) is AbstractRef else _IndexUpdateHelper(self)
+
+
+_OF_TRACERS = {
+    "__getitem__": _tracer_getitem,
+    "__setitem__": _tracer_setitem,
+    "at": property(_tracer_at),
+}
+
+
 def install_all() -> None:
     """Install the arithmetic on Array; pyjax.numpy does this when imported. Arrays on devices have
     short cuts of their own to operators that are one compiled program.
@@ -446,6 +473,8 @@ def install_all() -> None:
         setattr(Array, name, _as_method(name, fn))
     for name, (getter, doc) in _PROPERTIES.items():
         setattr(Array, name, property(getter, doc=doc))
+    for name, value in _OF_TRACERS.items():
+        setattr(Tracer, name, value)
 
 
 def _install_operator(

@@ -43,6 +43,7 @@ from pyjax.runtime.array import (
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import recompile_when_measured
 from pyjax.runtime.program import Call, Program
+from pyjax.runtime.refs import DeviceRef, ref_program
 from pyjax.runtime.sized_programs import SizedProgram
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from xla_backend.compile_options import CompileOptions
@@ -223,6 +224,9 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program | SizedProgram:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    with_refs = ref_program(closed, donated)
+    if with_refs is not None:
+        closed, donated = with_refs.closed, with_refs.donated
     has_sizes = options.dynamic_shapes.value and sized_programs.has_traced_sizes(closed.jaxpr)
     if has_sizes and fault_checks() is not None:
         fail(
@@ -245,6 +249,8 @@ def compile_jaxpr(
         program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
     for wrap in reversed(wraps):
         program.wrap(wrap)
+    if with_refs is not None:
+        program.wrap(with_refs.wrap)
     return program
 
 
@@ -364,6 +370,11 @@ def _array_of_numpy(value: np.ndarray) -> DeviceArray:
     return from_numpy(value, spec)
 
 
+def as_operand(value: Any) -> Any:
+    """`as_array`, for what may be a mutable reference."""
+    return value if type(value) is DeviceRef else as_array(value)
+
+
 # Of a program's own constants.
 constant_array = functools.partial(as_array, transfer=Transfer.CONSTANT)
 
@@ -435,7 +446,7 @@ def apply_primitive(
     """Evaluate one primitive now. Programs are kept by primitive, parameters and kinds of
     arguments.
     """
-    arrays = [a if type(a) is DeviceArray else as_array(a) for a in args]
+    arrays = [a if type(a) is DeviceArray else as_operand(a) for a in args]
     values: Any = tuple(params.items())
     if primitive.exact_params:
         values = exact_key(values)

@@ -108,6 +108,8 @@ def choose_branch(
     in_avals = avals_of(leaves)
     traced = [trace_function("cond", f, in_tree, in_avals) for f in funs]
     _check_branches(names, funs, traced)
+    for one in traced:
+        one.check_aliases(leaves)
     branches, consts = with_common_leading(
         [(t.closed, t.operands(constant_array)) for t in (traced[::-1] if last_first else traced)]
     )

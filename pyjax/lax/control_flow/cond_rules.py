@@ -13,7 +13,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
-from pyjax.core.effects import join_effects
+from pyjax.core.effects import join_effects, moved_effects
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.structural import zeros_like_aval
@@ -23,11 +23,12 @@ from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import aval_to_shape
 from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
-from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
+from pyjax.lax.control_flow.references import cond_discharge
 from pyjax.lax.control_flow.tracing import either, merge, pick, with_common_leading, with_leading
 from pyjax.lax.misc import stop_gradient
 from pyjax.lax.nary import expand_to
@@ -62,7 +63,8 @@ def _cond_variation(
 
 
 def _cond_effects(index: Any, *avals: Any, branches: Branches, **params: Any) -> Any:
-    return join_effects(b.effects for b in branches)
+    positions = range(1, 1 + len(avals))
+    return join_effects(moved_effects(b.effects, positions) for b in branches)
 
 
 # -- differentiation -------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ def _cond_dce(used: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn
     invars = [eqn.invars[0], *pick(eqn.invars[1:], keep)]
     outvars = pick(eqn.outvars, used)
     params = dict(eqn.params, branches=pruned)
-    effects = join_effects(b.effects for b in pruned)
+    effects = _cond_effects(*invars, branches=pruned)
     new = eqn.replace(invars=invars, outvars=outvars, params=params, effects=effects)
     return [True, *keep], new
 
@@ -332,3 +334,4 @@ cond_p = define_primitive(
 )
 lift_rules[cond_p] = _cond_lift
 varying_rules[cond_p] = _cond_variation
+call_discharge_rules[cond_p] = cond_discharge(cond_p)

@@ -9,11 +9,12 @@ from typing import Any
 from pyjax.core.errors import fail
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.rules import FullJvp, define_rules
+from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_rules
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.interpreters.varying import as_program_says, varying_rules
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, scan_in_python
+from pyjax.lax.control_flow.references import scan_discharge
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
 from pyjax.lax.control_flow.scan_reverse import scan_partial_eval, scan_transpose
 from pyjax.lax.control_flow.scan_rules import (
@@ -45,6 +46,7 @@ define_rules(
 )
 varying_rules[scan_p] = as_program_says("jaxpr")
 lift_rules[scan_p] = lift_leading("jaxpr", "num_consts")
+call_discharge_rules[scan_p] = scan_discharge(scan_p)
 
 
 def _scan_length(xs: Sequence[Any], length: Any) -> int:
@@ -178,6 +180,7 @@ def run_scan(
         carry_tree,
         traced.out_avals[:num_carry],
     )
+    traced.check_aliases([*init_flat, *xs_flat])
     consts = traced.operands(constant_array)
     outs = scan_p.bind(
         *consts,

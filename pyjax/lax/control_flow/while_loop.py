@@ -11,21 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.effects import Effects, moved_effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
+from pyjax.core.refs import Ref
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
+from pyjax.interpreters.discharge import bind_discharged
 from pyjax.interpreters.hlo import LoweringContext, lower_into
 from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr
-from pyjax.interpreters.rules import FullJvp, define_primitive
+from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
 from pyjax.lax.common import BOOL_DTYPE, aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, while_in_python
+from pyjax.lax.control_flow.references import while_discharge
 from pyjax.lax.control_flow.tracing import (
     avals_of,
     check_carry,
@@ -37,7 +41,7 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     split_list,
 )
-from pyjax.runtime.dispatch import constant_array
+from pyjax.runtime.dispatch import apply_primitive, constant_array
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Instruction
@@ -51,9 +55,17 @@ def _while_aval(*avals: Any, body_jaxpr: ClosedJaxpr, **params: Any) -> list[Any
 
 
 def _while_effects(
-    *avals: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, **params: Any
-) -> Any:
-    return cond_jaxpr.effects | body_jaxpr.effects
+    *avals: Any,
+    cond_nconsts: int,
+    cond_jaxpr: ClosedJaxpr,
+    body_nconsts: int,
+    body_jaxpr: ClosedJaxpr,
+) -> Effects:
+    consts, body = range(cond_nconsts), range(cond_nconsts, len(avals))
+    carry = range(cond_nconsts + body_nconsts, len(avals))
+    return moved_effects(cond_jaxpr.effects, [*consts, *carry]) | moved_effects(
+        body_jaxpr.effects, body
+    )
 
 
 def _while_variation(
@@ -262,10 +274,9 @@ def _while_dce(used: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEq
         body_jaxpr=body,
         body_nconsts=sum(body_used[:body_nconsts]),
     )
-    effects = cond.effects | body.effects
-    new = eqn.replace(
-        invars=pick(eqn.invars, used_in), outvars=outvars, params=changed, effects=effects
-    )
+    invars = pick(eqn.invars, used_in)
+    effects = _while_effects(*invars, **changed)
+    new = eqn.replace(invars=invars, outvars=outvars, params=changed, effects=effects)
     return used_in, new
 
 
@@ -393,6 +404,14 @@ def _while_lift(
     return [*cond_values, *of_cond, *body_values, *others], changed
 
 
+def _run_now(*args: Any, **params: Any) -> list[Any]:
+    refs = [id(x) for x in args if isinstance(x, Ref)]
+    if len(refs) == len(set(refs)):
+        return apply_primitive(while_p, args, params)
+    # Condition and body use the same one: a program has one argument for it.
+    return bind_discharged(while_p, args, params)
+
+
 while_p = define_primitive(
     "while",
     abstract_eval=_while_aval,
@@ -403,9 +422,11 @@ while_p = define_primitive(
     partial_eval=_while_partial_eval,
     dce=_while_dce,
     effects=_while_effects,
+    impl=_run_now,
 )
 lift_rules[while_p] = _while_lift
 varying_rules[while_p] = _while_variation
+call_discharge_rules[while_p] = while_discharge(while_p)
 
 # -- public function -------------------------------------------------------------------------------
 

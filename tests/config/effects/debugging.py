@@ -412,3 +412,23 @@ def disable_vmap_shmap_error() -> str:
     mapped = pyjax.vmap(add, in_axes=(0, None), spmd_axis_name="i")
     arrays = jnp.array([1.0, 2.0]), jnp.array([10.0, 20.0])
     return error_of(lambda: mapped(*arrays)) or str(mapped(*arrays).tolist())
+
+
+@effect("jax_mutable_array_checks", False, default=re.compile("argument 'b' and as"), changed="3.0")
+def mutable_array_checks() -> str:
+    """What comes of a reference that is two arguments."""
+    ref = pyjax.new_ref(jnp.arange(3.0))
+
+    def both(a: pyjax.Ref, b: pyjax.Ref) -> pyjax.Array:
+        return a[1] + b[2]
+
+    try:
+        return str(pyjax.jit(both)(ref, ref))
+    except ValueError as error:
+        return str(error)
+
+
+@effect("jax_mutable_array_checks", False, default=True, changed=False)
+def mutable_array_checks_of_results() -> bool:
+    """Whether a function must not return a reference."""
+    return "cannot be returned" in error_of(lambda: pyjax.jit(lambda: pyjax.new_ref(1.0))())

@@ -11,7 +11,6 @@ PENDING = frozenset(
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
         "jax_include_full_tracebacks_in_locations",
-        "jax_mutable_array_checks",
         "jax_pallas_dump_promela_to",
         "jax_pallas_enable_runtime_assert",
         "jax_pallas_verbose_errors",

@@ -1,0 +1,1 @@
+"""Mutable references: their primitives, indices into them, and what users do with them."""
