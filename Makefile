@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
+# The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench clean
 
 demo: $(VENV)/.ready-demo

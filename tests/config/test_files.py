@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-ASK = "from pyjax._config import config; print(config.explain('random_seed_offset'))"
+# The registry alone, in its folder, which needs nothing else; pyjax has it as `pyjax._config`.
+ASK = "from config import config; print(config.explain('random_seed_offset'))"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_in(folder: Path, code: str = ASK, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -17,7 +19,7 @@ def run_in(folder: Path, code: str = ASK, **environment: str) -> subprocess.Comp
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**clean, **environment},
+        env={**clean, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -101,11 +103,7 @@ def test_only_files_of_this_user_are_read(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_loaded_for_it(tmp_path: Path) -> None:
-    code = "import sys, pyjax._config; print('tomllib' in sys.modules)"
-    # The parent package imports libraries that might load it.
-    bare = "import sys; sys.modules['pyjax'] = type(sys)('pyjax'); sys.modules['pyjax'].__path__ = "
-    root = Path(__file__).resolve().parents[2] / "pyjax"
-    code = f"{bare}[{str(root)!r}]; import pyjax._config; print('tomllib' in sys.modules)"
+    code = "import sys, config; print('tomllib' in sys.modules)"
     assert printed(tmp_path, code) == "False"
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert printed(tmp_path, code) == "False"
@@ -118,3 +116,9 @@ def test_a_deleted_working_directory(tmp_path: Path) -> None:
     gone.mkdir()
     code = f"import os; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); {ASK}"
     assert "= 0 (default)" in printed(tmp_path, code)
+
+
+def test_the_package_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "pyjax.toml").write_text("random_seed_offset = 7\n")
+    code = "import pyjax; print(pyjax.random.key_data(pyjax.random.key(2)).tolist())"
+    assert printed(tmp_path, code) == "[0, 9]"

@@ -12,9 +12,12 @@ import pytest
 from pyjax._config import config
 from pyjax._config.registry import Source, all_options
 
+# Programs import the registry from its folder, which needs nothing else; to users it is
+# `pyjax.config`.
+ROOT = Path(__file__).resolve().parents[2]
 ABSL = """
 from absl import app, flags
-from pyjax._config import config
+from config import config
 flags.DEFINE_integer("epochs", 1, "passes over the data")
 config.config_with_absl()
 def main(argv):
@@ -24,7 +27,7 @@ if __name__ == "__main__":
 """
 ARGPARSE = """
 import argparse
-from pyjax._config import config
+from config import config
 parser = argparse.ArgumentParser()
 parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("rest", nargs="*")
@@ -33,7 +36,7 @@ print(chosen.epochs, chosen.rest, config.jax_random_seed_offset, config.jax_enab
 """
 CLICK = """
 import click
-from pyjax._config import config
+from config import config
 @click.command()
 @click.option("--epochs", default=1)
 @click.argument("rest", nargs=-1)
@@ -44,7 +47,7 @@ main(args=config.parse_known())
 PYTEST = """
 import sys
 import pytest
-from pyjax._config import config
+from config import config
 class Shows:
     def pytest_addoption(self, parser):
         parser.addoption("--epochs", type=int)
@@ -63,7 +66,7 @@ def run_program(code: str, *argv: str, folder: Path) -> subprocess.CompletedProc
     return subprocess.run(
         [sys.executable, str(program), *argv],
         cwd=folder,
-        env=clean,
+        env={**clean, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=120,

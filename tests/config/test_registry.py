@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyjax._config import config, options
@@ -33,9 +34,11 @@ def restore() -> Iterator[None]:
 
 
 def run_python(code: str, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A program that imports the registry from its folder, which needs nothing else."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYJAX_"))}
     return subprocess.run(
         [sys.executable, "-c", code, *argv],
+        cwd=Path(__file__).resolve().parents[2],
         env={**clean, **environment},
         capture_output=True,
         text=True,
@@ -122,7 +125,7 @@ def test_precedence(restore: None) -> None:
 def test_environment_then_flag_then_update() -> None:
     code = """
 import sys
-from pyjax._config import config
+from config import config
 print(config.jax_random_seed_offset, config.explain("random_seed_offset"))
 config.parse_flags_with_absl()
 print(config.jax_random_seed_offset, config.explain("random_seed_offset"))
@@ -154,22 +157,19 @@ print(config.jax_random_seed_offset)
     ],
 )
 def test_boolean_flag_spellings(flag: str, expected: str) -> None:
-    code = (
-        "from pyjax._config import config; config.parse_flags_with_absl(); "
-        "print(config.disable_jit)"
-    )
+    code = "from config import config; config.parse_flags_with_absl(); print(config.disable_jit)"
     result = run_python(code, flag, PYJAX_DISABLE_JIT="0")
     assert result.stdout.strip() == expected, result.stderr
 
 
 def test_bad_environment_value_is_an_error_at_import() -> None:
-    result = run_python("import pyjax._config", PYJAX_ENABLE_X64="perhaps")
+    result = run_python("import config", PYJAX_ENABLE_X64="perhaps")
     assert result.returncode != 0
     assert "environment variable PYJAX_ENABLE_X64=perhaps" in result.stderr
 
 
 def test_bad_flag_value_names_the_flag() -> None:
-    code = "from pyjax._config import config; config.parse_flags_with_absl()"
+    code = "from config import config; config.parse_flags_with_absl()"
     result = run_python(code, "--jax_numpy_rank_promotion=sometimes")
     assert result.returncode != 0
     assert "flag --jax_numpy_rank_promotion" in result.stderr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,9 @@ class Difference:
     reason: str
     example: str
 
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(translate(p.replace("[", "[[]")) for p in self.cases))
+
     def covers(self, key: str, mode: str) -> bool:
-        patterns = (re.sub(r"\[", "[[]", p) for p in self.cases)
-        return mode in self.modes.split() and any(fnmatchcase(key, p) for p in patterns)
+        return mode in self.modes.split() and self._pattern.match(key) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyjax._config.registry import Source, all_options
 
@@ -169,20 +169,21 @@ def test_explain_mistakes(words: list[str], message: str, tmp_path: Path, capsys
     assert message in capsys.readouterr().err
 
 
-def test_cache(tmp_path: Path) -> None:
-    run = lambda *words: subprocess.run(
-        [sys.executable, "-m", "pyjax", *words],
-        env={**os.environ, "PYJAX_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-    )
-    assert run("doctor").returncode == 0  # it compiles
-    status = run("cache").stdout
-    assert f"directory: {tmp_path}" in status
-    entries = int(re.search(r"entries: (\d+)", status)[1])  # type: ignore[index]
-    assert entries > 1
-    removed = run("cache", "clear").stdout
-    assert removed == f"removed {entries} entries\n"
-    assert f"entries: {entries}" not in run("cache", "status").stdout
+def test_cache(tmp_path: Path, capsys: Capture) -> None:
+    def printed(*words: str) -> str:
+        assert command_line.main([*words]) == 0
+        return capsys.readouterr().out
+
+    before = all_options()["jax_compilation_cache_dir"].value
+    pyjax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        pyjax.clear_caches()
+        pyjax.jit(lambda x: x @ x.T)(np.ones((2, 3)))
+        status = printed("cache")
+        assert f"directory: {tmp_path}" in status
+        entries = int(re.search(r"entries: (\d+)", status)[1])  # type: ignore[index]
+        assert entries >= 1
+        assert printed("cache", "clear") == f"removed {entries} entries\n"
+        assert "entries: 0" in printed("cache", "status")
+    finally:
+        pyjax.config.update("jax_compilation_cache_dir", before)

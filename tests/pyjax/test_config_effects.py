@@ -50,16 +50,9 @@ def test_jaxprs_carry_the_default_matmul_precision() -> None:
             pass
 
 
-@pytest.mark.parametrize("variable", ["PYJAX_PLATFORMS", "JAX_PLATFORMS", "JAX_PLATFORM_NAME"])
-def test_platforms(variable: str) -> None:
-    code = (
-        "import pyjax, pyjax.numpy as jnp; "
-        "print(pyjax.default_backend(), (jnp.arange(3) * 2).tolist())"
-    )
-    assert run_python(code, **{variable: "interpreter"}).stdout.split()[0] == "interpreter"
-    assert run_python(code, **{variable: "cpu"}).stdout.strip() == "cpu [0, 2, 4]"
-    failed = run_python(code, **{variable: "abacus"})
-    assert failed.returncode != 0 and "unknown platform 'abacus'" in failed.stderr
+def test_platform_of_a_process() -> None:
+    code = "import pyjax; print(pyjax.default_backend())"
+    assert run_python(code, JAX_PLATFORMS="interpreter").stdout.strip() == "interpreter"
 
 
 def test_platforms_cannot_change_once_used() -> None:
@@ -82,14 +75,9 @@ try:
 except ValueError as error:
     print("different devices" in str(error))
 """
-    flag = "--xla_force_host_platform_device_count"
-    for environment in (
-        {"XLA_FLAGS": f"{flag}=4"},
-        {"PYJAX_NUM_CPU_DEVICES": "4"},
-        {"JAX_NUM_CPU_DEVICES": "4", "XLA_FLAGS": f"{flag}=2"},
-    ):
-        result = run_python(code, **environment)
-        assert result.stdout.split("\n")[:4] == ["4 0", "2 2", "1 1 1", "True"], result.stderr
+    flag = "--xla_force_host_platform_device_count=2"
+    result = run_python(code, JAX_NUM_CPU_DEVICES="4", XLA_FLAGS=flag)
+    assert result.stdout.split("\n")[:4] == ["4 0", "2 2", "1 1 1", "True"], result.stderr
 
 
 def test_number_of_cpu_devices_is_settled_with_the_first_use() -> None:
