@@ -172,8 +172,7 @@ pmap_shmap_merge = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
-    help="Build pmap on shard_map.",
-    no_effect="shard_map takes meshes of one device, so pmap cannot be built on it",
+    help="Build pmap on shard_map, over a mesh of one axis; otherwise on vmap.",
 )
 
 rocm_visible_devices = option(

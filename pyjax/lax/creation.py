@@ -13,6 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.structural import pvary
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -149,7 +150,8 @@ def full_like(
             f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.",
         )
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
-    return convert(result, None if dtype is not None else aval.dtype, weak)
+    result = convert(result, None if dtype is not None else aval.dtype, weak)
+    return pvary(result, aval.vma) if aval.vma else result
 
 
 # -- empty -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import ConcretizationTypeError, fail
+from pyjax.core.structural import pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.numpy import util
@@ -111,12 +112,18 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     return tuple(shape), util.check_user_dtype(dtype, name), weak
 
 
+def _varying_like(a: Any, out: Array) -> Array:
+    """Inside of shard_map, an array of the type of those that vary along the axes along which `a`
+    does."""
+    return pvary(out, a.aval.vma) if isinstance(a, Tracer) else out
+
+
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
     """Zeros with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
-    out = util.convert(lax.full(shape, 0, dtype), dtype, weak)
+    out = _varying_like(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
     return result_on(out, device if device is not None else out_sharding)
 
 
@@ -125,7 +132,7 @@ def ones_like(
 ) -> Array:
     """Ones with the shape and dtype of `a` unless they are given."""
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
-    out = util.convert(lax.full(shape, 1, dtype), dtype, weak)
+    out = _varying_like(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
     return result_on(out, device if device is not None else out_sharding)
 
 
@@ -152,6 +159,7 @@ def full_like(
         out = util.convert(lax.full(shape, util.to_jax(fill_value), dtype), dtype, weak)
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
+    out = _varying_like(a, out)
     return result_on(out, device if device is not None else out_sharding)
 
 

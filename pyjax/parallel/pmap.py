@@ -1,7 +1,4 @@
-"""pmap and shard_map: one program on each device of a mesh, talking through collectives.
-
-Each mesh axis is a mapped axis of size one for now, so collectives are those of vmap.
-"""
+"""pmap: one program for each device, which talk through collectives."""
 
 from __future__ import annotations
 
@@ -11,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
-from pyjax.core.tree_util import tree_broadcast, tree_leaves
+from pyjax.core.structural import moveaxis
+from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from pyjax.lax.indexing.slicing import index_in_dim
+from pyjax.lax.shape import expand_dims, squeeze
+from pyjax.parallel.shard_map import shard_map
 from pyjax.runtime.devices import devices as all_devices
+from pyjax.sharding.mesh import Mesh
+from pyjax.sharding.partition_spec import PartitionSpec as P
 from xla_backend.runtime.client import Device
 
 
@@ -31,6 +35,9 @@ def pmap(
     donate_argnums: int | Iterable[int] = (),
 ) -> Any:
     """Compile `fun` and run it on each device, mapped over an axis of the arguments.
+
+    With the option `jax_pmap_shmap_merge` it is a shard_map over a mesh with one axis, else a vmap;
+    results are the same, up to the order in which floats are added.
 
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
@@ -55,7 +62,9 @@ def pmap(
             rest = iter(parts)
             return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **named)
 
-        _check_devices(axes, dynamic, kwargs, axis_size, devices, backend)
+        axis = _MappedAxis(axis_name, axes, dynamic, kwargs, axis_size, devices, backend)
+        if options.pmap_shmap_merge.value:
+            return axis.over_mesh(call, out_axes, dynamic, kwargs)
         name = object() if axis_name is None else axis_name
         return vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)(*dynamic, **kwargs)
 
@@ -64,23 +73,67 @@ def pmap(
     return jit(mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend)
 
 
-def _check_devices(
-    axes: Any, args: Any, kwargs: Any, axis_size: Any, devices: Any, backend: Any
-) -> None:
-    available = len(all_devices(backend)) if devices is None else len(devices)
-    if axis_size is None:
-        spread = tree_broadcast(
-            axes if isinstance(axes, tuple) else (axes,) * len(args),
-            tuple(args),
-            is_leaf=lambda a: a is None,
+class _MappedAxis:
+    """The axis that pmap maps: where it is in each argument, its size, and its devices."""
+
+    def __init__(
+        self,
+        name: Any,
+        axes: Any,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        size: int | None,
+        devices: Sequence[Device] | None,
+        backend: str | None,
+    ) -> None:
+        is_none = lambda a: a is None
+        per_argument = axes if isinstance(axes, tuple) else (axes,) * len(args)
+        leaves, self._tree = tree_flatten((tuple(args), kwargs))
+        of_args = broadcast_prefix(per_argument, tuple(args), is_none)
+        self._dims = of_args + [0] * (len(leaves) - len(of_args))
+        if size is None:
+            mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
+            size = max((shape[d] for shape, d in mapped if shape), default=1)
+        available = list(all_devices(backend) if devices is None else devices)
+        if size > len(available):
+            raise ValueError(
+                f"compiling computation that requires {size} logical devices, but only "
+                f"{len(available)} devices are available.\n  pmap runs one example on each device; "
+                "use vmap to run several on one."
+            )
+        self._name = "pmap_axis" if name is None else name
+        self._mesh = Mesh(available[:size], (self._name,))
+
+    def over_mesh(
+        self, fun: Callable[..., Any], out_axes: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """`fun` by shard_map: each device takes the dimension of size 1 out of its blocks, and puts
+        one in front of its results."""
+        leaves, tree = tree_flatten((tuple(args), kwargs))
+        dims = [
+            d + np.ndim(x) if d is not None and d < 0 else d for x, d in zip(leaves, self._dims)
+        ]
+
+        def of_block(*blocks: Any) -> Any:
+            own = [x if d is None else squeeze(x, (d,)) for x, d in zip(blocks, dims)]
+            parts, named = tree_unflatten(tree, own)
+            return tree_map(lambda y: expand_dims(y, (0,)), fun(*parts, **named))
+
+        mapped = shard_map(
+            of_block,
+            mesh=self._mesh,
+            in_specs=tuple(P() if d is None else P(*[None] * d, self._name) for d in dims),
+            out_specs=P(self._name),
+            check_vma=False,
         )
-        leaves = zip(tree_leaves(spread, is_leaf=lambda a: a is None), tree_leaves(tuple(args)))
-        sizes = [x.shape[a] for a, x in leaves if a is not None and np.ndim(x)]
-        sizes += [x.shape[0] for x in tree_leaves(kwargs) if np.ndim(x)]
-        axis_size = max(sizes, default=1)
-    if axis_size > available:
-        raise ValueError(
-            f"compiling computation that requires {axis_size} logical devices, but only "
-            f"{available} devices are available.\n  pmap runs one example on each device; use "
-            "vmap to run several on one."
-        )
+        result = mapped(*leaves)
+        wanted = broadcast_prefix(out_axes, result, lambda a: a is None)
+        outs, out_tree = tree_flatten(result)
+        return tree_unflatten(out_tree, [_placed(x, d) for x, d in zip(outs, wanted)])
+
+
+def _placed(x: Any, dim: int | None) -> Any:
+    """The mapped dimension, which is in front, where it is wanted; without one, the first."""
+    if dim is None:
+        return index_in_dim(x, 0, 0, keepdims=False)
+    return moveaxis(x, 0, dim + x.ndim if dim < 0 else dim)

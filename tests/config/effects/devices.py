@@ -7,11 +7,13 @@ import multiprocessing
 import os
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax import lax
 from tests.config.effects.observe import error_of, records_of
 from tests.config.effects.table import effect, inert
 from tests.pyjax import toy_platform
@@ -298,3 +300,19 @@ def disallow_mesh_context_manager() -> str:
     with pyjax.set_mesh(mesh):  # as ever
         pass
     return error_of(enter)
+
+
+@effect(
+    "jax_pmap_shmap_merge",
+    True,
+    default=(["reduce_sum"], False, [[6.0, 8.0]]),
+    changed=(["shard_map"], True, [[6.0, 8.0]]),
+)
+def pmap_shmap_merge() -> tuple[list[str], bool, list[Any]]:
+    """The first operation of a program with pmap, what its HLO calls, and what it computes."""
+    device = pyjax.devices()[0]
+    mapped = pyjax.pmap(lambda x: 2 * lax.psum(x, "i"), "i", devices=[device])
+    x = jnp.array([[3.0, 4.0]])
+    (call,) = pyjax.make_jaxpr(mapped)(x).eqns
+    first = [eqn.primitive.name for eqn in call.params["jaxpr"].eqns][:1]
+    return first, "shmap_body" in mapped.lower(x).as_text("hlo"), mapped(x).tolist()

@@ -15,7 +15,6 @@ PENDING = frozenset(
         "jax_pallas_enable_runtime_assert",
         "jax_pallas_verbose_errors",
         "jax_pmap_no_rank_reduction",
-        "jax_pmap_shmap_merge",
         "jax_threefry_gpu_kernel_lowering",
         "jax_traceback_in_locations_limit",
     }
