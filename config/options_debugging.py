@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .kinds import Bool, Enum, Int, Optional, Str
-from .registry import NOT_YET, Affects, Scope, option
+from .registry import Affects, Scope, option
 
 check_vma = option(
     "check_vma",
@@ -192,8 +192,7 @@ include_full_tracebacks_in_locations = option(
     default=True,
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
-    help="Keep whole tracebacks in the locations of lowered programs.",
-    no_effect=NOT_YET,
+    help="Operations of lowered programs name the functions that called their line, too.",
 )
 
 mutable_array_checks = option(
@@ -239,7 +238,6 @@ traceback_in_locations_limit = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="How many stack frames an operation of the lowered program carries; -1: all.",
-    no_effect=NOT_YET,
 )
 
 tracer_error_num_traceback_frames = option(

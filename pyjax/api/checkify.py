@@ -12,10 +12,11 @@ from pyjax.api import custom_jvp, custom_vjp
 from pyjax.api.custom_jvp import custom_jvp_call_p
 from pyjax.api.custom_vjp import custom_vjp_call_p
 from pyjax.api.flat import check_callable, wraps
+from pyjax.core.call_chains import current_frame
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, bind_eqn
-from pyjax.core.source_info import Frame, current_frame
+from pyjax.core.source_info import Frame
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.interpreters.lift_constants import bind_lifted
 from pyjax.interpreters.partial_eval import trace_to_jaxpr

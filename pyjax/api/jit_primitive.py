@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyjax.api.flat import as_arrays
-from pyjax.core import source_info
+from pyjax.core import call_chains
 from pyjax.core.effects import Effects
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
 from pyjax.core.trace import state
@@ -257,10 +257,10 @@ def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | 
     if not jaxpr.debug_info.is_library():
         return eval_jaxpr(jaxpr, params["jaxpr"].consts, *args)
     # A function of pyjax was traced for the user's line that called it first.
-    here = source_info.current_frame()
+    here = call_chains.current_frame()
 
     def bind_here(eqn: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
-        source_info.override.frame = here
+        call_chains.override.frame = here
         return bind_eqn(eqn, values)
 
     return eval_jaxpr(jaxpr, params["jaxpr"].consts, *args, apply=bind_here)

@@ -24,8 +24,8 @@ from typing import Any
 
 from pyjax import monitoring
 from pyjax._config import options
+from pyjax.core.call_chains import current_frame
 from pyjax.core.errors import four_parts
-from pyjax.core.source_info import current_frame
 
 logger = logging.getLogger(__name__)
 

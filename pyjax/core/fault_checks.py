@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from pyjax._config import options
 from pyjax._config.registry import ContextKey, trace_context
-from pyjax.core.source_info import Frame, current_frame
+from pyjax.core.call_chains import current_frame
+from pyjax.core.source_info import Frame
 
 
 class FaultChecks(NamedTuple):
@@ -93,11 +94,11 @@ def in_lane(lane: Lane) -> Frame | None:
     frame = current_frame()
     if frame is None:
         return None
-    return Frame(frame.code, frame.lasti, frame.names, frame.rules, (*frame.lanes, lane))
+    return frame.updated(lanes=(*frame.lanes, lane))
 
 
 def in_rule(frame: Frame | None, rule: str) -> Frame | None:
     """A frame, for operations of a differentiation rule that was applied to an operation there."""
     if frame is None:
         return None
-    return Frame(frame.code, frame.lasti, frame.names, (*frame.rules, rule), frame.lanes)
+    return frame.updated(rules=(*frame.rules, rule))

@@ -9,11 +9,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pyjax.core import source_info
+from pyjax.core import call_chains
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, RefEffect, join_effects, no_effects, refer_to_refs
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import Frame
 
 _count = itertools.count()
 
@@ -68,7 +69,7 @@ class JaxprEqn:
         primitive: Primitive,
         params: dict[str, Any],
         effects: Effects = no_effects,
-        source: source_info.Frame | None = None,
+        source: Frame | None = None,
     ) -> None:
         self.invars = invars
         self.outvars = outvars
@@ -249,14 +250,15 @@ def eval_jaxpr(
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     last_use = last_used(jaxpr)
-    override = source_info.override
+    override = call_chains.override
     outer_frame = override.frame
+    replay = call_chains.Replay()
     try:
         for eqn in jaxpr.eqns:
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
             for dead in last_use.get(id(eqn), ()):
                 del env[dead]  # free buffers as soon as the program allows
-            override.frame = eqn.source or outer_frame
+            override.frame = replay.at(eqn.source)
             outs = apply(eqn, values)
             for v, out in zip(eqn.outvars, outs):
                 env[v] = out

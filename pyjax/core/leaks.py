@@ -10,6 +10,7 @@ from itertools import islice
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
+from pyjax.core.call_chains import forget_running
 from pyjax.core.errors import TracerLeakError, new_error
 from pyjax.core.source_info import is_internal_file, summarize
 from pyjax.core.trace import Trace, Tracer
@@ -24,6 +25,7 @@ def check_leaks(over: Callable[[], Trace | None]) -> None:
     Raises:
       TracerLeakError: names the lines that made them and what holds them.
     """
+    forget_running()
     trace = over()
     if trace is None:
         return

@@ -1,7 +1,9 @@
 """Where in the user's code something happened: cheap capture, lazy formatting.
 
 A capture is the code object and instruction offset of the innermost frame outside the library, with
-the name stack; line numbers and source text are looked up only when somebody prints them.
+the name stack; line numbers and source text are looked up only when somebody prints them. What an
+operation is traced at also knows who called that function, up to the function that is traced: see
+`core/call_chains.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
 
 # Whether a file belongs to the library: decided once per file. Keyed by name, whose hash is kept;
 # the hash of a code object is computed from its contents each time.
-_internal: dict[str, bool] = {}
+internal_files: dict[str, bool] = {}
 
 
 def is_internal_file(filename: str) -> bool:
@@ -73,26 +75,49 @@ class Frame:
     """A place in the user's code, with the name stack at that moment.
 
     Attributes:
+      caller: the place that called this function, if that belongs to what was being traced.
+      outside: the place is not in what was being traced, but called it: a function of the library
+        was traced for this line, and may be used for others.
+      scope: the number of the trace that `caller` ends at; 0 if there was none.
       rules: if faults are looked for, the differentiation rules that made an operation of the one
         at this place, the first applied first.
       lanes: then, too, the vmaps around the operation (`core.fault_checks.Lane`), innermost first.
     """
 
-    __slots__ = ("code", "lanes", "lasti", "names", "rules")
+    __slots__ = ("caller", "code", "lanes", "lasti", "names", "outside", "rules", "scope")
 
     def __init__(
         self,
         code: CodeType,
         lasti: int,
-        names: tuple[str, ...],
+        names: tuple[str, ...] = (),
+        caller: Frame | None = None,
+        scope: int = 0,
+        outside: bool = False,
         rules: tuple[str, ...] = (),
         lanes: tuple[Any, ...] = (),
     ) -> None:
         self.code = code
         self.lasti = lasti
         self.names = names
+        self.caller = caller
+        self.scope = scope
+        self.outside = outside
         self.rules = rules
         self.lanes = lanes
+
+    def updated(self, **fields: Any) -> Frame:
+        """The same place with some attributes replaced."""
+        return Frame(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
+
+    def chain(self) -> list[Frame]:
+        """This place, who called it, and so on outwards."""
+        found: list[Frame] = []
+        frame: Frame | None = self
+        while frame is not None:
+            found.append(frame)
+            frame = frame.caller
+        return found
 
     @property
     def file_name(self) -> str:
@@ -129,17 +154,10 @@ class Frame:
         return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"
 
 
-class _Latest(threading.local):
-    # The last capture: an expression of several operations shares one.
-    frame: Frame | None = None
-
-
-_latest = _Latest()
-
-
-def _python_user_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(2)
-    internal = _internal
+def python_user_frame() -> FrameType | None:
+    """The innermost running frame outside the library."""
+    frame: FrameType | None = sys._getframe(1)
+    internal = internal_files
     while frame is not None:
         filename = frame.f_code.co_filename
         hidden = internal.get(filename)
@@ -151,33 +169,18 @@ def _python_user_frame() -> FrameType | None:
     return None
 
 
-def current_frame() -> Frame | None:
-    """The innermost frame outside the library (about 1 us)."""
-    if override.frame is not None:
-        return override.frame
-    frame = _python_user_frame()
-    if frame is None:
-        return None
-    code, lasti, names = frame.f_code, frame.f_lasti, current_names()
-    last = _latest.frame
-    if last is not None and last.code is code and last.lasti == lasti and last.names == names:
-        return last
-    result = _latest.frame = Frame(code, lasti, names)
-    return result
-
-
 def user_frame() -> str:
     """Text of the innermost user frame, for error messages: `train.py:42 in loss:   if x > 0:`."""
-    frame = _python_user_frame()
+    frame = python_user_frame()
     if frame is None:
         return ""
-    return summarize(Frame(frame.f_code, frame.f_lasti, ()))
+    return summarize(Frame(frame.f_code, frame.f_lasti))
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """`warnings.warn` at the innermost line outside the library, however many of its own frames lie
     between."""
-    frame = _python_user_frame()
+    frame = python_user_frame()
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return
@@ -198,7 +201,7 @@ def user_frames(most: int) -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(lines) < most:
         if not is_internal_file(frame.f_code.co_filename):
-            lines.append(summarize(Frame(frame.f_code, frame.f_lasti, ())))
+            lines.append(summarize(Frame(frame.f_code, frame.f_lasti)))
         frame = frame.f_back
     return "\n".join(lines)
 
@@ -250,11 +253,3 @@ def function_name(fun: Any) -> str:
     if name is None and hasattr(fun, "func"):
         return function_name(fun.func)
     return name if isinstance(name, str) else type(fun).__name__
-
-
-class _Override(threading.local):
-    # The frame that operations get while a stored program is replayed.
-    frame: Frame | None = None
-
-
-override = _Override()

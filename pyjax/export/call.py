@@ -90,7 +90,9 @@ def _check_platform(exported: Program, platform: str) -> None:
 
 def _lowering(ctx: Any, *operands: Instruction, exported: Program) -> list[Instruction]:
     _check_platform(exported, ctx.platform)
-    entry = exported.hlo_module().clone().entry
+    module = exported.hlo_module().clone()
+    ctx.module.locations.adopt(module)
+    entry = module.entry
     assert entry is not None and entry.root is not None
     entry.name = exported.fun_name
     shape = entry.root.shape

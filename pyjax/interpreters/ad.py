@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtypes, source_info
+from pyjax.core import call_chains, dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.fault_checks import fault_checks, in_rule
@@ -155,7 +155,7 @@ class JVPTrace(Trace):
             state.traces = outer
         made = self.joined(outs, out_tangents)
         if self._made is not None:
-            self._made.update({id(x): source_info.current_frame() for x in made})
+            self._made.update({id(x): call_chains.current_frame() for x in made})
         return made
 
     def made_at(self, tracer: Tracer) -> Any:
@@ -181,9 +181,9 @@ class JVPTrace(Trace):
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]
     ) -> tuple[list[Any], list[Any]]:
         """`pushed`, under a frame that names the rule."""
-        override = source_info.override
+        override = call_chains.override
         outer = override.frame
-        override.frame = in_rule(source_info.current_frame(), f"jvp of {primitive}")
+        override.frame = in_rule(call_chains.current_frame(), f"jvp of {primitive}")
         try:
             return self.pushed(primitive, primals, tangents, params)
         finally:
@@ -264,11 +264,12 @@ def backward_pass(
             linear.add(v)
         else:
             values[v] = x
-    override = source_info.override
+    override = call_chains.override
     outer_frame = override.frame
+    replay = call_chains.Replay()
     names_rules = fault_checks() is not None
     try:
-        linear_eqns = _evaluate_nonlinear(jaxpr, linear, values)
+        linear_eqns = _evaluate_nonlinear(jaxpr, linear, values, replay)
         cts: dict[Var, Any] = {}
         for v, ct in zip(jaxpr.outvars, cotangents):
             if type(v) is not Literal and v in linear and type(ct) is not Zero:
@@ -293,7 +294,7 @@ def backward_pass(
                 else values[a]
                 for a in invars
             ]
-            override.frame = eqn.source or outer_frame
+            override.frame = replay.at(eqn.source)
             if names_rules:
                 override.frame = in_rule(override.frame, f"transpose of {eqn.primitive}")
             in_cts = transpose_rules[eqn.primitive](out_cts, *args, **eqn.params)
@@ -310,7 +311,9 @@ def backward_pass(
     return result
 
 
-def _evaluate_nonlinear(jaxpr: Jaxpr, linear: set[Var], values: dict[Var, Any]) -> list[JaxprEqn]:
+def _evaluate_nonlinear(
+    jaxpr: Jaxpr, linear: set[Var], values: dict[Var, Any], replay: call_chains.Replay
+) -> list[JaxprEqn]:
     """Run equations without linear operands; mark and return the others."""
     linear_eqns: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
@@ -319,7 +322,7 @@ def _evaluate_nonlinear(jaxpr: Jaxpr, linear: set[Var], values: dict[Var, Any]) 
             linear_eqns.append(eqn)
             continue
         operands = [a.val if type(a) is Literal else values[a] for a in eqn.invars]
-        source_info.override.frame = eqn.source
+        call_chains.override.frame = replay.at(eqn.source)
         values.update(zip(eqn.outvars, bind_eqn(eqn, operands)))
     return linear_eqns
 

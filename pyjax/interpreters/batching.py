@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import axis_env, dtypes, source_info
+from pyjax.core import axis_env, call_chains, dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -156,7 +156,7 @@ class BatchTrace(Trace):
             _running.trace = outer_running
         made = [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
         if self._made is not None:
-            self._made.update({id(x): source_info.current_frame() for x in made})
+            self._made.update({id(x): call_chains.current_frame() for x in made})
         return made
 
     def made_at(self, tracer: Tracer) -> Any:
@@ -168,7 +168,7 @@ class BatchTrace(Trace):
         """The primitive's rule, under a frame that knows this axis."""
         lane = Lane(self.axis_size, self.axis_name)
         lane.learn([np.shape(x) for x in values], dims)
-        override = source_info.override
+        override = call_chains.override
         outer = override.frame
         override.frame = in_lane(lane)
         try:

@@ -7,21 +7,21 @@ see
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.avals import AbstractToken, ShapedArray, abstractify, physical_aval
+from pyjax.core.call_chains import running_chain
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.rules import lowering_rules
+from pyjax.interpreters.source_locations import SourceLocations
 from pyjax.interpreters.staging import trace_to_jaxpr
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Computation, Instruction, OpMetadata
@@ -67,7 +67,8 @@ def constant_array(value: Any, aval: Any) -> np.ndarray:
 
 
 class ModuleContext:
-    """What lowerings of one module share: the cache of computations for jaxprs and reducers."""
+    """What lowerings of one module share: the cache of computations for jaxprs and reducers, and
+    the places that operations come from."""
 
     def __init__(self, name: str, platform: str = "cpu") -> None:
         self.name = name
@@ -77,6 +78,7 @@ class ModuleContext:
         self.host_callbacks: list[
             Any
         ] = []  # functions called by the module, kept with the executable
+        self.locations = SourceLocations()
         self.meshes: dict[str, str] = {}  # what shardings name, by what they look like
 
     def mesh_name(self, text: str) -> str:
@@ -86,16 +88,39 @@ class ModuleContext:
 
 
 class LoweringContext:
-    """Handed to lowering rules: the builder, and the avals of the equation being lowered."""
+    """Handed to lowering rules: the builder, and the avals of the equation being lowered.
 
-    __slots__ = ("avals_in", "avals_out", "builder", "module", "names", "primitive", "source")
+    Attributes:
+      caller: the place at which the program being lowered is used; None if there are several.
+      place: that of the equation being lowered, with its callers.
+    """
+
+    __slots__ = (
+        "avals_in",
+        "avals_out",
+        "builder",
+        "caller",
+        "module",
+        "names",
+        "place",
+        "primitive",
+        "source",
+        "stamped",
+    )
 
     def __init__(
-        self, module: ModuleContext, builder: HloBuilder, names: tuple[str, ...] = ()
+        self,
+        module: ModuleContext,
+        builder: HloBuilder,
+        names: tuple[str, ...] = (),
+        caller: Frame | None = None,
     ) -> None:
         self.module = module
         self.builder = builder
         self.names = names
+        self.caller = caller
+        self.place = caller
+        self.stamped: dict[tuple[Frame | None, Primitive], OpMetadata] = {}
         self.avals_in: list[Any] = []
         self.avals_out: list[Any] = []
         self.primitive: Primitive | None = None
@@ -112,17 +137,25 @@ class LoweringContext:
     def lower_jaxpr(self, closed: ClosedJaxpr, name: str, tuple_args: bool = False) -> Computation:
         """A computation for a jaxpr; its root is a tuple of the outputs (a single output too).
 
-        With `tuple_args` it takes one tuple (bodies and conditions of while).
+        With `tuple_args` it takes one tuple (bodies and conditions of while). Where several
+        equations use it, its operations name the first one as their caller.
         """
+        return self._lower_once(closed, name, tuple_args, self.place)
+
+    def _lower_once(
+        self, closed: ClosedJaxpr, name: str, tuple_args: bool, caller: Frame | None
+    ) -> Computation:
         key = ("jaxpr", id(closed), tuple_args, self.names)
         found = self.module.computations.get(key)
         if found is None:
-            found = self._lower_jaxpr(closed, name, tuple_args)
+            found = self._lower_jaxpr(closed, name, tuple_args, caller)
             self.module.computations[key] = found
             self.module.keep_alive.append(closed)
         return found
 
-    def _lower_jaxpr(self, closed: ClosedJaxpr, name: str, tuple_args: bool) -> Computation:
+    def _lower_jaxpr(
+        self, closed: ClosedJaxpr, name: str, tuple_args: bool, caller: Frame | None
+    ) -> Computation:
         builder = HloBuilder(name)
         shapes = [aval_to_shape(a) for a in closed.in_avals]
         if tuple_args:
@@ -130,20 +163,20 @@ class LoweringContext:
             args = [builder.get_tuple_element(packed, i) for i in range(len(shapes))]
         else:
             args = [builder.parameter(i, s) for i, s in enumerate(shapes)]
-        outs = lower_into(LoweringContext(self.module, builder, self.names), closed, args)
+        outs = lower_into(LoweringContext(self.module, builder, self.names, caller), closed, args)
         return builder.build(builder.tuple(outs))
 
     def inline_jaxpr(self, closed: ClosedJaxpr, *operands: Instruction) -> list[Instruction]:
         """Add a jaxpr's instructions here."""
-        context = LoweringContext(self.module, self.builder, self.names)
+        context = LoweringContext(self.module, self.builder, self.names, self.place)
         saved = self.builder.metadata
         outs = lower_into(context, closed, list(operands))
         self.builder.metadata = saved
         return outs
 
     def call(self, closed: ClosedJaxpr, name: str, *operands: Instruction) -> list[Instruction]:
-        """Call a jaxpr's computation; its outputs."""
-        computation = self.lower_jaxpr(closed, name)
+        """Call a jaxpr's computation; its outputs. Who calls it is known where it is inlined."""
+        computation = self._lower_once(closed, name, False, None)
         shape = Shape.tuple([aval_to_shape(a) for a in closed.out_avals])
         result = self.builder.add(Opcode.CALL, operands, called=[computation], shape=shape)
         return [self.builder.get_tuple_element(result, i) for i in range(len(shape.tuple_shapes))]
@@ -184,7 +217,8 @@ class LoweringContext:
         if found is None:
             builder = HloBuilder(name)
             args = [builder.parameter(i, aval_to_shape(a)) for i, a in enumerate(closed.in_avals)]
-            outs = lower_into(LoweringContext(self.module, builder, self.names), closed, args)
+            context = LoweringContext(self.module, builder, self.names, self.place)
+            outs = lower_into(context, closed, args)
             root = outs[0] if len(outs) == 1 else builder.tuple(outs)
             found = self.module.computations[key] = builder.build(root)
             self.module.keep_alive.append(closed)
@@ -231,6 +265,7 @@ def lower_eqn(
     context.avals_out = [v.aval for v in eqn.outvars]
     context.primitive = primitive
     context.source = eqn.source
+    context.place = context.module.locations.under(eqn.source, context.caller)
     context.builder.metadata = _metadata(context, eqn)
     if primitive in data_movement_primitives and any(
         is_extended(getattr(a, "dtype", None)) for a in context.avals_in
@@ -240,28 +275,16 @@ def lower_eqn(
     return outs if isinstance(outs, list) else [outs]
 
 
-_metadata_cache: BoundedCache[Any, tuple[OpMetadata, Any]] = BoundedCache(
-    Budget("HLO metadata", entries=16_384)
-)
-
-
 def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
-    source = eqn.source
-    names = (context.module.name, *context.names)
-    if source is None:
-        return OpMetadata(op_name="/".join((*names, eqn.primitive.name)))
-    code = source.code
-    # A code object's hash is computed from its contents each time: its id is the key, and the
-    # entry keeps it alive.
-    pattern = options.hlo_source_file_canonicalization_regex.value
-    key = (id(code), source.lasti, names, source.names, eqn.primitive, pattern)
-    entry = _metadata_cache.hot.get(key)
-    if entry is None:
-        op_name = "/".join((*names, *source.names, eqn.primitive.name))
-        file_name = source.file_name if pattern is None else re.sub(pattern, "", source.file_name)
-        found = OpMetadata(eqn.primitive.name, op_name, file_name, source.line)
-        entry = _metadata_cache.put(key, (found, code))
-    return entry[0]
+    key = (eqn.source, eqn.primitive)
+    found = context.stamped.get(key)
+    if found is None:
+        source = eqn.source
+        names = (context.module.name, *context.names, *(() if source is None else source.names))
+        op_name = "/".join((*names, eqn.primitive.name))
+        found = context.module.locations.metadata(context.place, eqn.primitive.name, op_name)
+        context.stamped[key] = found
+    return found
 
 
 def _lower_on_physical(
@@ -346,10 +369,11 @@ def lower_jaxpr_to_module(
             builder.metadata = OpMetadata(op_name=arg_names[i])
         args.append(builder.parameter(number, aval_to_shape(v.aval)))
         number += 1
-    outs = lower_into(LoweringContext(module_context, builder), closed, args)
+    caller = running_chain()
+    outs = lower_into(LoweringContext(module_context, builder, (), caller), closed, args)
     builder.metadata = OpMetadata()
     root = outs[0] if len(outs) == 1 else builder.tuple(outs)
-    module = HloModule(f"jit_{_identifier(name)}")
+    module = HloModule(f"jit_{_identifier(name)}", source_tables=module_context.locations.tables())
     module.add_computation(builder.build(root), entry=True)
     if donated:
         kept_donated = [d for d, k in zip(donated, keep) if k]

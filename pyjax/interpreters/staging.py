@@ -15,6 +15,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the printer)
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.call_chains import current_frame, in_traced_code
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, new_ref_effect, no_effects
@@ -23,7 +24,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.refs import AbstractRef
-from pyjax.core.source_info import current_frame, summarize
+from pyjax.core.source_info import summarize
 from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p, pvary_p
 from pyjax.core.trace import (
     CustomCall,
@@ -452,8 +453,11 @@ def trace_to_jaxpr(
             f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
             f"set"
         )
+    follow = options.include_full_tracebacks_in_locations.value and (
+        options.traceback_in_locations_limit.value not in (0, 1)
+    )
     trace = new_staging_trace(debug)
-    jaxpr, consts = under(trace, _staged, trace, fun, in_avals)
+    jaxpr, consts = under(trace, in_traced_code, follow, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)
     if options.check_tracer_leaks.value:

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import source_info
+from pyjax.core import call_chains
+from pyjax.core.call_chains import current_frame
 from pyjax.core.errors import KeyReuseError, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn, subjaxprs
 from pyjax.core.primitive import Primitive
-from pyjax.core.source_info import Frame, current_frame, summarize
+from pyjax.core.source_info import Frame, summarize
 from pyjax.core.source_names import expression
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.hlo import data_movement_primitives
@@ -121,7 +122,7 @@ class _Walk:
             **dict(zip(jaxpr.constvars, consts)),
             **dict(zip(jaxpr.invars, args)),
         }
-        override = source_info.override
+        override = call_chains.override
         outer = override.frame
         try:
             for eqn in jaxpr.eqns:
@@ -246,7 +247,7 @@ class _Walk:
         return carry
 
     def _round(self, what: str, closed: ClosedJaxpr, values: Sequence[_Value]) -> list[_Value]:
-        self._inside.append(f"{what} at {summarize(source_info.override.frame)}")
+        self._inside.append(f"{what} at {summarize(call_chains.override.frame)}")
         outs = self.run(closed, values, None)
         self._inside.pop()
         return outs

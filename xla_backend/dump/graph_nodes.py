@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from xla_backend.hlo.attribute_text import attribute_texts
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.literal_text import literal_text
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module import HloModule, source_places
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.source_tables import place_lines
 
 _LONGEST_ATTRIBUTES = 80
 
@@ -140,9 +141,7 @@ def _summary(callee: Computation) -> str:
 
 
 def _tooltip(node: Instruction) -> str:
-    metadata = node.metadata
-    where = f"\n{metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
-    return f"{metadata.op_name}{where}"
+    return "\n".join([node.metadata.op_name, *place_lines(source_places(node))])
 
 
 def _colors(node: Instruction, options: GraphOptions) -> Colors:

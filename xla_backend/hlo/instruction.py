@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.source_tables import SourceTables
 
 CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
 
@@ -33,8 +34,8 @@ _NUMERIC_SUFFIX = re.compile(r"\.\d+$")
 class OpMetadata:
     """Where an instruction came from: the framework's op path and the user's line.
 
-    A module read from text may give the line by `stack_frame_id`, a row of its source tables;
-    `source_location` (module.py) finds it either way.
+    The line is given by `stack_frame_id`, a row of the module's source tables, or by itself;
+    `source_places` (module.py) finds it either way.
     """
 
     op_type: str = ""
@@ -50,23 +51,6 @@ class OpMetadata:
 
 
 NO_METADATA = OpMetadata()
-
-
-@dataclass(slots=True)
-class SourceTables:
-    """FileNames, FunctionNames, FileLocations and StackFrames of a module, by number."""
-
-    files: dict[int, str] = field(default_factory=dict)
-    functions: dict[int, str] = field(default_factory=dict)
-    locations: dict[int, dict[str, int]] = field(default_factory=dict)
-    frames: dict[int, dict[str, int]] = field(default_factory=dict)
-
-    def locate(self, frame: int) -> tuple[str, int] | None:
-        """File and line of a stack frame, None where the tables do not tell."""
-        number = self.frames.get(frame, {}).get("file_location_id", 0)
-        location = self.locations.get(number, {})
-        name = self.files.get(location.get("file_name_id", 0))
-        return (name, location.get("line", 0)) if name else None
 
 
 class Instruction:
@@ -415,20 +399,48 @@ class Computation:
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
 
-    def inline(self, callee: Computation, arguments: list[Instruction]) -> Instruction:
+    def inline(
+        self, callee: Computation, arguments: list[Instruction], caller: OpMetadata = NO_METADATA
+    ) -> Instruction:
         """Copy `callee`'s body here with its parameters bound to `arguments`; returns the copy of
         its root.
+
+        Args:
+          caller: of the instruction that called it: the stack frames of what is copied go on there.
         """
         assert len(arguments) == len(callee.parameters)
         mapping: dict[Instruction, Instruction] = dict(zip(callee.parameters, arguments))
+        called: dict[OpMetadata, OpMetadata] = {}
         for node in callee.post_order():
             if node.opcode is not Opcode.PARAMETER:
-                mapping[node] = self.add(
-                    clone_instruction(node, [mapping[o] for o in node.operands])
-                )
+                copy = clone_instruction(node, [mapping[o] for o in node.operands])
+                mapping[node] = self.add(copy)
+                if caller is not NO_METADATA:
+                    copy.metadata = self._called(node.metadata, caller, called)
         copy_control_predecessors(mapping)
         assert callee.root is not None
         return mapping[callee.root]
+
+    def _called(
+        self, metadata: OpMetadata, caller: OpMetadata, known: dict[OpMetadata, OpMetadata]
+    ) -> OpMetadata:
+        """The metadata of what stands in a function that `caller` called."""
+        found = known.get(metadata)
+        if found is None:
+            inner, outer = metadata.stack_frame_id, caller.stack_frame_id
+            if not inner and not metadata.source_file:
+                found = caller
+                if metadata.op_name:
+                    op_type, op_name = metadata.op_type, metadata.op_name
+                    found = replace(caller, op_type=op_type, op_name=op_name)
+            elif inner and outer:
+                assert self.module is not None  # which has the frames
+                joined = self.module.source_tables.joined(inner, outer)
+                found = replace(metadata, stack_frame_id=joined)
+            else:
+                found = metadata
+            known[metadata] = found
+        return found
 
     def clone(self, name: str | None = None) -> Computation:
         """A copy with the same called computations (those are shared, not cloned)."""

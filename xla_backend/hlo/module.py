@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from xla_backend.hlo.instruction import Computation, Instruction, SourceTables
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.source_tables import SourcePlace, SourceTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class HloModule:
             replica_count=self.replica_count,
             num_partitions=self.num_partitions,
             attributes=dict(self.attributes),
-            source_tables=self.source_tables,
+            source_tables=self.source_tables.copy(),
             entry_layout=self.entry_layout,
         )
         mapping: dict[Computation, Computation] = {}
@@ -135,15 +136,31 @@ class HloModule:
         return copy
 
 
-def source_location(node: Instruction) -> tuple[str, int] | None:
-    """File and line of the user's code that an instruction came from, None if unknown."""
+def source_places(node: Instruction) -> list[SourcePlace]:
+    """The place in the user's code that an instruction came from, and who called it, the innermost
+    first; empty if unknown."""
     metadata = node.metadata
     if metadata.source_file:
-        return metadata.source_file, metadata.source_line
+        return [
+            SourcePlace(
+                metadata.source_file,
+                "",
+                metadata.source_line,
+                metadata.source_end_line,
+                metadata.source_column,
+                metadata.source_end_column,
+            )
+        ]
     module = node.parent.module if node.parent is not None else None
     if module is None or not metadata.stack_frame_id:
-        return None
-    return module.source_tables.locate(metadata.stack_frame_id)
+        return []
+    return module.source_tables.callers(metadata.stack_frame_id)
+
+
+def source_location(node: Instruction) -> tuple[str, int] | None:
+    """File and line of the user's code that an instruction came from, None if unknown."""
+    places = source_places(node)
+    return (places[0].file, places[0].line) if places else None
 
 
 def _callees(computation: Computation) -> list[Computation]:

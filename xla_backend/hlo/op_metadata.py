@@ -1,15 +1,21 @@
 """Where instructions come from, as HLO text: `metadata={...}` and the tables a module may bring.
 
 A `stack_frame_id` in the metadata points into the tables StackFrames, FileLocations, FileNames
-and FunctionNames; `SourceTables.locate` follows it.
+and FunctionNames (`source_tables.py`). The text has the numbers of callers plus 1: a frame that
+nobody called says `parent_frame_id=1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
-from xla_backend.hlo.instruction import OpMetadata, SourceTables
+from xla_backend.hlo.instruction import OpMetadata
+from xla_backend.hlo.source_tables import (
+    FileLocation,
+    SourceTables,
+    StackFrame,
+)
 from xla_backend.hlo.text_cursor import INTEGER, Cursor, quote
 
 T = TypeVar("T")
@@ -40,8 +46,13 @@ def metadata_text(metadata: OpMetadata) -> str:
     return " ".join(parts)
 
 
-def read_metadata(cursor: Cursor) -> OpMetadata:
-    """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`."""
+def read_metadata(cursor: Cursor, frames: Container[int] | None = None) -> OpMetadata:
+    """`{op_name="jit(f)/add" source_file="a.py" source_line=3}`.
+
+    Args:
+      frames: numbers that `stack_frame_id` may have; None: the text has no stack frames, and a
+        number, which cannot mean anything, is dropped.
+    """
     cursor.expect("{")
     values: dict[str, str | int] = {}
     while not cursor.accept("}"):
@@ -52,6 +63,11 @@ def read_metadata(cursor: Cursor) -> OpMetadata:
         is_string = _IS_STRING.get(name)
         if is_string is not None:
             values[name] = cursor.read_string() if is_string else cursor.read_integer()
+            if name == "stack_frame_id" and values[name]:
+                if frames is None:
+                    del values[name]
+                elif values[name] not in frames:
+                    cursor.fail(f"stack_frame_id={values[name]} is not in StackFrames", start)
         elif name in _DROPPED:
             cursor.read_value_text()
         else:
@@ -68,8 +84,10 @@ def tables_text(tables: SourceTables) -> str:
     rows = {
         "FileNames": {n: quote(name) for n, name in tables.files.items()},
         "FunctionNames": {n: quote(name) for n, name in tables.functions.items()},
-        "FileLocations": {n: _record_text(record) for n, record in tables.locations.items()},
-        "StackFrames": {n: _record_text(record) for n, record in tables.frames.items()},
+        "FileLocations": {n: _record(_LOCATION, row) for n, row in tables.locations.items()},
+        "StackFrames": {
+            n: _record(_FRAME, (row.location, row.parent + 1)) for n, row in tables.frames.items()
+        },
     }
     blocks = [
         "\n".join([title, *(f"{number} {text}" for number, text in entries.items())])
@@ -79,39 +97,72 @@ def tables_text(tables: SourceTables) -> str:
     return "\n\n".join(blocks)
 
 
-def _record_text(record: dict[str, int]) -> str:
-    return "{" + " ".join(f"{name}={value}" for name, value in record.items()) + "}"
+_LOCATION = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
+_FRAME = ("file_location_id", "parent_frame_id")
+
+
+def _record(names: Sequence[str], values: Sequence[int]) -> str:
+    return f"{{{' '.join([f'{name}={value}' for name, value in zip(names, values)])}}}"
 
 
 def read_tables(cursor: Cursor) -> SourceTables:
-    """The tables between header and computations, if any."""
-    tables = SourceTables()
-    _read_table(cursor, "FileNames", tables.files, Cursor.read_string)
-    _read_table(cursor, "FunctionNames", tables.functions, Cursor.read_string)
-    _read_table(cursor, "FileLocations", tables.locations, _read_record)
-    _read_table(cursor, "StackFrames", tables.frames, _read_record)
+    """The tables between header and computations, if any.
+
+    Raises:
+      ParseError: a row is not of its table's form, refers to what is not there, or a frame is its
+        own caller.
+    """
+    starts: dict[tuple[str, int], int] = {}  # where rows stand
+
+    def table(title: str, read_value: Callable[[Cursor], T]) -> dict[int, T]:
+        rows: dict[int, T] = {}
+        if not cursor.accept(title):
+            return rows
+        while True:
+            cursor.skip_space()
+            start = cursor.position
+            if INTEGER.match(cursor.text, start) is None:
+                return rows
+            number = cursor.read_integer()
+            if number < 1 or number in rows:
+                cursor.fail(f"{title} has a row {number} already, or counts from 1", start)
+            rows[number] = read_value(cursor)
+            starts[title, number] = start
+
+    tables = SourceTables(
+        table("FileNames", Cursor.read_string),
+        table("FunctionNames", Cursor.read_string),
+        table("FileLocations", lambda c: FileLocation(*_read_record(c, _LOCATION))),
+        table("StackFrames", _read_frame),
+    )
+    problem = tables.problem()
+    if problem is not None:
+        cursor.fail(str(problem), starts[problem.title, problem.number])
     return tables
 
 
-def _read_table(
-    cursor: Cursor, title: str, target: dict[int, T], read_value: Callable[[Cursor], T]
-) -> None:
-    if not cursor.accept(title):
-        return
-    while True:
-        cursor.skip_space()
-        if INTEGER.match(cursor.text, cursor.position) is None:
-            return
-        number = cursor.read_integer()
-        target[number] = read_value(cursor)
+def _read_frame(cursor: Cursor) -> StackFrame:
+    start = cursor.position
+    location, parent = _read_record(cursor, _FRAME)
+    if parent < 1:
+        cursor.fail("parent_frame_id is the number of the calling frame plus 1", start)
+    return StackFrame(location, parent - 1)
 
 
-def _read_record(cursor: Cursor) -> dict[str, int]:
-    """`{file_location_id=1 parent_frame_id=2}`."""
+def _read_record(cursor: Cursor, names: Sequence[str]) -> list[int]:
+    """`{file_location_id=1 parent_frame_id=2}`: the values of all the names."""
     cursor.expect("{")
-    record = {}
+    begin = cursor.position
+    values: dict[str, int] = {}
     while not cursor.accept("}"):
+        cursor.skip_space()
+        start = cursor.position
         name = cursor.read_name("a field name")
+        if name not in names or name in values:
+            cursor.fail(f"unexpected '{name}'; a row has {', '.join(names)}, each once", start)
         cursor.expect("=")
-        record[name] = cursor.read_integer()
-    return record
+        values[name] = cursor.read_integer()
+    missing = [name for name in names if name not in values]
+    if missing:
+        cursor.fail(f"the row has no {missing[0]}; a row has {', '.join(names)}", begin)
+    return [values[name] for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,7 +34,13 @@ class Reference:
 
 
 class ComputationReader(Protocol):
-    """What reads a computation written in place of its name."""
+    """What reads a computation written in place of its name.
+
+    Attributes:
+      frames: numbers of the stack frames that the module has; None if it has none.
+    """
+
+    frames: Container[int] | None
 
     def inline_computation(self) -> Computation: ...
 
@@ -93,7 +100,7 @@ class AttributeReader:
     def _common(self, name: str) -> None:
         cursor = self.cursor
         if name == "metadata":
-            self.metadata = read_metadata(cursor)
+            self.metadata = read_metadata(cursor, self.computations.frames)
         elif name == "control-predecessors":
             self._read_predecessors()
         elif name == "backend_config":

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xla_backend.hlo.async_text import (
     EXECUTION_THREAD,
@@ -91,7 +91,7 @@ class _Parser:
         self.wrapped: list[Computation] = []  # of asynchronous operations, without a name yet
         self.names = NameUniquer()
         self.nesting = 0
-        self.frames: Container[int] = ()  # numbers of stack frames in the source tables
+        self.frames: Container[int] | None = None  # numbers of those that the text has
 
     # -- module ------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class _Parser:
                 cursor.expect("=")
                 apply_header_attribute(cursor, module, name, start)
             module.source_tables = read_tables(cursor)
-            self.frames = module.source_tables.frames
+            self.frames = module.source_tables.frames or None
         elif not self._at_computation():
             return self._lone_instruction()
         entry: Computation | None = None
@@ -334,8 +334,6 @@ class _Parser:
         if shape is None:
             shape = self._inferred(opcode, operands, attributes, reader.called, opcode_at)
         metadata = reader.metadata
-        if metadata.stack_frame_id and metadata.stack_frame_id not in self.frames:
-            metadata = replace(metadata, stack_frame_id=0)
         node = Instruction(
             opcode,
             shape,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from xla_backend.hlo.async_text import EXECUTION_THREAD, start_of
@@ -14,7 +16,7 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
     RawAttributes,
 )
-from xla_backend.hlo.instruction import MAIN_THREAD, Computation, Instruction, SourceTables
+from xla_backend.hlo.instruction import MAIN_THREAD, Computation, Instruction
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.opcode import BY_TEXT, Opcode
@@ -35,6 +37,11 @@ from xla_backend.hlo.proto_values import (
 )
 from xla_backend.hlo.proto_wire import Message, ProtoError
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.source_tables import (
+    FileLocation,
+    SourceTables,
+    StackFrame,
+)
 
 _PREDECESSORS = "control-predecessors"
 _MAX_PARAMETERS = 1 << 16
@@ -122,14 +129,18 @@ def _alias_to(alias: InputOutputAlias) -> Message:
 def _tables_to(tables: SourceTables) -> Message:
     """Rows are numbered by their position, from 1."""
 
-    def rows(table: dict[int, Any], missing: Any) -> list[Any]:
+    def rows(table: Mapping[int, Any], missing: Any) -> list[Any]:
         return [table.get(n, missing) for n in range(1, max(table, default=0) + 1)]
 
     return {
         "file_names": rows(tables.files, ""),
         "function_names": rows(tables.functions, ""),
-        "file_locations": rows(tables.locations, {}),
-        "stack_frames": rows(tables.frames, {}),
+        "file_locations": rows(
+            {n: dict(zip(_LOCATION_FIELDS, row)) for n, row in tables.locations.items()}, {}
+        ),
+        "stack_frames": rows(
+            {n: dict(zip(_FRAME_FIELDS, row)) for n, row in tables.frames.items()}, {}
+        ),
     }
 
 
@@ -253,13 +264,35 @@ def _read_header(module: HloModule, message: Message) -> None:
     module.source_tables = SourceTables(
         dict(enumerate(tables.get("file_names", ()), 1)),
         dict(enumerate(tables.get("function_names", ()), 1)),
-        _records(tables.get("file_locations", ()), _LOCATION_FIELDS),
-        _records(tables.get("stack_frames", ()), _FRAME_FIELDS),
+        {n: FileLocation(*row) for n, row in _records(tables, "file_locations", _LOCATION_FIELDS)},
+        {n: StackFrame(*row) for n, row in _records(tables, "stack_frames", _FRAME_FIELDS)},
     )
+    _check_frames(module)
 
 
-def _records(rows: list[Message], fields: tuple[str, ...]) -> dict[int, dict[str, int]]:
-    return {n: {name: row.get(name, 0) for name in fields} for n, row in enumerate(rows, 1)}
+def _records(
+    tables: Message, name: str, fields: tuple[str, ...]
+) -> Iterator[tuple[int, list[int]]]:
+    """The rows of a table that are there, with their numbers; what is left out is 0."""
+    for number, row in enumerate(tables.get(name, ()), 1):
+        if row:
+            yield number, [row.get(field, 0) for field in fields]
+
+
+def _check_frames(module: HloModule) -> None:
+    """Numbers of stack frames are those of rows; without any rows they mean nothing, and go."""
+    tables = module.source_tables
+    problem = tables.problem()
+    if problem is not None:
+        raise ProtoError(f"stack_frame_index: {problem}")
+    for computation in module.computations:
+        for node in computation:
+            number = node.metadata.stack_frame_id
+            if not number or number in tables.frames:
+                continue
+            if tables.frames:
+                raise ProtoError(f"stack frame {number} of {node.name} is not in stack_frame_index")
+            node.metadata = replace(node.metadata, stack_frame_id=0)
 
 
 class _Reader:

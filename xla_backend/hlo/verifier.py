@@ -21,11 +21,12 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.errors import ShapeInferenceError, VerificationError
 from xla_backend.hlo.instruction import Computation, Instruction
-from xla_backend.hlo.module import HloModule, source_location
+from xla_backend.hlo.module import HloModule, source_places
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import instruction_to_text
 from xla_backend.hlo.shape import UNBOUNDED, Shape
 from xla_backend.hlo.shape_inference import infer_shape
+from xla_backend.hlo.source_tables import place_lines
 from xla_backend.hlo.verifier_links import CHECKS, channel_conflicts
 from xla_backend.hlo.verifier_sharding import sharding_complaint
 
@@ -74,9 +75,10 @@ class _Verifier:
             lines.append(f"  in computation %{computation.name} of module {self.module.name}")
         else:
             lines.append(f"  in module {self.module.name}")
-        source = source_location(node) if node is not None else None
-        if source is not None:
-            lines.append(f"  from {source[0]}:{source[1]}")
+        if node is not None:
+            places = place_lines(source_places(node))
+            lines += [f"  from {line}" for line in places[:1]]
+            lines += [f"    {line}" for line in places[1:]]
         raise VerificationError("\n".join(lines))
 
     def run(self) -> None:
@@ -109,6 +111,7 @@ class _Verifier:
             # module_c4
             if computation.module is not module:
                 self.fail("a computation belongs to another module", computation=computation)
+        self._source_tables()
         self._call_graph()
 
     def _call_graph(self) -> None:
@@ -221,6 +224,20 @@ class _Verifier:
             self.fail(f"entry_computation_layout says {wanted_result} of the result, {result}")
 
     # -- computation -------------------------------------------------------------------------------
+
+    def _source_tables(self) -> None:
+        # source_tables_c1
+        problem = self.module.source_tables.problem()
+        if problem is not None:
+            self.fail(f"{problem.title}: {problem}")
+        # source_tables_c2
+        frames = self.module.source_tables.frames
+        for computation in self.module.computations:
+            for node in computation:
+                number = node.metadata.stack_frame_id
+                if number and number not in frames:
+                    text = f"{node.name}: stack_frame_id={number} is not in StackFrames"
+                    self.fail(text, computation=computation)
 
     def _computation(self, computation: Computation) -> None:
         root = computation.root

@@ -22,7 +22,7 @@ class CallInliner(HloPass):
             return False
         calls = computation.post_order(Opcode.CALL)
         for call in calls:
-            result = computation.inline(call.called[0], call.operands)
+            result = computation.inline(call.called[0], call.operands, call.metadata)
             if result is call:  # pragma: no cover - a call cannot be its own argument
                 continue
             computation.replace_uses(call, result)

@@ -6,8 +6,9 @@ import logging
 
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Computation, Instruction
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module import HloModule, source_places
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.source_tables import place_lines
 from xla_backend.passes.base import HloPass
 
 logger = logging.getLogger("xla_backend")
@@ -68,8 +69,7 @@ def _rounds(applied: Computation) -> bool:
 
 
 def _message(module: HloModule, node: Instruction) -> str:
-    metadata = node.metadata
-    where = f"\n  {metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
+    where = "".join([f"\n  {line}" for line in place_lines(source_places(node))])
     kind = node.operands[0].shape.element_type
     return (
         f"unstable reduction in module {module.name!r}: {node!r} adds up in {kind}{where}\n"

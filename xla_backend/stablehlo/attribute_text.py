@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -102,14 +102,19 @@ def _dialect_attribute(value: DialectAttribute) -> str:
 # -- locations -------------------------------------------------------------------------------------
 
 
-def location_body(location: Location) -> str:
-    """What stands between the parentheses of `loc(...)`."""
+def location_body(location: Location, part: Callable[[Location], str] | None = None) -> str:
+    """What stands between the parentheses of `loc(...)`.
+
+    Args:
+      part: the text of a location inside; None: all of it.
+    """
+    part = part or location_body
     if location.caller is not None and location.child is not None:
-        return f"callsite({location_body(location.child)} at {location_body(location.caller)})"
+        return f"callsite({part(location.child)} at {part(location.caller)})"
     if location.fused:
-        return f"fused[{', '.join(map(location_body, location.fused))}]"
+        return f"fused[{', '.join(map(part, location.fused))}]"
     if location.name:
-        child = f"({location_body(location.child)})" if location.child is not None else ""
+        child = f"({part(location.child)})" if location.child is not None else ""
         return quote(location.name) + child
     if location.file:
         end = ""

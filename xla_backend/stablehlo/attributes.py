@@ -6,7 +6,7 @@ attribute). The rest are the classes here. `attribute_text` in printer_attribute
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -115,7 +115,7 @@ class Location:
 
     `name` of `loc("jit(f)/add"(...))`; `file`, `line`, `column` (and ends) of
     `loc("a.py":3:7 to :12)`; `child` under the name; `caller` of `callsite(callee at caller)`;
-    `fused` members. All empty: unknown.
+    `fused` members. All empty: unknown. Locations share parts, so that a hash is computed once.
     """
 
     name: str = ""
@@ -127,6 +127,19 @@ class Location:
     child: Location | None = None
     caller: Location | None = None
     fused: tuple[Location, ...] = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        own = (self.name, self.file, self.line, self.column, self.end_line, self.end_column)
+        found = hash((own, self.child, self.caller, self.fused))
+        object.__setattr__(self, "_hash", found)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def parts(self) -> tuple[Location, ...]:
+        """The locations that this one is made of."""
+        return tuple([x for x in (self.child, self.caller) if x is not None]) + self.fused
 
 
 UNKNOWN_LOCATION: Final = Location()

@@ -19,7 +19,6 @@ from xla_backend.stablehlo.from_hlo_context import (
     discardable,
     frontend_attributes,
     leaf_types,
-    location_of,
     read_dictionary,
 )
 from xla_backend.stablehlo.ir import Block, Operation, Region
@@ -68,7 +67,7 @@ def _function(program: Program, computation: Computation, visibility: str) -> Op
     block = Block()
     arguments = []
     for parameter in computation.parameters:
-        location = location_of(parameter.metadata)
+        location = program.locations.of(parameter.metadata)
         types = leaf_types(parameter.shape)
         arguments.append([block.add_argument(t, location) for t in types])
     scope = Scope(program, block)

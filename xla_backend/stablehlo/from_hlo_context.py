@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.hlo.errors import ParseError, UnimplementedError
-from xla_backend.hlo.instruction import NO_METADATA, Computation, Instruction, OpMetadata
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -24,10 +24,10 @@ from xla_backend.stablehlo.attributes import (
     DialectAttribute,
     EnumAttribute,
     IntegerAttribute,
-    Location,
 )
 from xla_backend.stablehlo.format_values import I64
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value
+from xla_backend.stablehlo.locations import LocationsOfMetadata
 from xla_backend.stablehlo.read_attributes import AttributeReader
 from xla_backend.stablehlo.types import (
     NAME_OF_ELEMENT,
@@ -93,23 +93,6 @@ def read_dictionary(text: str) -> dict[str, Attribute] | None:
     except ParseError:
         return None
     return values if reader.at_end() else None
-
-
-def location_of(metadata: OpMetadata) -> Location:
-    if metadata is NO_METADATA:
-        return UNKNOWN_LOCATION
-    place = None
-    if metadata.source_file:
-        place = Location(
-            file=metadata.source_file,
-            line=metadata.source_line,
-            column=metadata.source_column,
-            end_line=metadata.source_end_line,
-            end_column=metadata.source_end_column,
-        )
-    if not metadata.op_name:
-        return place or UNKNOWN_LOCATION
-    return Location(name=metadata.op_name, child=place)
 
 
 def discardable(annotations: dict[str, Any] | None) -> dict[str, Attribute]:
@@ -209,7 +192,7 @@ class Scope:
                 f"StableHLO has no equivalent of {node.opcode}: {node}; print the module as HLO"
             )
         before = self.program.location
-        self.program.location = location_of(node.metadata)
+        self.program.location = self.program.locations.of(node.metadata)
         count = len(self.block.operations)
         self.values[node] = rule(self, node)
         self.program.location = before
@@ -242,6 +225,7 @@ class Program:
         self.module = module
         self.rules = rules
         self.location = UNKNOWN_LOCATION
+        self.locations = LocationsOfMetadata(module.source_tables)
         self.functions: dict[Computation, str] = {}
         self.pending: list[Computation] = []
 

@@ -18,7 +18,6 @@ from xla_backend.hlo.instruction import (
     NO_METADATA,
     Computation,
     Instruction,
-    OpMetadata,
     clone_instruction,
 )
 from xla_backend.hlo.opcode import Opcode
@@ -33,9 +32,9 @@ from xla_backend.stablehlo.attributes import (
     DialectAttribute,
     EnumAttribute,
     IntegerAttribute,
-    Location,
 )
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
+from xla_backend.stablehlo.locations import MetadataOfLocations
 from xla_backend.stablehlo.struct_attributes import struct_fields
 from xla_backend.stablehlo.types import (
     ELEMENT_TYPES,
@@ -150,7 +149,7 @@ class Scope:
                 "quantize the result",
             )
         saved = self.builder.metadata
-        self.builder.metadata = metadata_of(op.location)
+        self.builder.metadata = self.program.locations.of(op.location)
         try:
             result = rule(self, op)
         except ShapeInferenceError as error:
@@ -303,6 +302,7 @@ class Program:
     def __init__(self, functions: dict[str, Operation], rules: dict[str, Rule]) -> None:
         self.functions = functions
         self.rules = rules
+        self.locations = MetadataOfLocations()
         self._computations: dict[tuple[str, tuple[Shape, ...] | None], Computation | None] = {}
 
     def shape(self, type_: Type) -> Shape:
@@ -359,32 +359,13 @@ class Program:
         block = function.regions[0].block
         for i, argument in enumerate(block.arguments):
             shape = shapes[i] if shapes is not None else self.shape(argument.type)
-            scope.builder.metadata = metadata_of(block.argument_locations[i])
+            scope.builder.metadata = self.locations.of(block.argument_locations[i])
             scope.values[argument] = scope.builder.parameter(i, shape)
         scope.builder.metadata = NO_METADATA
         return scope.block(block)
 
 
-# -- locations and attributes any operation may carry ----------------------------------------------
-
-
-def metadata_of(location: Location) -> OpMetadata:
-    """The name of a location and the innermost place in a file."""
-    name = ""
-    place: Location | None = location
-    while place is not None and not place.file:
-        name = name or place.name
-        place = place.child or (place.fused[0] if place.fused else None)
-    if place is None:
-        return OpMetadata(op_name=name) if name else NO_METADATA
-    return OpMetadata(
-        op_name=name,
-        source_file=place.file,
-        source_line=place.line,
-        source_end_line=place.end_line,
-        source_column=place.column,
-        source_end_column=place.end_column,
-    )
+# -- attributes any operation may carry ----------------------------------------------
 
 
 def annotations_of(op: Operation) -> dict[str, Any]:

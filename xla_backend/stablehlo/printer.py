@@ -10,13 +10,13 @@ from typing import Protocol
 from xla_backend.hlo.text_position import quote
 from xla_backend.stablehlo.attribute_text import (
     dictionary_text,
-    location_text,
     symbol_name_text,
 )
 from xla_backend.stablehlo.attributes import Attribute, Location
 from xla_backend.stablehlo.format_directives import Directive, directives
 from xla_backend.stablehlo.format_values import WRITE_KINDS
 from xla_backend.stablehlo.ir import Operation, Region
+from xla_backend.stablehlo.location_aliases import LocationAliases
 from xla_backend.stablehlo.op_table import FORMATS, INHERENT
 from xla_backend.stablehlo.special_forms import SPECIAL_WRITERS
 from xla_backend.stablehlo.types import FunctionType
@@ -38,7 +38,8 @@ class OperationWriter(Writer):
     def __init__(
         self, module: PrintedModule, *, debug_info: bool = False, generic: bool = False
     ) -> None:
-        super().__init__(module.body, debug_info=debug_info)
+        aliases = LocationAliases(module.location, module.body) if debug_info else None
+        super().__init__(module.body, locations=aliases)
         self._generic = generic
 
     def operation(self, op: Operation, dialect: str = "") -> None:
@@ -121,8 +122,8 @@ class OperationWriter(Writer):
         self.write(" ")
         self.region(module.body, label=False)
         self.write(self.location(module.location) + "\n")
-        for location, number in self.locations.items():
-            self.write(f"#loc{number} = {location_text(location)}\n")
+        if self.locations is not None:
+            self.write(self.locations.text())
         return "".join(self.parts)
 
 

@@ -78,12 +78,27 @@ class AttributeReader(TypeReader):
             self.fail(f"no attribute alias '#{name}' is defined (defined: {known})", start)
         if name in self._resolving:
             self.fail(f"the alias '#{name}' refers to itself", start)
-        self._resolving.add(name)
+        # Chains of calls are as long as the user's stack was deep: no recursion.
+        waiting = [name]
+        while waiting:
+            inner = waiting[-1]
+            if inner in self._resolving or inner in self._aliases:
+                waiting.pop()
+                if inner not in self._aliases:
+                    self._define(inner)
+                self._resolving.discard(inner)
+                continue
+            self._resolving.add(inner)
+            at = self._alias_at[inner]
+            line = self.text[at : self.text.find("\n", at)]
+            used = [m[1] for m in _HASH_NAME.finditer(line)]
+            waiting += [n for n in used if n in self._alias_at and n not in self._resolving]
+        return self._aliases[name]
+
+    def _define(self, name: str) -> None:
         here, self.position = self.position, self._alias_at[name]
-        value = self._aliases[name] = self.read_attribute()
+        self._aliases[name] = self.read_attribute()
         self.position = here
-        self._resolving.discard(name)
-        return value
 
     # -- attributes ------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ def _write_function(writer: Writer, op: Operation) -> None:
     for i, (t, extra) in enumerate(zip(type_.inputs, argument_attributes)):
         text = f"{t}{' ' + dictionary_text(extra) if extra else ''}"
         if block is not None:
-            location = writer.location(block.argument_locations[i])
+            location = writer.argument_location(block.argument_locations[i])
             text = f"{writer.name(block.arguments[i])}: {text}{location}"
         parameters.append(text)
     text = f"func.func {visibility}{symbol_name_text(a['sym_name'])}({', '.join(parameters)})"

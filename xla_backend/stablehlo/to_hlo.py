@@ -78,7 +78,7 @@ def module_to_hlo(module: Module, entry: str | None = None) -> HloModule:
     scope = Scope(program, function.attributes["sym_name"])
     results = program.function_body(scope, function)
     computation = scope.builder.build(scope.pack(results))
-    result = HloModule(module.name or "module")
+    result = HloModule(module.name or "module", source_tables=program.locations.tables())
     result.num_partitions = _count(module, "mhlo.num_partitions")
     result.replica_count = _count(module, "mhlo.num_replicas")
     result.add_computations(_callees_first(computation))

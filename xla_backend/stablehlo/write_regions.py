@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xla_backend.stablehlo.attribute_text import dictionary_text
+from xla_backend.stablehlo.attribute_text import dictionary_text, location_text
 from xla_backend.stablehlo.attributes import Location
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value
+from xla_backend.stablehlo.location_aliases import LocationAliases
 from xla_backend.stablehlo.types import FunctionType
 from xla_backend.stablehlo.value_names import ValueNames
 
@@ -15,12 +16,11 @@ class Writer:
     """Collects the text of one region and all in it. The forms of operations write through it;
     which form an operation has, a subclass says."""
 
-    def __init__(self, body: Region, *, debug_info: bool = False) -> None:
+    def __init__(self, body: Region, *, locations: LocationAliases | None = None) -> None:
         self.names = ValueNames(body)
         self.parts: list[str] = []
-        self.locations: dict[Location, int] = {}
+        self.locations = locations
         self._depth = 0
-        self._debug_info = debug_info
 
     # -- pieces ----------------------------------------------------------------------------------
 
@@ -39,15 +39,18 @@ class Writer:
     def argument(self, value: Value) -> str:
         """A block argument with its type and, with debug information, location."""
         assert isinstance(value.owner, Block)
-        location = self.location(value.owner.argument_locations[value.index])
+        location = self.argument_location(value.owner.argument_locations[value.index])
         return f"{self.name(value)}: {value.type}{location}"
+
+    def argument_location(self, location: Location) -> str:
+        """` loc("x")` with debug information, else nothing: a short one is written where it is."""
+        if self.locations is None or location.parts():
+            return self.location(location)
+        return f" {location_text(location)}"
 
     def location(self, location: Location) -> str:
         """` loc(#loc1)` with debug information, else nothing."""
-        if not self._debug_info:
-            return ""
-        number = self.locations.setdefault(location, len(self.locations) + 1)
-        return f" loc(#loc{number})"
+        return "" if self.locations is None else f" loc({self.locations.name(location)})"
 
     def dictionary(self, op: Operation, shown: Sequence[str] = ()) -> str:
         """` {...}` of the attributes the form does not show itself, or nothing."""

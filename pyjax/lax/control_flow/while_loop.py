@@ -313,7 +313,8 @@ def emit_jaxpr(
 ) -> list[Instruction]:
     """Add a jaxpr's instructions to the computation that `builder` makes."""
     saved = builder.metadata
-    outs = lower_into(LoweringContext(ctx.module, builder, ctx.names), closed, list(operands))
+    context = LoweringContext(ctx.module, builder, ctx.names, ctx.place)
+    outs = lower_into(context, closed, list(operands))
     builder.metadata = saved
     return outs
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.call_chains import current_frame
 from pyjax.core.effects import Effect
 from pyjax.core.errors import PyjaxError
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
-from pyjax.core.source_info import Frame, current_frame, summarize
+from pyjax.core.source_info import Frame, summarize
 from pyjax.core.structural import convert_element_type, reshape
 from pyjax.core.tree_util import (
     PyTreeDef,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.call_chains import current_frame
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import new_error
 from pyjax.core.fault_checks import FaultChecks, fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.core.source_info import current_frame
 from pyjax.core.traceback_filter import filter_exception
 from pyjax.lax.faults.flags import flagged_program
 from pyjax.lax.faults.search import Search

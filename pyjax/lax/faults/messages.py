@@ -97,7 +97,7 @@ def fault_error(
     """
     shown = result if result is not None else operands[1]
     if frame is not None and frame.rules == (f"jvp of {eqn.primitive}",):
-        frame = Frame(frame.code, frame.lasti, frame.names, (), frame.lanes)  # the operation itself
+        frame = frame.updated(rules=())  # the operation itself
     place = Place(frame, shown.shape)
     aval = eqn.outvars[0].aval.str_short()
     if kind == "division by zero":

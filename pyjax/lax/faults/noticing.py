@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyjax.core.call_chains import override
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_jaxpr
 from pyjax.core.primitive import Primitive
-from pyjax.core.source_info import Frame, override
+from pyjax.core.source_info import Frame
 from pyjax.core.structural import zeros_like_aval
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from pyjax.interpreters.lift_constants import bind_lifted

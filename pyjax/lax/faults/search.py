@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyjax.core import source_info
+from pyjax.core import call_chains, source_info
 from pyjax.core.fault_checks import FaultChecks
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn
 from pyjax.core.primitive import Primitive
@@ -74,7 +74,7 @@ class Search:
         jaxpr = closed.jaxpr
         run = _Run(jaxpr, dict(zip(jaxpr.constvars, closed.consts)), {})
         run.values.update(zip(jaxpr.invars, args))
-        override = source_info.override
+        override = call_chains.override
         outer = override.frame
         try:
             for eqn in jaxpr.eqns:
@@ -161,7 +161,7 @@ class Search:
         self, what: str, closed: ClosedJaxpr, values: Sequence[Any], live: Any = None
     ) -> None:
         """Look into one round of a loop, or a branch, with only these lanes running."""
-        frame = source_info.override.frame
+        frame = call_chains.override.frame
         self._inside.append(f"{what} at {source_info.summarize(frame)}" if frame else what)
         if live is not None:
             self._live.append(np.asarray(live))
@@ -296,7 +296,7 @@ class Search:
     def _made_by(
         self, eqn: JaxprEqn, operands: Sequence[Any], value: Any, frame: Frame | None
     ) -> None:
-        override = source_info.override
+        override = call_chains.override
         outer, override.frame = override.frame, frame
         if eqn.primitive in called_programs or eqn.primitive in _parts:
             self._enter(eqn, operands, frame)

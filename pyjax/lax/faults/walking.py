@@ -42,4 +42,4 @@ def place_of(eqn: JaxprEqn, at: Frame | None, outer: Frame | None) -> Frame | No
     own = eqn.source
     if at is None or own is None:
         return at or own or outer
-    return Frame(at.code, at.lasti, at.names, (*at.rules, *own.rules), (*own.lanes, *at.lanes))
+    return at.updated(rules=(*at.rules, *own.rules), lanes=(*own.lanes, *at.lanes))

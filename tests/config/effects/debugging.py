@@ -311,12 +311,65 @@ def array_garbage_collection_guard() -> str:
 @effect(
     "jax_hlo_source_file_canonicalization_regex",
     ".*/",
-    default=re.compile('source_file="/.*/debugging.py"'),
-    changed=re.compile('source_file="debugging.py"'),
+    default=re.compile('"/.*/debugging.py"'),
+    changed=re.compile('"debugging.py"'),
 )
 def hlo_source_file_canonicalization_regex() -> str:
     lowered = pyjax.jit(lambda x: jnp.sin(x)).lower(1.0)
     return lowered.as_text("hlo", debug_info=True)
+
+
+def _sine(x: pyjax.Array) -> pyjax.Array:
+    return jnp.sin(x)
+
+
+def _texts_with_places() -> str:
+    """StableHLO and HLO of an operation that a function of a function made."""
+
+    def calls_sine(x: pyjax.Array) -> pyjax.Array:
+        return _sine(x) + 1
+
+    lowered = pyjax.jit(calls_sine).lower(1.0)
+    return lowered.as_text(debug_info=True) + lowered.as_text("hlo", debug_info=True)
+
+
+def _has_callers(text: str) -> bool:
+    frames = re.findall(r'callsite|"calls_sine"|"_texts_with_places\.<locals>\.calls_sine"', text)
+    return len(set(frames)) == 2 and "StackFrames" in text and "source_file=" not in text
+
+
+@effect(
+    "jax_include_full_tracebacks_in_locations",
+    False,
+    default=_has_callers,
+    changed=re.compile(
+        r'(?s)\A(?!.*(callsite|StackFrames)).*sine.* loc\(#loc\d*\).*"/.*debugging.py":\d+:11\)'
+        r'.*sine\(.*source_file="/.*debugging.py" source_line=\d+ source_column=11'
+    ),
+)
+def include_full_tracebacks_in_locations() -> str:
+    return _texts_with_places()
+
+
+@effect(
+    "jax_traceback_in_locations_limit",
+    1,
+    default=_has_callers,
+    changed=re.compile(r'(?s)\A(?!.*callsite).*"_sine"\(#loc\d*\).*2 {file_location_id=2 parent_f'),
+)
+def traceback_in_locations_limit() -> str:
+    return _texts_with_places()
+
+
+@effect(
+    "jax_traceback_in_locations_limit",
+    0,
+    default=_has_callers,
+    changed=re.compile(r'(?s)\A(?!.*(callsite|"_sine"|StackFrames|debugging.py)).*loc\("jit\('),
+    ways=("update",),
+)
+def no_places() -> str:
+    return _texts_with_places()
 
 
 @effect("jax_include_debug_info_in_dumps", "False", default=True, changed=False)
@@ -330,7 +383,7 @@ def include_debug_info_in_dumps(folder: Path) -> bool:
     texts = [path.read_text() for path in folder.glob("*.hlo.txt")]
     for path in folder.glob("*"):
         path.unlink()
-    return "source_file" in "".join(texts)
+    return "stack_frame_id" in "".join(texts)
 
 
 @effect("jax_tracer_error_num_traceback_frames", 2, default=4, changed=2)

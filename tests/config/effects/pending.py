@@ -10,12 +10,10 @@ PENDING = frozenset(
         "jax_cpu_enable_gloo_collectives",
         "jax_enable_custom_vjp_by_custom_transpose",
         "jax_enable_empty_arrays",
-        "jax_include_full_tracebacks_in_locations",
         "jax_pallas_dump_promela_to",
         "jax_pallas_enable_runtime_assert",
         "jax_pallas_verbose_errors",
         "jax_pmap_no_rank_reduction",
         "jax_threefry_gpu_kernel_lowering",
-        "jax_traceback_in_locations_limit",
     }
 )

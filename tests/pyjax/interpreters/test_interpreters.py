@@ -30,6 +30,7 @@ from pyjax.interpreters.rules import (
 )
 from pyjax.interpreters.tangents import UndefinedPrimal, Zero
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.module import source_places
 from xla_backend.hlo.opcode import Opcode
 
 F32 = ShapedArray((3,), np.float32)
@@ -101,8 +102,9 @@ def test_metadata_points_at_the_users_line():
     closed, _ = TRACE(f, [F32, F32])
     module = lower_jaxpr_to_module(closed, "f")
     sines = [i for i in module.entry.instructions if i.opcode.value == "sine"]
-    assert sines[0].metadata.source_file.endswith("test_interpreters.py")
-    assert sines[0].metadata.source_line == f.__code__.co_firstlineno + 1
+    place = source_places(sines[0])[0]
+    assert place.file.endswith("test_interpreters.py") and place.function == "f"
+    assert place.line == f.__code__.co_firstlineno + 1
     assert sines[0].metadata.op_name.endswith("sin")
 
 

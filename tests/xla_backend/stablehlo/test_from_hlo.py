@@ -103,7 +103,8 @@ def test_locations() -> None:
         'ROOT r = f32[] sine(x), metadata={op_name="f/sin" source_file="a.py" source_line=3} }'
     )
     text = module_to_stablehlo(module, debug_info=True)
-    assert '#loc1 = loc("x")' in text and 'loc("f/sin"("a.py":3:0))' in text
+    assert '%arg0: tensor<f32> loc("x")' in text
+    assert '#loc2 = loc("a.py":3:0)' in text and 'loc("f/sin"(#loc2))' in text
 
 
 OPCODES = [

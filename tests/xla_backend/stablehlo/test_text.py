@@ -179,8 +179,8 @@ def test_locations_print_only_on_request() -> None:
     module = parse_module(text)
     assert "loc(" not in module_to_text(module)
     shown = module_to_text(module, debug_info=True)
-    assert 'loc("jit(f)/sin"("a.py":3:4 to :9))' in shown
-    assert 'callsite("a.py":3:4 to :9 at fused["a", unknown])' in shown
+    assert 'loc("a.py":3:4 to :9)' in shown and 'loc("jit(f)/sin"(#loc2))' in shown
+    assert "loc(callsite(#loc2 at #loc5" in shown and "= loc(fused[#loc3, #loc])" in shown
     assert module_to_text(parse_module(shown), debug_info=True) == shown
 
 

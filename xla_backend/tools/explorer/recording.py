@@ -16,7 +16,7 @@ from typing import Any
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.cost_analysis import Cost, CostAnalysis, analyze
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module import HloModule, source_location
 from xla_backend.hlo.printer import LONG, PrintOptions, computation_to_text
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.fusion import control_flow_computations
@@ -202,7 +202,5 @@ def places_of(node: Instruction) -> Iterator[Place]:
 
 
 def _place_of(node: Instruction) -> Place | None:
-    metadata = node.metadata
-    if not metadata.source_file or metadata.source_line < 1:
-        return None
-    return metadata.source_file, metadata.source_line
+    place = source_location(node)
+    return place if place is not None and place[1] > 0 else None
