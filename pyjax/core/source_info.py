@@ -119,6 +119,10 @@ class Frame:
             frame = frame.caller
         return found
 
+    def key(self) -> tuple[object, ...]:
+        """Equal for the same place; who called it, and in which trace, does not count."""
+        return id(self.code), self.lasti, self.names, self.rules, self.lanes
+
     @property
     def file_name(self) -> str:
         return self.code.co_filename
@@ -135,20 +139,6 @@ class Frame:
             if start <= self.lasti < end and number is not None:
                 return number
         return line
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Frame):
-            return NotImplemented
-        return (
-            self.code is other.code
-            and self.lasti == other.lasti
-            and self.names == other.names
-            and self.rules == other.rules
-            and self.lanes == other.lanes
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self.code), self.lasti))
 
     def __repr__(self) -> str:
         return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"

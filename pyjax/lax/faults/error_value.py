@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -150,8 +151,10 @@ class ErrorEffect(Effect):
         return hash((self.error_type, self.avals))
 
 
-class Origin(NamedTuple):
-    """What is known of an error before the program runs.
+@dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """What is known of an error before the program runs. Equal for the same line, whoever called
+    it.
 
     Attributes:
       frame: the user's line.   details: what the exception needs besides.
@@ -165,6 +168,16 @@ class Origin(NamedTuple):
 
     def exception(self, payload: Sequence[Any]) -> JaxException:
         return self.error_type.of(self.frame, self.details, tree_unflatten(self.tree, payload))
+
+    def _key(self) -> tuple[Any, ...]:
+        place = None if self.frame is None else self.frame.key()
+        return self.error_type, place, self.details, self.tree
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
 
 _codes = itertools.count(1)
