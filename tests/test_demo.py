@@ -90,7 +90,7 @@ def test_dump_of_the_step_shows_generated_code(tmp_path: Path, batch) -> None:
     before = files["before_optimizations.txt"].read_text()
     after = files["cpu_after_optimizations.txt"].read_text()
     assert "fusion(" not in before and after.count(" fusion(") >= 5
-    assert re.search(r'1 "[^"]*pyjax/tools/demo.py"', after)  # operations know the user's line
+    assert re.search(r'\n\d+ "[^"]*pyjax/tools/demo.py"', after)  # operations know the user's line
 
     def texts(pattern: str) -> str:
         return "\n".join(p.read_text() for n, p in files.items() if re.fullmatch(pattern, n))
