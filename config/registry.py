@@ -180,8 +180,7 @@ class Option:
 
     @property
     def block_value(self) -> Any:
-        """The value of the innermost block in force here that sets the option; None if none
-        does."""
+        """The value that the innermost block here gives the option; None if no block does."""
         for block in _blocks():
             if block._option is self:
                 return block._value
@@ -439,8 +438,7 @@ def find(name: str) -> Option:
 
 
 def suggestion(bare: str) -> str:
-    """The end of a message about a name without prefix that no option has; empty if none is
-    close."""
+    """The end of a message about a name (without prefix) of no option; empty if none is close."""
     close = difflib.get_close_matches(f"jax_{bare}", _options, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 

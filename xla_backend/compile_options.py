@@ -24,8 +24,7 @@ class CompileOptions:
         0 nothing, 1 an order of execution that keeps less alive, 2 cheap values are computed again
         rather than kept where a program needs more than `memory_limit`, 3 or wherever that lowers
         its peak clearly.
-      memory_limit: bytes that arguments, results and temporaries may take together; None for no
-        limit.
+      memory_limit: bytes that arguments, results and temporaries may take together, or None.
       num_threads: the most threads that a program uses; None: as many as the pool has, 1: no loop
         is split, and library kernels keep to the calling thread.
       verify: run the HLO verifier before and after each pass, and audit the changed flags.

@@ -1,5 +1,4 @@
-"""What is traced, lowered and compiled, how long it takes and why: for listeners, logs and
-`assert_compiles`.
+"""What is traced, lowered and compiled, how long and why: for listeners, logs, `assert_compiles`.
 
   TRACING, LOWERING, COMPILING   the stages, under the names that `monitoring` knows them by
   timed(stage, name)             block: the stage of a function; listeners are told

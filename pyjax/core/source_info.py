@@ -168,8 +168,7 @@ def user_frame() -> str:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """`warnings.warn` at the innermost line outside the library, however many of its own frames lie
-    between."""
+    """`warnings.warn` at the innermost line outside the library, whatever lies between."""
     frame = python_user_frame()
     if frame is None:
         warnings.warn(message, category, stacklevel=2)

@@ -25,8 +25,7 @@ def expression(frame: Frame) -> str:
 
 
 def assigned_variable(frame: Frame) -> str:
-    """The target that the value of the statement at a frame is assigned to; empty if there is
-    none."""
+    """What the value of the statement at a frame is assigned to; empty if it is not."""
     if frame.function_name.startswith("<") and frame.function_name != "<module>":
         return ""  # a lambda or comprehension: part of a statement of another function
     source = "".join(linecache.getlines(frame.file_name))

@@ -98,8 +98,7 @@ class CustomCall:
     def linearize(
         self, tape: Any, primals: Sequence[Any], tangents: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """The same with tangents that a `partial_eval.PartialTrace` records, called under its
-        parent."""
+        """The same with tangents that a `partial_eval.PartialTrace` records, under its parent."""
         return tape.run(self.jvp, primals, tangents)
 
     def check_closed_over(self) -> None:

@@ -117,8 +117,8 @@ call_exported_p.multiple_results = True
 
 
 def with_derivative(exported: Program) -> custom_vjp:
-    """A function of the arrays that are passed, which reverse mode differentiates by the exported
-    derivative."""
+    """A function of the arrays that are passed; its derivative in reverse mode is the exported
+    one."""
     kept = set(exported.module_kept_var_idx)
     positions = [i for i, a in enumerate(exported.in_avals) if is_passed(a)]
 

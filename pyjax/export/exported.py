@@ -43,8 +43,7 @@ _INSTANCES = Budget("exported programs at sizes", entries=512, nbytes=64 << 20)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exported:
-    """A function as a StableHLO program with its calling convention, made by `export` or
-    `deserialize`.
+    """A function as a StableHLO program with its calling convention; from `export`, `deserialize`.
 
     The program takes the flat arguments that `module_kept_var_idx` lists and returns the flat
     results. Random keys are passed as their words, float0 arrays not at all. Symbolic sizes stand
@@ -214,7 +213,7 @@ class Exported:
         Args:
           vjp_order: how many derivatives go with it.
         Raises:
-          ValueError: a derivative is not known, or a structure has a type without a registered
+          ValueError: a derivative is not known, or a type in a structure is not registered for
             serialization.
         """
         records = [_to_record(self)]

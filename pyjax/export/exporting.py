@@ -90,12 +90,10 @@ def export(
 
     Args:
       fun_jit: the result of `jit`.
-      platforms: on which the program will run, such as `["cpu", "cuda"]`; None: the default
-        device's.
+      platforms: that the program will run on, as in `["cpu", "cuda"]`; None: the default one.
       disabled_checks: checks to leave out.
     Returns:
-      A function of arrays or ShapeDtypeStructs like the arguments of `fun_jit`, that gives the
-      Exported.
+      A function that takes arrays or ShapeDtypeStructs as `fun_jit` does, and gives the Exported.
     Raises:
       ValueError: `fun_jit` is not jitted, or a platform is unknown; the function has custom calls
         without a promise, or symbolic sizes that arguments do not tell.

@@ -56,7 +56,7 @@ _running = _Running()
 
 
 def running_axis() -> tuple[Any, tuple[Any, ...]]:
-    """Of the axis whose batching rule is running: its name, and the mesh axes that cut it
+    """The axis whose batching rule runs: its name, and the mesh axes that cut it
     (`spmd_axis_name`)."""
     trace = _running.trace
     return (None, ()) if trace is None else (trace.axis_name, trace.mesh_axes)

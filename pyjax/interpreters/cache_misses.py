@@ -67,8 +67,7 @@ _codes = WeakIdentityTable()
 
 
 def why_traced(fun: Callable[..., Any], now: Call, earlier: Iterable[Call]) -> str:
-    """How a call differs from the earlier one that it has the most in common with; of several, the
-    last."""
+    """How a call differs from the earlier one that is the most like it; of several, the last."""
     differences = [_differences(fun, before, now) for before in earlier]
     closest = min(reversed(differences), key=len, default=None)
     if closest is not None:

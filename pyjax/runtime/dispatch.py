@@ -384,8 +384,7 @@ NUMPY_DTYPES = frozenset(dtypes.ALL_DTYPES)
 
 
 def is_host_value(x: Any) -> bool:
-    """Whether it is a number or NumPy array that `as_array` takes without a look at more than its
-    type."""
+    """Whether it is a number or NumPy array, which `as_array` takes by its type alone."""
     kind = type(x)
     return kind in SCALAR_KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)
 

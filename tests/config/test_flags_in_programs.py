@@ -12,8 +12,7 @@ import pytest
 from pyjax._config import config
 from pyjax._config.registry import Source, all_options
 
-# Programs import the registry from its folder, which needs nothing else; to users it is
-# `pyjax.config`.
+# Programs import the registry from its folder, which needs nothing else.
 ROOT = Path(__file__).resolve().parents[2]
 ABSL = """
 from absl import app, flags

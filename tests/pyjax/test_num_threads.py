@@ -1,5 +1,4 @@
-"""The number of threads: for the process at any time, for a block of one thread, and never seen in
-results."""
+"""The number of threads: of the process at any time, of one thread in a block; never in results."""
 
 import ctypes
 import threading

@@ -20,8 +20,7 @@ FunctionWriter (w)                         pure operations: value-numbered and h
   .select(mask, ty, a, b)                  .not_(mask_ty, m)
   .cast(opcode, from_ty, a, to_ty)         bitcast trunc zext sext fptrunc fpext fptosi sitofp ...
   .intrinsic(name, ty, *args)              llvm.<name>.<suffix>, every argument of type ty
-  .pure(text, *operands) -> value          any other pure instruction; operands say where it may
-  move
+  .pure(text, *operands) -> value          any other; operands say where it may move
   .splat(ty, scalar) .iota(ty) .extract(ty, v, i) .insert(ty, v, s, i) .shuffle(ty, a, b, indices)
   .reduce(kind, ty, v)                     llvm.vector.reduce: add mul and or xor smax umin fmax
                                            fadd ... (fadd, fmul reassociate)
@@ -33,8 +32,8 @@ memory and calls: in order, never merged
   .load_invariant(ty, ptr)                 a load that may be merged with equal ones (not hoisted)
   .active_mask(lanes, i, n)                lanes j with i + j < n
   .masked_load(ty, ptr, mask, passthru=None)  .masked_store(ty, value, ptr, mask)
-  .gather(ty, base, index_ty, indices, mask=None, passthru=None)   base[indices[lane]], elements of
-  ty .scatter(ty, value, base, index_ty, indices, mask=None)          lanes in ascending order
+  .gather(ty, base, index_ty, indices, mask=None, passthru=None)   base[indices[lane]], as `ty`
+  .scatter(ty, value, base, index_ty, indices, mask=None)          lanes in ascending order
   .call(name, result_ty, [(ty, value)...]) -> value or ""          declares what the module lacks
   .call_pointer(ptr, result_ty, args)      .alloca(ty, count=1, align=None)  (in the entry block)
   .line(text)  .value(text)                any instruction in order, without / with a result

@@ -52,8 +52,7 @@ class Rematerialization(HloPass):
 
 
 def fixed_bytes(module: HloModule) -> int:
-    """Bytes of the arguments and results of a module: results that are an argument's memory count
-    once."""
+    """Bytes of the arguments and results of a module; memory that is both counts once."""
     assert module.entry is not None and module.entry.root is not None
     results = module.entry.root.shape
     taken_over = {results.leaf_number(alias.output_index) for alias in module.aliases}
@@ -83,8 +82,7 @@ class _Peaks:
         return _Moment(computation, inside)
 
     def lower(self, computation: Computation, goal: int, least: int) -> bool:
-        """Bring the peak below `goal`, by values that save `least` bytes each; whether something
-        changed."""
+        """Bring the peak below `goal`, by values that save `least` bytes each; True after a change."""
         changed = False
         for _ in range(_MAX_ROUNDS):
             moment = self._moment(computation)
@@ -105,8 +103,7 @@ class _Peaks:
 
 
 class _Moment:
-    """The time at which most memory is in use. `inside`: what computations use that instructions
-    call."""
+    """The time at which most memory is in use. `inside`: what called computations use."""
 
     def __init__(self, computation: Computation, inside: dict[Instruction, int]) -> None:
         self.order = computation.instructions

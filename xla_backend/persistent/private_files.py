@@ -130,8 +130,7 @@ def check_private(folder: Path, links: bool = False) -> None:
 
 
 def make_private(directory: Path, *folders: Path) -> None:
-    """Make the cache directory, which may be a link to one, and folders in it, if they are not
-    there.
+    """Make the cache directory, which may be a link to one, and folders in it, where missing.
 
     Raises:
       NotUsable: others could put code into one.

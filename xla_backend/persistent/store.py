@@ -70,8 +70,7 @@ _warned: set[str] = set()
 
 
 class PersistentCacheError(RuntimeError):
-    """The persistent cache, or an entry of it, cannot be used; raised if the settings ask for
-    it."""
+    """The persistent cache, or an entry of it, cannot be used; only raised on demand."""
 
 
 class CacheStatus(NamedTuple):

@@ -69,7 +69,7 @@ class KernelTable:
         *,
         whole: bool,
     ) -> ScheduledKernel:
-        """A kernel that a routine calls on blocks of its result, for an instruction; `whole`: see
+        """A kernel that a routine calls on blocks of an instruction's result; `whole`: see
         `Scheduler.epilogue`."""
         schedule = partial(self._scheduler.epilogue, whole=whole)
         return self._get((key, whole), instruction.name, build, schedule, instruction)

@@ -36,8 +36,7 @@ def runs_in_python() -> bool:
 
 
 def concrete_lanes(x: Any) -> np.ndarray | None:
-    """The values behind a tracer, those of all lanes of the vmaps around; None if there are
-    none."""
+    """The values behind a tracer, of all lanes of the vmaps around; None if it has none."""
     while isinstance(x, Tracer):
         if isinstance(x, BatchTracer):
             x = x.val

@@ -71,8 +71,7 @@ def _while_effects(
 def _while_variation(
     operands: list[Axes], results: Sequence[Any], params: dict[str, Any]
 ) -> Variation:
-    """Results vary along the axes along which the condition does: devices stop in different
-    rounds."""
+    """Results vary along the axes of the condition: devices stop in different rounds."""
     body, cond = params["body_jaxpr"], params["cond_jaxpr"]
     (stops,) = vma_of(cond.out_avals)
     wanted = vma_of(cond.in_avals)[: params["cond_nconsts"]] + vma_of(body.in_avals)

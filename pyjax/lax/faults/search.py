@@ -173,8 +173,7 @@ class Search:
     # -- values ------------------------------------------------------------------------------------
 
     def _bad(self, value: Any, frame: Frame | None, nan: bool, inf: bool) -> Any:
-        """The first element of a value that is NaN or infinite, as a tuple; None if there is
-        none."""
+        """Where a value is NaN or infinite first, as a tuple; None if nowhere."""
         array = _host(value)
         if array is None or array.dtype.kind not in "fcV":
             return None

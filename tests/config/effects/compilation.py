@@ -26,25 +26,13 @@ from xla_backend.runtime.custom_calls import register_custom_call
 inert("jax2tf_default_native_serialization", False, "that converter is not part of pyjax")
 
 
+@effect("jax_optimization_level", "O0", default=0, changed=2)
+@effect("jax_disable_most_optimizations", True, default=0, changed=2)
+@effect("jax_exec_time_optimization_effort", -1.0, default=0, changed=2)
 def transposes_left() -> int:
     """How many of two transposes that undo each other the compiled program has."""
     compiled = pyjax.jit(lambda x: jnp.sin(x.T).T + x).lower(jnp.ones((8, 8))).compile()
     return compiled.as_text().count(" transpose(")
-
-
-@effect("jax_optimization_level", "O0", default=0, changed=2)
-def optimization_level() -> int:
-    return transposes_left()
-
-
-@effect("jax_disable_most_optimizations", True, default=0, changed=2)
-def disable_most_optimizations() -> int:
-    return transposes_left()
-
-
-@effect("jax_exec_time_optimization_effort", -1.0, default=0, changed=2)
-def exec_time_optimization_effort() -> int:
-    return transposes_left()
 
 
 # -- the persistent cache --------------------------------------------------------------------------
@@ -79,29 +67,17 @@ def compilation_cache_dir(scratch: Path) -> bool:
     return found
 
 
-@effect("jax_enable_compilation_cache", False, default=1, changed=0)
-def enable_compilation_cache(scratch: Path) -> int:
-    return programs(scratch, lambda: product(1))
-
-
-@effect("jax_compilation_cache_max_size", 40_000, default=False, changed=True)
+@effect("jax_compilation_cache_max_size", 20_000, default=False, changed=True)
 def compilation_cache_max_size(scratch: Path) -> bool:
-    """Whether what many programs take is bounded."""
-    return kept(scratch, lambda: [product(k) for k in range(10)]).bytes <= 40_000
+    """Whether what several programs take is bounded."""
+    return kept(scratch, lambda: [product(k) for k in range(4)]).bytes <= 20_000
 
 
-@effect("jax_compilation_cache_max_size", 0, default=1, changed=0, ways=("update",))
-def compilation_cache_of_no_size(scratch: Path) -> int:
-    return programs(scratch, lambda: product(1))
-
-
+@effect("jax_enable_compilation_cache", False, default=1, changed=0)
 @effect("jax_persistent_cache_min_compile_time_secs", 100.0, default=1, changed=0)
-def persistent_cache_min_compile_time(scratch: Path) -> int:
-    return programs(scratch, lambda: product(1))
-
-
 @effect("jax_persistent_cache_min_entry_size_bytes", 1 << 20, default=1, changed=0)
-def persistent_cache_min_entry_size(scratch: Path) -> int:
+@effect("jax_compilation_cache_max_size", 0, default=1, changed=0, ways=("update",))
+def programs_kept(scratch: Path) -> int:
     return programs(scratch, lambda: product(1))
 
 
@@ -227,6 +203,16 @@ def pgle_aggregation_percentile() -> bool:
 # -- memory ----------------------------------------------------------------------------------------
 
 
+def many(arrays: int) -> bool:
+    return arrays >= 16
+
+
+def few(arrays: int) -> bool:
+    return arrays <= 10
+
+
+@effect("jax_memory_fitting_level", "O3", default=many, changed=few)
+@effect("jax_memory_fitting_effort", 1.0, default=many, changed=few)
 def arrays_at_once() -> int:
     """How many arrays of activations a gradient keeps at its peak."""
     rows, width, layers = 128, 64, 6
@@ -239,24 +225,6 @@ def arrays_at_once() -> int:
     arguments = jnp.ones((layers, width, width)), jnp.ones((rows, width))
     compiled = pyjax.jit(pyjax.grad(loss)).lower(*arguments).compile()
     return int(compiled.memory_analysis().temp_size_in_bytes) // (4 * rows * width)
-
-
-def many(arrays: int) -> bool:
-    return arrays >= 16
-
-
-def few(arrays: int) -> bool:
-    return arrays <= 10
-
-
-@effect("jax_memory_fitting_level", "O3", default=many, changed=few)
-def memory_fitting_level() -> int:
-    return arrays_at_once()
-
-
-@effect("jax_memory_fitting_effort", 1.0, default=many, changed=few)
-def memory_fitting_effort() -> int:
-    return arrays_at_once()
 
 
 @effect("jax_compiler_enable_remat_pass", False, default=few, changed=lambda n: n > 10)

@@ -58,8 +58,7 @@ def steppers_of(program: Program, arguments) -> list[Stepper]:  # type: ignore[n
 
 
 def check(module: HloModule, arguments=None) -> Program:  # type: ignore[no-untyped-def]
-    """Results of the program, and of the program that was written and read, are the
-    evaluator's."""
+    """The program, and what is written and read of it, give what the evaluator gives."""
     count = module.replica_count * module.num_partitions
     given = arguments or [arguments_of(module, seed) for seed in range(count)]
     want = evaluate_partitioned(module, given)

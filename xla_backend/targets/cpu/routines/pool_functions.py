@@ -375,8 +375,7 @@ def _start_workers(module: ModuleWriter, set_mask: int) -> None:
 
 
 def _take_lock(module: ModuleWriter) -> None:
-    """void take_lock(). It is held as long as a parallel loop runs, so whoever wants it makes
-    room."""
+    """void take_lock(). A parallel loop holds it to its end, so whoever waits makes room."""
     w = module.function("pyjax.take_lock", [], internal=True)
 
     def make_room(_: list[str]) -> list[str]:
@@ -529,8 +528,7 @@ def _share(w: FunctionWriter, threads: str, sleep: _Sleep) -> None:
 
 
 def _polled(module: ModuleWriter) -> None:
-    """void pyjax_parallel_for_polled(...): pyjax_parallel_for, with a look at signals between
-    blocks."""
+    """void pyjax_parallel_for_polled(...): the same, with a look at signals between blocks."""
     _polled_block(module)
     w = module.function("pyjax_parallel_for_polled", _FOR)
     arguments = [(ty, f"%{name}") for ty, name in _FOR]
