@@ -82,7 +82,7 @@ class _Peaks:
         return _Moment(computation, inside)
 
     def lower(self, computation: Computation, goal: int, least: int) -> bool:
-        """Bring the peak below `goal`, by values that save `least` bytes each; True after a change."""
+        """Bring the peak below `goal`, by values that save `least` bytes; True after a change."""
         changed = False
         for _ in range(_MAX_ROUNDS):
             moment = self._moment(computation)
