@@ -24,6 +24,7 @@ from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
 from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
+from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
     partial_eval_jaxpr,
@@ -159,6 +160,7 @@ class _Plan:
       forward: known inputs -> known outputs + saved values.
       staged: needed known inputs + saved values + unknown inputs -> unknown outputs; recomputes.
       needed: which known inputs `staged` reads.
+      num_known: how many outputs of `forward` are no saved values.
       unknown_out: per output.
     """
 
@@ -167,9 +169,11 @@ class _Plan:
         forward: ClosedJaxpr,
         staged: ClosedJaxpr,
         needed: list[bool],
+        num_known: int,
         unknown_out: list[bool],
     ) -> None:
         self.forward = forward
+        self.num_known = num_known
         self.staged = staged
         self.needed = needed
         self.unknown_out = unknown_out
@@ -178,9 +182,27 @@ class _Plan:
 @jaxpr_cache
 def _plan(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...], policy: Policy | None) -> _Plan:
     known, staged, unknown_out, _ = partial_eval_jaxpr(jaxpr, unknown_in, False)
+    num_known = sum(not u for u in unknown_out)
+    return _plan_for(known, staged, num_known, unknown_out, policy)
+
+
+@jaxpr_cache
+def _linear_plan(jaxpr: ClosedJaxpr, nonzero_in: tuple[bool, ...], policy: Policy | None) -> _Plan:
+    """The plan with primals as what is known, and tangents as what is not."""
+    primal, linear, nonzero_out, _ = linearize_jaxpr(jaxpr, nonzero_in)
+    return _plan_for(primal, linear, len(nonzero_out), nonzero_out, policy)
+
+
+def _plan_for(
+    known: ClosedJaxpr,
+    staged: ClosedJaxpr,
+    num_known: int,
+    unknown_out: list[bool],
+    policy: Policy | None,
+) -> _Plan:
+    """The plan for a program in two parts: `known` gives so many outputs, then residuals."""
     if policy is not None:
         known = _inline_calls(known)
-    num_known = sum(not u for u in unknown_out)
     residuals = known.jaxpr.outvars[num_known:]
     saved = _saved_variables(known.jaxpr, residuals, policy)
     forward = known.jaxpr.replace(outvars=[*known.jaxpr.outvars[:num_known], *saved])
@@ -204,10 +226,9 @@ def _plan(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...], policy: Policy | Non
         values = eval_jaxpr(recompute, known.consts, *args[:num_inputs])
         return eval_jaxpr(staged.jaxpr, staged.consts, *values, *args[num_inputs:])
 
-    avals = [v.aval for v in recompute.invars]
-    avals += [v.aval for v, u in zip(jaxpr.jaxpr.invars, unknown_in) if u]
-    whole, _ = trace_to_jaxpr(recompute_then_staged, avals, debug=jaxpr.jaxpr.debug_info)
-    return _Plan(ClosedJaxpr(forward, known.consts), whole, needed, unknown_out)
+    avals = [v.aval for v in recompute.invars] + staged.in_avals[len(residuals) :]
+    whole, _ = trace_to_jaxpr(recompute_then_staged, avals, debug=known.jaxpr.debug_info)
+    return _Plan(ClosedJaxpr(forward, known.consts), whole, needed, num_known, unknown_out)
 
 
 def _saved_variables(jaxpr: Jaxpr, residuals: list[Any], policy: Policy | None) -> list[Var]:
@@ -260,17 +281,49 @@ def _partial_eval(
     if options.log_checkpoint_residuals.value:
         _log_kept(jaxpr.jaxpr, unknown_in, plan)
     known_args = [x for x, u in zip(args, unknown_in) if not u]
-    results = plan.forward.eval(*known_args)
-    num_known = sum(not u for u in plan.unknown_out)
-    known_outs, saved = iter(results[:num_known]), results[num_known:]
-    inputs = [x for x, n in zip(known_args, plan.needed) if n]
-    inputs += saved
-    inputs += [x for x, u in zip(args, unknown_in) if u]
+    unknown_args = [x for x, u in zip(args, unknown_in) if u]
     params = _params(plan.staged, prevent_cse, True, policy)
-    unknown_outs = iter(
-        trace.emit(remat_p, inputs, plan.staged.out_avals, params, plan.staged.effects)
-    )
-    return [next(unknown_outs) if u else next(known_outs) for u in plan.unknown_out]
+    known_outs, staged_outs = _run_plan(trace, plan, known_args, unknown_args, params)
+    known, unknown = iter(known_outs), iter(staged_outs)
+    return [next(unknown) if u else next(known) for u in plan.unknown_out]
+
+
+def _run_plan(
+    tape: PartialTrace,
+    plan: _Plan,
+    known_args: Sequence[Any],
+    unknown_args: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Run the forward pass, and record the rest; the known outputs, and the others."""
+    results = plan.forward.eval(*known_args)
+    needed = [x for x, n in zip(known_args, plan.needed) if n]
+    inputs = [*needed, *results[plan.num_known :], *unknown_args]
+    avals, effects = plan.staged.out_avals, plan.staged.effects
+    return results[: plan.num_known], tape.emit(remat_p, inputs, avals, params, effects)
+
+
+def _linearize(
+    tape: PartialTrace,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    prevent_cse: bool,
+    differentiated: bool,
+    policy: Policy | None,
+) -> tuple[list[Any], list[Any]]:
+    plan = _linear_plan(jaxpr, tuple([type(t) is not Zero for t in tangents]), policy)
+    if options.log_checkpoint_residuals.value:
+        _log_kept(jaxpr.jaxpr, (False,) * len(primals), plan)
+    dense = [t for t in tangents if type(t) is not Zero]
+    params = _params(plan.staged, prevent_cse, True, policy)
+    outs, staged_outs = _run_plan(tape, plan, primals, dense, params)
+    found = iter(staged_outs)
+    return outs, [
+        next(found) if nz else Zero(a.to_tangent_aval())
+        for nz, a in zip(plan.unknown_out, jaxpr.out_avals)
+    ]
 
 
 def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: _Plan) -> None:
@@ -284,7 +337,7 @@ def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: _Plan) -> None:
     ]
     forward = plan.forward.jaxpr
     made_by = {v: eqn for eqn in forward.eqns for v in eqn.outvars}
-    for v in forward.outvars[sum(not u for u in plan.unknown_out) :]:
+    for v in forward.outvars[plan.num_known :]:
         eqn = made_by.get(v)
         by = "" if eqn is None else f" {eqn.primitive.name} at {summarize(eqn.source)}"
         lines.append(f"{v.aval.str_short()}{by}")
@@ -349,6 +402,7 @@ remat_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
     partial_eval=_partial_eval,
+    linearize=_linearize,
     dce=dce_call_rule(lambda jaxpr, params: {**params, "jaxpr": jaxpr}),
     effects=_effects,
     impl=_impl,

@@ -453,13 +453,34 @@ class _CallWithRules(CustomCall):
         )
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Run fwd; tangents go through `custom_lin`, which only transposition can take apart."""
+        outs, residuals = self._forward(primals, tangents)
+        return outs, self._tangents_of(outs, residuals, primals, tangents)
+
+    def linearize(
+        self, tape: Any, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        outs, residuals = self._forward(primals, tangents)
+        return outs, tape.run(self._tangents_of, outs, residuals, primals, tangents)
+
+    def _forward(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Run fwd: outputs and residuals."""
         if self.symbolic_zeros:
             assert self.fwd.set_perturbed is not None
             self.fwd.set_perturbed([type(t) is not Zero for t in tangents])
         results = self.fwd.fun(*primals)
         num_outs = self.num_outs()
-        outs, residuals = results[:num_outs], results[num_outs:]
+        return results[:num_outs], results[num_outs:]
+
+    def _tangents_of(
+        self,
+        outs: Sequence[Any],
+        residuals: Sequence[Any],
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+    ) -> list[Any]:
+        """Tangents go through `custom_lin`, which only transposition can take apart."""
         out_avals = [abstractify(x).to_tangent_aval() for x in outs]
         # References have no tangents here: what flows back through them, the rule writes itself.
         dense = [None if is_ref(x) else ad.instantiate_zeros(t) for x, t in zip(primals, tangents)]
@@ -482,7 +503,7 @@ class _CallWithRules(CustomCall):
                 symbolic_zeros=self.symbolic_zeros,
             )
         )
-        return outs, [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
+        return [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
         """Record a call: the function as a jaxpr, the rules as the Python functions they are."""

@@ -22,6 +22,7 @@ from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import aval_to_shape
 from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
+from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -157,21 +158,56 @@ def _cond_partial_eval(
     for branch in branches:
         unknown_out = either(unknown_out, partial_eval_jaxpr(branch, unknown_ops, False)[2])
     split = [partial_eval_jaxpr(b, unknown_ops, unknown_out) for b in branches]
-    num_known = sum(not u for u in unknown_out)
+    known_ops, recorded = pick(operands, unknown_ops, False), pick(operands, unknown_ops)
+    outs, staged_outs = _run_split(trace, index, known_ops, recorded, split, params)
+    return merge(unknown_out, staged_outs, outs)
+
+
+def _run_split(
+    tape: Any,
+    index: Any,
+    known_ops: Sequence[Any],
+    unknown_ops: Sequence[Any],
+    split: Sequence[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]],
+    params: dict[str, Any],
+) -> tuple[list[Any], list[Any]]:
+    """Run the known parts of branches, record the others; outputs of both."""
     # Weak types of residuals do not matter, but all branches must agree on the types of the slots.
     slots, slot_avals = _assign_slots([residual_avals for *_, residual_avals in split])
+    num_known = len(split[0][0].out_avals) - len(split[0][3])
     known = tuple(
         _with_residual_slots(s[0], num_known, own, slot_avals) for s, own in zip(split, slots)
     )
     staged = tuple(with_leading(s[1], own, slot_avals) for s, own in zip(split, slots))
-    known_outs = cond_p.bind(index, *pick(operands, unknown_ops, False), branches=known, **params)
+    known_outs = bind_lifted(cond_p, index, *known_ops, branches=known, **params)
     outs, residuals = known_outs[:num_known], known_outs[num_known:]
-    if not any(unknown_out):
-        return outs
-    inputs = [index, *residuals, *pick(operands, unknown_ops)]
+    if not staged[0].out_avals:
+        return outs, []
+    inputs = [index, *residuals, *unknown_ops]
     avals = cond_p.abstract_eval(*map(aval_of, inputs), branches=staged, **params)
-    staged_outs = trace.emit(cond_p, inputs, avals, dict(branches=staged, **params))
-    return merge(unknown_out, staged_outs, outs)
+    return outs, tape.emit(cond_p, inputs, avals, dict(branches=staged, **params))
+
+
+def _cond_linearize(
+    tape: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    branches: Branches,
+    **params: Any,
+) -> tuple[list[Any], list[Any]]:
+    index, *operands = primals
+    nonzero_in = [type(t) is not ad.Zero for t in tangents[1:]]
+    split = [linearize_jaxpr(branch, nonzero_in) for branch in branches]
+    nonzero_out = [any(column) for column in zip(*[s[2] for s in split])]
+    split = [
+        s if s[2] == nonzero_out else linearize_jaxpr(branch, nonzero_in, nonzero_out)
+        for branch, s in zip(branches, split)
+    ]
+    dense = pick(tangents[1:], nonzero_in)
+    outs, found = _run_split(tape, index, operands, dense, split, params)
+    zeros = [ad.Zero(aval_of(x).to_tangent_aval()) for x in pick(outs, nonzero_out, False)]
+    return outs, merge(nonzero_out, found, zeros)
 
 
 @jaxpr_cache
@@ -329,6 +365,7 @@ cond_p = define_primitive(
     batching=_cond_batching,
     lowering=_cond_lowering,
     partial_eval=_cond_partial_eval,
+    linearize=_cond_linearize,
     dce=_cond_dce,
     effects=_cond_effects,
 )

@@ -16,7 +16,7 @@ from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, scan_in_python
 from pyjax.lax.control_flow.references import scan_discharge
 from pyjax.lax.control_flow.scan_lowering import scan_lowering
-from pyjax.lax.control_flow.scan_reverse import scan_partial_eval, scan_transpose
+from pyjax.lax.control_flow.scan_reverse import scan_linearize, scan_partial_eval, scan_transpose
 from pyjax.lax.control_flow.scan_rules import (
     scan_aval,
     scan_batching,
@@ -41,6 +41,7 @@ define_rules(
     batching=scan_batching,
     lowering=scan_lowering,
     partial_eval=scan_partial_eval,
+    linearize=scan_linearize,
     dce=scan_dce,
     effects=scan_effects,
 )

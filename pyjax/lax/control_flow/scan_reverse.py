@@ -1,5 +1,5 @@
-"""Reverse mode of scan: splitting a scan into a known and a recorded one, and transposing the
-latter.
+"""Reverse mode of scan: splitting a scan into a known and a recorded one (by what is known, or into
+primals and tangents), and transposing the latter.
 
 Residuals that do not change from step to step are computed once, outside the loop; residuals that
 are slices of xs are not stored again; the others are stacked by the known scan.
@@ -15,6 +15,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, Literal
 from pyjax.core.structural import add_jaxvals, zeros_like_aval
 from pyjax.interpreters import ad
 from pyjax.interpreters.lift_constants import bind_lifted
+from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
@@ -26,7 +27,7 @@ from pyjax.lax.control_flow.tracing import either, merge, pick, reordered, split
 
 @dataclass(frozen=True)
 class _Split:
-    """A scan split by which of its operands are known.
+    """A scan split by which of its operands are known, or into primals (known) and tangents.
 
     Attributes:
       carry_unknown, ys_unknown: which outputs are recorded.
@@ -62,10 +63,40 @@ def _split_body(
         if carry_out == carry_uk:
             break
         carry_uk = either(carry_uk, carry_out)
-    num_known_consts = num_consts - sum(consts_uk)
-    num_known_carry = num_carry - sum(carry_uk)
-    num_known_outs = len(known.out_avals) - len(residual_avals)
-    num_residuals = len(residual_avals)
+    counts = num_consts - sum(consts_uk), num_carry - sum(carry_uk), sum(consts_uk)
+    return _arranged(known, staged, len(residual_avals), counts, carry_uk, ys_uk)
+
+
+@jaxpr_cache
+def _linearized_body(
+    jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, nonzero: tuple[bool, ...]
+) -> _Split:
+    consts_nz, carry_nz, xs_nz = split_list(nonzero, num_consts, num_carry)
+    num_ys = len(jaxpr.out_avals) - num_carry
+    while True:
+        primal, linear, nonzero_out, residual_avals = linearize_jaxpr(
+            jaxpr, consts_nz + carry_nz + xs_nz, carry_nz + [False] * num_ys
+        )
+        carry_out, ys_nz = split_list(nonzero_out, num_carry)
+        if carry_out == carry_nz:
+            break
+        carry_nz = either(carry_nz, carry_out)
+    counts = num_consts, num_carry, sum(consts_nz)
+    return _arranged(primal, linear, len(residual_avals), counts, carry_nz, ys_nz)
+
+
+def _arranged(
+    known: ClosedJaxpr,
+    staged: ClosedJaxpr,
+    num_residuals: int,
+    counts: tuple[int, int, int],
+    carry_unknown: list[bool],
+    ys_unknown: list[bool],
+) -> _Split:
+    """The loops for a body that is split in two; `counts`: of known constants, known carries, and
+    unknown constants."""
+    num_known_consts, num_known_carry, n_consts = counts
+    num_known_outs = len(known.out_avals) - num_residuals
     # Hoist: treat carry and xs as unknown; what is known then is the same in every step.
     in_loop = [False] * num_known_consts + [True] * (len(known.in_avals) - num_known_consts)
     hoist, loop, varies, fixed_avals = partial_eval_jaxpr(
@@ -95,7 +126,7 @@ def _split_body(
     # Recorded body: fixed residuals and unknown consts, carry, other residuals and unknown xs.
     fixed = [i for i, (kind, _) in enumerate(sources) if kind == "fixed"]
     moving = [i for i, (kind, _) in enumerate(sources) if kind != "fixed"]
-    n_consts, n_carry = sum(consts_uk), sum(carry_uk)
+    n_carry = sum(carry_unknown)
     after = num_residuals + n_consts
     ins = [
         *fixed,
@@ -105,10 +136,48 @@ def _split_body(
         *range(after + n_carry, len(staged.in_avals)),
     ]
     staged = reordered(staged, ins, range(len(staged.out_avals)))
-    return _Split(carry_uk, ys_uk, hoist, num_fixed, loop, staged, sources)
+    return _Split(carry_unknown, ys_unknown, hoist, num_fixed, loop, staged, sources)
+
+
+# Operands of a scan: constants, initial carry, xs.
+_Operands = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
 
 
 def _run_known(
+    split: _Split, known: _Operands, unknown: _Operands, params: dict[str, Any]
+) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Run the known part; (known outputs, operands of the recorded scan, its parameters)."""
+    consts, init, xs = known
+    fixed_values = split.hoisted.eval(*consts)
+    fixed, loop_consts = split_list(fixed_values, split.num_fixed)
+    outs: list[Any] = []
+    if split.loop.out_avals or split.loop.effects:
+        outs = bind_lifted(
+            scan_p,
+            *loop_consts,
+            *init,
+            *xs,
+            jaxpr=split.loop,
+            num_consts=len(loop_consts),
+            num_carry=len(init),
+            **params,
+        )
+    num_known_outs = len(outs) - sum(kind == "stacked" for kind, _ in split.sources)
+    known_outs, stacked = outs[:num_known_outs], outs[num_known_outs:]
+    places = {"xs": xs, "stacked": stacked}
+    moving = [places[kind][i] for kind, i in split.sources if kind != "fixed"]
+    unknown_consts, unknown_init, unknown_xs = unknown
+    operands = [*fixed, *unknown_consts, *unknown_init, *moving, *unknown_xs]
+    staged_params = dict(
+        params,
+        jaxpr=split.staged,
+        num_consts=len(fixed) + len(unknown_consts),
+        num_carry=len(unknown_init),
+    )
+    return known_outs, operands, staged_params
+
+
+def _run_split(
     args: Sequence[Any],
     unknown: Sequence[bool],
     *,
@@ -117,50 +186,52 @@ def _run_known(
     num_carry: int,
     **params: Any,
 ) -> tuple[_Split, list[Any], list[Any], dict[str, Any]]:
-    """Run the known part; (split, known outputs, operands of the recorded scan, its parameters)."""
+    """Split by what is known, and run that; (split, and what `_run_known` gives)."""
     split = _split_body(jaxpr, num_consts, num_carry, tuple(map(bool, unknown)))
     consts, init, xs = split_list(args, num_consts, num_carry)
     consts_uk, _, xs_uk = split_list(unknown, num_consts, num_carry)
-    fixed_values = split.hoisted.eval(*pick(consts, consts_uk, False))
-    fixed, loop_consts = split_list(fixed_values, split.num_fixed)
-    known_init = pick(init, split.carry_unknown, False)
-    known_xs = pick(xs, xs_uk, False)
-    num_known_outs = len(known_init) + sum(not u for u in split.ys_unknown)
-    outs: list[Any] = []
-    if split.loop.out_avals or split.loop.effects:
-        outs = scan_p.bind(
-            *loop_consts,
-            *known_init,
-            *known_xs,
-            jaxpr=split.loop,
-            num_consts=len(loop_consts),
-            num_carry=len(known_init),
-            **params,
-        )
-    known_outs, stacked = outs[:num_known_outs], outs[num_known_outs:]
-    places = {"xs": known_xs, "stacked": stacked}
-    moving = [places[kind][i] for kind, i in split.sources if kind != "fixed"]
-    unknown_consts = pick(consts, consts_uk)
-    unknown_init = pick(init, split.carry_unknown)
-    operands = [*fixed, *unknown_consts, *unknown_init, *moving, *pick(xs, xs_uk)]
-    staged_params = dict(
-        params,
-        jaxpr=split.staged,
-        num_consts=len(fixed) + len(unknown_consts),
-        num_carry=len(unknown_init),
-    )
-    return split, known_outs, operands, staged_params
+    carry_uk = split.carry_unknown
+    known = pick(consts, consts_uk, False), pick(init, carry_uk, False), pick(xs, xs_uk, False)
+    recorded = pick(consts, consts_uk), pick(init, carry_uk), pick(xs, xs_uk)
+    return split, *_run_known(split, known, recorded, params)
 
 
 def scan_partial_eval(trace: Any, args: Sequence[Any], **params: Any) -> list[Any]:
     unknown = [trace.is_unknown(x) for x in args]
-    split, known_outs, operands, staged_params = _run_known(args, unknown, **params)
+    split, known_outs, operands, staged_params = _run_split(args, unknown, **params)
     unknown_out = split.carry_unknown + split.ys_unknown
     if not any(unknown_out):
         return known_outs
     avals = scan_p.abstract_eval(*map(aval_of, operands), **staged_params)
     staged_outs = trace.emit(scan_p, operands, avals, staged_params)
     return merge(unknown_out, staged_outs, known_outs)
+
+
+def scan_linearize(
+    tape: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple([type(t) is not ad.Zero for t in tangents])
+    split = _linearized_body(jaxpr, num_consts, num_carry, nonzero)
+    consts, init, xs = split_list(primals, num_consts, num_carry)
+    parts = split_list(tangents, num_consts, num_carry)
+    consts_nz, _, xs_nz = split_list(nonzero, num_consts, num_carry)
+    init_t = [ad.instantiate_zeros(t) for t in pick(parts[1], split.carry_unknown)]
+    recorded = pick(parts[0], consts_nz), init_t, pick(parts[2], xs_nz)
+    outs, operands, staged_params = _run_known(split, (consts, init, xs), recorded, params)
+    nonzero_out = split.carry_unknown + split.ys_unknown
+    zeros = [ad.Zero(aval_of(out).to_tangent_aval()) for out in outs]
+    if not any(nonzero_out):
+        return outs, zeros
+    avals = scan_p.abstract_eval(*map(aval_of, operands), **staged_params)
+    found = tape.emit(scan_p, operands, avals, staged_params)
+    return outs, merge(nonzero_out, found, pick(zeros, nonzero_out, False))
 
 
 # -- transposition ---------------------------------------------------------------------------------
@@ -219,7 +290,7 @@ def scan_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     split = _split_body(params["jaxpr"], num_consts, num_carry, tuple(linear))
     if all(split.carry_unknown):
         return _transpose_linear(cts, args, **params)
-    split, _, operands, staged_params = _run_known(args, linear, **params)
+    split, _, operands, staged_params = _run_split(args, linear, **params)
     unknown_out = split.carry_unknown + split.ys_unknown
     in_cts = _transpose_linear(pick(cts, unknown_out), operands, **staged_params)
     linear_cts = [ct for ct, x in zip(in_cts, operands) if ad.is_undefined_primal(x)]
