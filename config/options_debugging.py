@@ -252,8 +252,8 @@ tracer_error_num_traceback_frames = option(
 use_direct_linearize = option(
     "jax_use_direct_linearize",
     kind=Bool(),
-    default=False,
+    default=True,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Linearize without going through jvp and partial evaluation.",
+    help="Linearize in one trace, without going through jvp and partial evaluation.",
 )

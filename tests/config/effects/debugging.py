@@ -407,7 +407,7 @@ def tracer_error_num_traceback_frames() -> int:
 
 
 @effect(
-    "jax_use_direct_linearize", True, default=("JVPTracer", 6.0), changed=("LinearizeTracer", 6.0)
+    "jax_use_direct_linearize", False, default=("LinearizeTracer", 6.0), changed=("JVPTracer", 6.0)
 )
 def use_direct_linearize() -> tuple[str, float]:
     """What Python sees in a function that is differentiated."""
@@ -421,7 +421,7 @@ def use_direct_linearize() -> tuple[str, float]:
     return seen[0], slope
 
 
-@effect("jax_use_direct_linearize", True, default=7, changed=6)
+@effect("jax_use_direct_linearize", False, default=6, changed=7)
 def products_with_zeros_of_rules() -> int:
     """The products in the program of a gradient, one of them with what a rule gives as zeros."""
     f = pyjax.custom_jvp(lambda x: (jnp.round(x) * 2, x))
