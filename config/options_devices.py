@@ -162,8 +162,8 @@ pmap_no_rank_reduction = option(
     default=True,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="pmap keeps the mapped axis in shard shapes.",
-    no_effect="an array has one device, so the results of pmap have no shards",
+    help="The parts of pmap's results keep the mapped axis, with size 1. Results of several "
+    "examples have one part today, which has all of them.",
 )
 
 pmap_shmap_merge = option(

@@ -12,13 +12,21 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core.structural import moveaxis
-from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from pyjax.core.tree_util import (
+    broadcast_prefix,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims, squeeze
 from pyjax.parallel.shard_map import shard_map
+from pyjax.runtime.array import DeviceArray, laid_out
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec as P
+from pyjax.sharding.shardings import PmapSharding
 from xla_backend.runtime.client import Device
 
 
@@ -38,6 +46,9 @@ def pmap(
 
     With the option `jax_pmap_shmap_merge` it is a shard_map over a mesh with one axis, else a vmap;
     results are the same, up to the order in which floats are added.
+    With `jax_pmap_no_rank_reduction` off, the part of a result that is on its device lacks the
+    mapped axis, if that has one example; results of several are one part, since an array has one
+    device.
 
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
@@ -70,7 +81,39 @@ def pmap(
 
     functools.update_wrapper(mapped, fun)
     first = None if devices is None else devices[0]
-    return jit(mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend)
+    compiled = jit(
+        mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend
+    )
+    return _Pmapped(compiled, out_axes)
+
+
+class _Pmapped:
+    """The compiled function, with the stages of `jit`; its results say how they are laid out."""
+
+    def __init__(self, compiled: Any, out_axes: Any) -> None:
+        self._compiled = compiled
+        self._out_axes = out_axes
+        functools.update_wrapper(self, compiled, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self._compiled(*args, **kwargs)
+        if options.pmap_no_rank_reduction.value:
+            return result
+        axes = broadcast_prefix(self._out_axes, result, lambda a: a is None)
+        for x, axis in zip(tree_leaves(result), axes):
+            _without_mapped_axis(x, axis)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+def _without_mapped_axis(x: Any, axis: int | None) -> None:
+    """Lay out a result that was just made: one example on its device, without the mapped axis."""
+    if axis is not None and type(x) is DeviceArray:
+        axis = axis + x.ndim if axis < 0 else axis
+        if x.shape[axis] == 1:
+            x.spec = laid_out(x.spec, PmapSharding(x.device, axis))
 
 
 class _MappedAxis:

@@ -17,7 +17,7 @@ from pyjax.core.errors import fail, four_parts, new_error
 from pyjax.core.source_info import user_frame
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
-from pyjax.sharding.shardings import Shard, SingleDeviceSharding
+from pyjax.sharding.shardings import Shard, Sharding, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
@@ -25,21 +25,24 @@ from xla_backend.runtime.host_buffer import HostBufferKind
 
 
 class ArraySpec:
-    """What arrays of one kind share: abstract value, device, whether they are committed to it, and
-    the kind of their buffers.
+    """What arrays of one kind share: abstract value, device, whether they are committed to it, how
+    they are laid out there, and the kind of their buffers.
 
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = ("__weakref__", "aval", "committed", "device", "kind")
+    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "sharding")
 
-    def __init__(self, aval: ShapedArray, device: Device, committed: bool) -> None:
+    def __init__(
+        self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
+    ) -> None:
         physical = physical_aval(aval)
         dtype = np.dtype(physical.dtype)
         self.kind = device.client.buffer_kind(device, physical.shape, dtype)
         self.aval = aval
         self.device = device
         self.committed = committed
+        self.sharding = SingleDeviceSharding(device) if sharding is None else sharding
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
@@ -52,7 +55,7 @@ def out_of_memory(error: OutOfMemory) -> MemoryError:
 
 
 # A spec lives as long as an array or a program of its kind.
-_specs: InternTable[tuple[ShapedArray, Device, bool], ArraySpec] = InternTable()
+_specs: InternTable[tuple[Any, ...], ArraySpec] = InternTable()
 
 
 def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> ArraySpec:
@@ -63,6 +66,16 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     if spec is None:
         spec = _specs.intern(key, ArraySpec(aval, device, committed))
     return spec
+
+
+def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
+    """The one spec object of such arrays with another layout on their device."""
+    key = (spec.aval, spec.device, spec.committed, sharding)
+    found = _specs.find(key)
+    if found is None:
+        made = ArraySpec(spec.aval, spec.device, spec.committed, sharding)
+        found = _specs.intern(key, made)
+    return found
 
 
 class DeviceArray(BufferHolder, core_array.Array):
@@ -123,11 +136,11 @@ class DeviceArray(BufferHolder, core_array.Array):
         return {self.spec.device}
 
     @property
-    def sharding(self) -> SingleDeviceSharding:
-        return SingleDeviceSharding(self.spec.device)
+    def sharding(self) -> Sharding:
+        return self.spec.sharding
 
     @property
-    def format(self) -> SingleDeviceSharding:
+    def format(self) -> Sharding:
         return self.sharding
 
     @property
@@ -140,8 +153,10 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        index = tuple(slice(None) for _ in self.shape)
-        return [Shard(self.spec.device, index, 0, self)]
+        sharding, device = self.spec.sharding, self.spec.device
+        index = sharding.devices_indices_map(self.shape)[device]
+        shape = sharding.shard_shape(self.shape)
+        return [Shard(device, index, 0, self if shape == self.shape else self.reshape(shape))]
 
     @property
     def global_shards(self) -> list[Shard]:

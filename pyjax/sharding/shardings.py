@@ -108,6 +108,43 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind!r})"
 
 
+@dataclass(frozen=True)
+class PmapSharding(Sharding):
+    """One example of a mapped axis on one device, in a part without that axis: what pmap returns
+    with `jax_pmap_no_rank_reduction=False`.
+
+    >>> import pyjax
+    >>> PmapSharding(pyjax.devices()[0], 0).shard_shape((1, 2))
+    (2,)
+    """
+
+    device: Device
+    axis: int
+
+    @property
+    def device_set(self) -> set[Device]:
+        return {self.device}
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        shape = tuple(global_shape)
+        if len(shape) <= self.axis or shape[self.axis] != 1:
+            raise ValueError(
+                f"{self} has one example on one device, but an array of shape {shape} does not "
+                f"have one along axis {self.axis}."
+            )
+        return shape[: self.axis] + shape[self.axis + 1 :]
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        self.shard_shape(global_shape)
+        index: list[Any] = [slice(None)] * len(global_shape)
+        index[self.axis] = 0
+        return {self.device: tuple(index)}
+
+
 class DuplicateSpecError(ValueError):
     """A mesh axis splits two dimensions."""
 

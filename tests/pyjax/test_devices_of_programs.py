@@ -163,7 +163,7 @@ def check_shard_map(d: list[Any]) -> None:
     )
     total, ones = f(jnp.arange(3.0))
     assert_on(total, d[2])
-    assert_on(ones, d[2], committed=False)
+    assert_on(ones, d[2])
 
 
 def check_donation_to_another_device(d: list[Any]) -> None:

@@ -316,3 +316,18 @@ def pmap_shmap_merge() -> tuple[list[str], bool, list[Any]]:
     (call,) = pyjax.make_jaxpr(mapped)(x).eqns
     first = [eqn.primitive.name for eqn in call.params["jaxpr"].eqns][:1]
     return first, "shmap_body" in mapped.lower(x).as_text("hlo"), mapped(x).tolist()
+
+
+@effect(
+    "jax_pmap_no_rank_reduction",
+    False,
+    default=((1, 2), (1, 2), [[3.0, 4.0]]),
+    changed=((2,), (2,), [3.0, 4.0]),
+)
+def pmap_no_rank_reduction() -> tuple[tuple[int, ...], tuple[int, ...], list[Any]]:
+    """The shape of the part of a result that is on its device, as it says and as it is."""
+    mapped = pyjax.pmap(lambda x: 2 * x, devices=pyjax.devices()[:1])
+    result = mapped(jnp.array([[1.5, 2.0]]))
+    (part,) = result.addressable_shards
+    assert result.shape == (1, 2) and (result + 0).sharding.shard_shape((1, 2)) == (1, 2)
+    return result.sharding.shard_shape(result.shape), part.data.shape, part.data.tolist()

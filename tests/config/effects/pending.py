@@ -13,7 +13,6 @@ PENDING = frozenset(
         "jax_pallas_dump_promela_to",
         "jax_pallas_enable_runtime_assert",
         "jax_pallas_verbose_errors",
-        "jax_pmap_no_rank_reduction",
         "jax_threefry_gpu_kernel_lowering",
     }
 )
