@@ -111,6 +111,7 @@ transfer_guard_host_to_device = _options.transfer_guard_host_to_device
 
 _SUBMODULES = frozenset(
     {
+        "ad",
         "ad_checkpoint",
         "custom_derivatives",
         "dlpack",

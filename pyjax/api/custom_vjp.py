@@ -25,6 +25,7 @@ from pyjax.core.tree_util import (
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_structure,
     tree_unflatten,
 )
 from pyjax.interpreters import ad
@@ -33,6 +34,7 @@ from pyjax.interpreters.discharge import discharge_inlined
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
+from pyjax.interpreters.ref_checks import check_aliases, check_no_refs
 from pyjax.interpreters.rules import (
     FullJvp,
     Unsupported,
@@ -122,6 +124,9 @@ class custom_vjp:
         dynamic = tuple(args[i] for i in positions)
         check_arrays(f"custom_vjp function {name}", dynamic)
         leaves, in_tree = tree_flatten(dynamic)
+        if any(map(is_ref, leaves)):
+            tree = tree_structure((dynamic, {}))
+            check_aliases(DebugInfo("custom_vjp", self.fun, tree, self.nondiff_argnums), leaves)
         call = _Call(self, name, args, positions, nondiff, in_tree)
         traced = _CallWithRules(
             name,
@@ -132,6 +137,7 @@ class custom_vjp:
             self.symbolic_zeros,
         )
         outs = state.traces[0].process_custom_call(traced, leaves)
+        check_no_refs(f"custom_vjp function {name}", outs)
         return tree_unflatten(call.out_trees[0], outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -181,6 +181,8 @@ def _check_scalar(fun: Any, outs: list[Any], out_tree: Any) -> None:
             fix = "If the function returns (loss, auxiliary data), pass has_aux=True."
     elif not is_valid_value(outs[0]):
         what = f"Output was {outs[0]!r:.80}."
+    elif is_ref(outs[0]):
+        what = f"Output was a Ref, {outs[0].aval.str_short()}."
     elif (shape := abstractify(outs[0]).shape) != ():
         what = f"Output had shape: {shape}."
     else:

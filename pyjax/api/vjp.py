@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.api.accumulators import accumulating
 from pyjax.api.flat import check_arrays, check_callable, check_leaves
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
-from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_structure, tree_unflatten
+from pyjax.core.tree_util import (
+    GetAttrKey,
+    Partial,
+    PyTreeDef,
+    register_pytree_with_keys,
+    tree_flatten,
+    tree_structure,
+    tree_unflatten,
+)
 from pyjax.interpreters import ad
 from pyjax.interpreters.flat_function import FlatFunction
 from pyjax.interpreters.linearize import Linearized, linearize_aux
@@ -34,7 +43,7 @@ class Pullback:
         self._jaxpr = linear.jaxpr
         self._nonzero_in = linear.nonzero_in
         self._nonzero_out = linear.nonzero_out
-        self._in_tree = in_tree
+        self.in_tree = in_tree
         self._in_avals = in_avals
         self._out_tree = out_tree
         self._out_avals = out_avals
@@ -64,7 +73,40 @@ class Pullback:
             _instantiate(next(found)) if nz else ad.zero_tangent_array(a)
             for nz, a in zip(self._nonzero_in, self._in_avals)
         ]
-        return tree_unflatten(self._in_tree, leaves)
+        return tree_unflatten(self.in_tree, leaves)
+
+
+class VJP(Partial):
+    """What `vjp` returns beside the value: the pullback, a pytree."""
+
+    def with_refs(self, *targets: Any) -> Partial:
+        """A pullback that adds cotangents to references.
+
+        Args:
+          targets: for each argument a tree as it is, with a Ref for each array, to which its
+            cotangent is added; `pyjax.ad.GradValue()` for one that is to be returned, or
+            `pyjax.ad.DontWant()`.
+        Returns:
+          A function of the cotangent of the output. It returns a tree as that of the arguments,
+          with `pyjax.ad.GradRef()` in the places of references.
+        Raises:
+          ValueError: another tree; when called, a reference of another shape or dtype.
+
+        >>> import pyjax
+        >>> total = pyjax.new_ref(0.0)
+        >>> _, pullback = vjp(lambda x: x * x, 3.0)
+        >>> pullback.with_refs(total)(1.0), pullback.with_refs(total)(1.0), total
+        ((GradRef(),), (GradRef(),), Ref(12., dtype=float32, weak_type=True))
+        """
+        pullback: Pullback = self.func  # type: ignore[assignment]
+        return accumulating(pullback, self.args[0], pullback.in_tree, targets)
+
+
+register_pytree_with_keys(
+    VJP,
+    lambda p: (((GetAttrKey("args"), p.args),), p.func),
+    lambda func, parts: VJP(func, *parts[0]),
+)
 
 
 def _instantiate(ct: Any) -> Any:
@@ -116,9 +158,7 @@ def vjp(
     assert flat.out_tree is not None
     out_avals = [abstractify(x) for x in outs]
     in_avals = [abstractify(x) for x in leaves]
-    pullback = Partial(
-        Pullback(linear, in_tree, in_avals, flat.out_tree, out_avals), linear.residuals
-    )
+    pullback = VJP(Pullback(linear, in_tree, in_avals, flat.out_tree, out_avals), linear.residuals)
     out = tree_unflatten(flat.out_tree, outs)
     if not has_aux:
         return out, pullback

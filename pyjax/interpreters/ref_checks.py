@@ -71,6 +71,23 @@ def aliased(debug: DebugInfo, aval: AbstractRef, first: int | None, second: int)
     )
 
 
+def check_no_refs(what: str, results: Sequence[Any]) -> None:
+    """A function that runs at once does not return references either.
+
+    Raises:
+      ValueError: it does.
+    """
+    found = next((x for x in results if is_ref(x)), None)
+    if found is not None and options.mutable_array_checks.value:
+        raise new_error(
+            ValueError,
+            f"{what} returned a mutable array reference of type {found.aval.str_short()}, but "
+            "mutable array references cannot be returned.",
+            "its derivative rule says how cotangents of arrays flow back",
+            "Return what it holds, ref[...].",
+        )
+
+
 def check_none_returned(debug: DebugInfo, closed: ClosedJaxpr, out_tree: PyTreeDef) -> None:
     """References are not returned.
 
