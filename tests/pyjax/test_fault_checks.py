@@ -383,3 +383,94 @@ def test_a_donated_argument_goes_if_all_is_well() -> None:
         y = jnp.asarray([1.0, jnp.inf])
         error_of(lambda: jit(lambda x: x - x, donate_argnums=0)(y))
         assert not y.is_deleted()
+
+
+def _calls_back(kind: str, calls: list[float]) -> Callable[..., Any]:
+    """A function that Python takes part in; it writes down its operands, and counts."""
+
+    def host(x):
+        calls.append(float(x))
+        return np.float32(x if kind == "pure" else len(calls))
+
+    shape = pyjax.ShapeDtypeStruct((), np.float32)
+    if kind == "pure":
+        return lambda x: pyjax.pure_callback(host, shape, x)
+    return lambda x: pyjax.experimental.io_callback(host, shape, x, ordered=kind == "ordered")
+
+
+# Programs that make a NaN after, before and within what Python takes part in; and what the
+# function is called with.
+WITH_CALLS: dict[str, tuple[Callable[..., Callable[..., Any]], int, str]] = {
+    "after": (lambda f: lambda x: jnp.log(-f(x) - 1), 1, "in log"),
+    "before": (lambda f: lambda x: f(x) + jnp.log(x - 9), 1, "in log"),
+    "jit": (lambda f: jit(lambda x: jit(lambda y: jnp.log(-f(y)))(x) + 1), 1, "in log"),
+    "scan": (
+        lambda f: lambda x: lax.scan(lambda c, a: (jnp.sqrt(2.5 - f(c + a)), a), x, jnp.ones(5)),
+        5,
+        "in sqrt.*(?s:.*)in iteration 2 of scan",
+    ),
+    "while": (
+        lambda f: (
+            lambda x: lax.while_loop(
+                lambda c: c[0] < 4, lambda c: (c[0] + 1, jnp.sqrt(2.5 - f(c[1]))), (0, x)
+            )
+        ),
+        4,
+        "in sqrt.*(?s:.*)in iteration 2 of while_loop",
+    ),
+    "cond": (
+        lambda f: lambda x: lax.cond(x > 0, lambda y: jnp.log(-f(y)), jnp.sin, x),
+        1,
+        "in log(?s:.*)in branch 1 of cond",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["io", "ordered"])
+@pytest.mark.parametrize("name", WITH_CALLS)
+@pytest.mark.parametrize("option", ["debug_nans", "error_checking_behavior_nan"])
+def test_callbacks_with_side_effects_are_called_once(option: str, name: str, kind: str) -> None:
+    """The search for a fault takes what they returned, call by call."""
+    make, times, pattern = WITH_CALLS[name]
+    calls: list[float] = []
+    f = jit(make(_calls_back(kind, calls)))
+    value: Any = True if option == "debug_nans" else "raise"
+    with getattr(options, option)(value):
+        text = error_of(lambda: f(1.0))
+    assert re.search(pattern, text), text
+    assert len(calls) == times
+
+
+def test_pure_callbacks_are_not_called_again() -> None:
+    calls: list[float] = []
+    pure = _calls_back("pure", calls)
+    with pyjax.debug_nans(True):
+        text = error_of(lambda: jit(lambda x: jnp.log(-pure(x)))(1.0))
+        assert "in log" in text and calls == [1.0]
+        calls.clear()
+        loop = jit(lambda x: lax.scan(lambda c, a: (c + a, jnp.log(1.5 - pure(c))), x, jnp.ones(3)))
+        assert "in iteration 2 of scan" in error_of(lambda: loop(0.0))
+        assert calls == [0.0, 1.0, 2.0]
+
+
+def test_a_search_never_calls_what_it_cannot_repeat() -> None:
+    """Nobody has written down what callbacks of a program that was compiled before returned."""
+    calls: list[float] = []
+    f = _calls_back("io", calls)
+    compiled = jit(lambda x: jnp.log(-f(x))).lower(1.0).compile()
+    with pyjax.debug_nans(True):
+        assert "nan" in error_of(lambda: compiled(1.0))
+    assert calls == [1.0]
+
+
+def test_callbacks_that_run_programs() -> None:
+    def host(x):
+        return np.asarray(jit(lambda y: inner(y) + 1)(x))
+
+    calls: list[float] = []
+    inner = _calls_back("io", calls)
+    shape = pyjax.ShapeDtypeStruct((), np.float32)
+    f = jit(lambda x: jnp.log(-pyjax.experimental.io_callback(host, shape, x)))
+    with pyjax.debug_nans(True):
+        assert "log(-2.0)" in error_of(lambda: f(jnp.float32(3)))
+    assert calls == [3.0]

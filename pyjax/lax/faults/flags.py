@@ -26,6 +26,7 @@ from pyjax.lax.bitwise import bitwise_and, bitwise_not, bitwise_or
 from pyjax.lax.common import BOOL_DTYPE, is_complex
 from pyjax.lax.compare import eq
 from pyjax.lax.elementwise import is_finite
+from pyjax.lax.faults.call_log import bind_remembered, calls_python, holds_calls
 from pyjax.lax.faults.noticing import AbstractNoticer, Noted
 from pyjax.lax.faults.operands import (
     any_of,
@@ -48,7 +49,7 @@ def flagged_program(closed: ClosedJaxpr, checks: FaultChecks, quiet: bool = Fals
     flags = _Flags(checks, quiet)
 
     def fun(*args: Any) -> list[Any]:
-        if checks.of_operations or quiet:
+        if checks.of_operations or quiet or holds_calls(closed.jaxpr):
             outs, flag = flags.evaluate(closed, args)
         else:
             outs, flag = closed.eval(*args), None
@@ -75,7 +76,7 @@ class _Flags(AbstractNoticer):
         if found is not None:
             for index in index_components(found, values):
                 flag = self._with(flag, out_of_bounds(index))
-        outs = bind_eqn(eqn, values)
+        outs = (bind_remembered if calls_python(eqn) else bind_eqn)(eqn, values)
         if self.checks.nan:
             for x in outs:
                 flag = self._with(flag, nans(x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pyjax.core.errors import new_error
 from pyjax.core.fault_checks import FaultChecks, fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.traceback_filter import filter_exception
+from pyjax.lax.faults.call_log import CallLog, CannotRepeat, replaying, writing
 from pyjax.lax.faults.flags import flagged_program
 from pyjax.lax.faults.search import Search
 from pyjax.lax.faults.walking import without_checks
@@ -35,11 +37,13 @@ def _guard(closed: ClosedJaxpr, donated: Sequence[bool]) -> Guarded | None:
 
     def guarded(call: Call) -> Call:
         def checked(arguments: Arrays) -> list[DeviceArray]:
-            *results, flag = call(arguments)
+            log = CallLog()
+            with writing(log):
+                *results, flag = call(arguments)
             if flag.stored_array:
                 at = current_frame()
                 try:
-                    without_checks(_find, closed, checks, arguments, results, of_library, at)
+                    without_checks(_find, closed, checks, arguments, results, log, of_library, at)
                 except (FloatingPointError, IndexError) as error:
                     raise filter_exception(error) from None
             for i in gone:
@@ -65,7 +69,7 @@ def check_results(closed: ClosedJaxpr, arguments: Arrays, results: Arrays) -> No
         return
     if any(a.is_deleted() for a in arguments):
         _report(closed, checks, (), results)
-    without_checks(_find, closed, checks, arguments, results, False, None)
+    without_checks(_find, closed, checks, arguments, results, CallLog(), False, None)
 
 
 def _find(
@@ -73,14 +77,19 @@ def _find(
     checks: FaultChecks,
     arguments: Arrays,
     results: Arrays,
+    log: CallLog,
     of_library: bool,
     at: Any,
 ) -> None:
     """Raise the error for what a program has noticed.
 
     It returns if that was nothing: flags of operations may be set without a fault.
+
+    Args:
+      log: what callbacks have returned.
     """
-    Search(checks).run(closed, arguments, at if of_library else None)
+    with replaying(log), suppress(CannotRepeat):
+        Search(checks, log).run(closed, arguments, at if of_library else None)
     _report(closed, checks, arguments, results)
 
 

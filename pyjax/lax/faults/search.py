@@ -12,6 +12,7 @@ bad result back to the equation that made it from operands that are not bad, and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,9 +31,10 @@ from pyjax.lax.control_flow.cond_rules import cond_p
 from pyjax.lax.control_flow.scan_rules import scan_p
 from pyjax.lax.control_flow.tracing import split_list
 from pyjax.lax.control_flow.while_loop import while_p
+from pyjax.lax.faults.call_log import CallLog, Mark, bind_remembered, calls_python
 from pyjax.lax.faults.flags import flagged_program, only_prints
 from pyjax.lax.faults.messages import Place, fault_error, index_error
-from pyjax.lax.faults.operands import dividing_primitives, indices_of
+from pyjax.lax.faults.operands import dividing_primitives, index_components, indices_of
 from pyjax.lax.faults.walking import place_of
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
 from pyjax.lax.nary import expand_to
@@ -46,6 +48,7 @@ class _Run(NamedTuple):
     jaxpr: Jaxpr
     values: dict[Any, Any]
     operands: dict[int, list[Any]]  # of each equation, by id
+    marks: dict[int, Mark]  # where callbacks were before it
 
     def value(self, atom: Any) -> Any:
         return atom.val if type(atom) is Literal else self.values[atom]
@@ -54,8 +57,9 @@ class _Run(NamedTuple):
 class Search:
     """One search through a program; `checks`: what is a fault."""
 
-    def __init__(self, checks: FaultChecks) -> None:
+    def __init__(self, checks: FaultChecks, log: CallLog) -> None:
         self._checks = checks
+        self._log = log  # what callbacks have returned
         self._inside: list[str] = []  # iterations and branches, the outermost first
         self._live: list[np.ndarray] = []  # lanes that run, of each mapped while around
         self._programs: dict[int, Callable[[Sequence[Any]], list[Any]]] = {}
@@ -72,7 +76,7 @@ class Search:
             result comes from.
         """
         jaxpr = closed.jaxpr
-        run = _Run(jaxpr, dict(zip(jaxpr.constvars, closed.consts)), {})
+        run = _Run(jaxpr, dict(zip(jaxpr.constvars, closed.consts)), {}, {})
         run.values.update(zip(jaxpr.invars, args))
         override = call_chains.override
         outer = override.frame
@@ -81,6 +85,7 @@ class Search:
                 values = [run.value(a) for a in eqn.invars]
                 if self._checks.of_results:
                     run.operands[id(eqn)] = values
+                    run.marks[id(eqn)] = self._log.mark()
                 frame = place_of(eqn, at, outer)
                 override.frame = frame
                 run.values.update(zip(eqn.outvars, self._equation(eqn, values, frame)))
@@ -96,9 +101,13 @@ class Search:
         if only_prints(eqn):
             return []
         if eqn.primitive in called_programs or eqn.primitive in _parts:
+            before = self._log.mark()
             *outs, hit = self._noticing(eqn, values)
             if hit:
+                after = self._log.mark()
+                self._log.go_to(before)
                 self._enter(eqn, values, frame)
+                self._log.go_to(after)
             return outs
         checks = self._checks
         if checks.divide and eqn.primitive in dividing_primitives:
@@ -107,7 +116,7 @@ class Search:
                 raise self._error("division by zero", eqn, values, None, frame, bad)
         if checks.oob:
             self._check_indices(eqn, values, frame)
-        outs = bind_eqn(eqn, values)
+        outs = (bind_remembered if calls_python(eqn) else bind_eqn)(eqn, values)
         if checks.nan:
             for out in outs:
                 bad = self._bad(out, frame, nan=True, inf=False)
@@ -125,7 +134,24 @@ class Search:
         *outs, flag = self._programs[key](values)
         return [*outs, bool(flag)]
 
-    def notices(self, closed: ClosedJaxpr, values: Sequence[Any]) -> tuple[list[Any], bool]:
+    def round(
+        self,
+        what: Callable[[], str],
+        closed: ClosedJaxpr,
+        values: Sequence[Any],
+        live: Any = None,
+    ) -> list[Any]:
+        """Results of a round of a loop, after a look into it if it notices something."""
+        before = self._log.mark()
+        outs, hit = self._notices(closed, values)
+        if hit:
+            after = self._log.mark()
+            self._log.go_to(before)
+            self.within(what(), closed, values, live)
+            self._log.go_to(after)
+        return outs
+
+    def _notices(self, closed: ClosedJaxpr, values: Sequence[Any]) -> tuple[list[Any], bool]:
         """Results of a program, and whether one of its operations or results is bad."""
         if id(closed) not in self._programs:
             self._compile(id(closed), closed, flagged_program(closed, self._checks, quiet=True))
@@ -213,13 +239,9 @@ class Search:
         found = indices_of(eqn)
         if found is None:
             return
-        vectors = [_host(values[i]).astype(object) for i in found.operands]
-        components = vectors if len(vectors) > 1 or not vectors[0].ndim else []
-        if not components:
-            components = [vectors[0][..., k] for k in range(len(found.axes))]
-        for component, axis, limit, window in zip(
-            components, found.axes, found.limits, found.windows
-        ):
+        for part, window in zip(index_components(found, values), found.windows):
+            component = _host(part.values).astype(object)
+            limit, axis = part.limit, part.axis
             mask = np.asarray((component < 0) | (component > limit), np.bool_)
             bad = self._at_fault(None, mask, frame)
             if bad is not None:
@@ -248,7 +270,7 @@ class Search:
                 operands = run.operands[id(eqn)]
                 position = self._bad_operand(eqn, operands, bad, place)
                 if position is None:
-                    self._made_by(eqn, operands, run.value(atom), place)
+                    self._made_by(eqn, operands, run.value(atom), place, run.marks[id(eqn)])
                     break
                 if eqn.invars[position] not in producers:
                     self._came_with(run, eqn, position, atom, place)
@@ -293,11 +315,12 @@ class Search:
         return None
 
     def _made_by(
-        self, eqn: JaxprEqn, operands: Sequence[Any], value: Any, frame: Frame | None
+        self, eqn: JaxprEqn, operands: Sequence[Any], value: Any, frame: Frame | None, mark: Mark
     ) -> None:
         override = call_chains.override
         outer, override.frame = override.frame, frame
         if eqn.primitive in called_programs or eqn.primitive in _parts:
+            self._log.go_to(mark)
             self._enter(eqn, operands, frame)
         override.frame = outer
         bad = self._is_bad(value, frame)
@@ -339,10 +362,8 @@ def _scan_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
     for round_ in range(length):
         i = np.int32(length - 1 - round_ if params["reverse"] else round_)
         args = [*consts, *carry, *[dynamic_index_in_dim(x, i, 0, keepdims=False) for x in xs]]
-        outs, hit = search.notices(body, args)
-        if hit:
-            search.within(_round_of(body, "scan", int(i), carry), body, args)
-        carry = outs[: len(carry)]
+        what = functools.partial(_round_of, body, "scan", int(i), carry)
+        carry = search.round(what, body, args)[: len(carry)]
 
 
 def _while_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
@@ -353,17 +374,15 @@ def _while_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
     )
     round_, running = 0, None
     while True:
-        (pred,), hit = search.notices(cond, [*cond_consts, *carry])
-        what = _round_of(body, "while_loop", round_, carry)
-        if hit:
-            search.within(f"condition before {what}", cond, [*cond_consts, *carry], running)
+        what = functools.partial(_round_of, body, "while_loop", round_, carry)
+        (pred,) = search.round(
+            lambda what=what: f"condition before {what()}", cond, [*cond_consts, *carry], running
+        )
         running = np.asarray(pred) if running is None else np.asarray(pred) & running
         if not running.any():
             return
-        outs, hit = search.notices(body, [*body_consts, *carry])
-        if hit:
-            lanes = running if running.ndim else None
-            search.within(what, body, [*body_consts, *carry], lanes)
+        lanes = running if running.ndim else None
+        outs = search.round(what, body, [*body_consts, *carry], lanes)
         if running.ndim:
             axes = tuple(range(running.ndim))
             outs = [
@@ -372,6 +391,10 @@ def _while_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
             ]
         carry = outs
         round_ += 1
+
+
+def _before(what: Callable[[], str]) -> str:
+    return f"condition before {what()}"
 
 
 def _round_of(body: ClosedJaxpr, what: str, number: int, carry: Sequence[Any]) -> str:
