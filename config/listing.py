@@ -94,6 +94,8 @@ def facts(option: Option) -> dict[str, str]:
     }
     if option.no_effect is not None:
         found["No effect"] = f"{option.no_effect}; setting it warns."
+    if option.waits_for is not None:
+        found["Waits"] = f"{option.waits_for}; until then setting it warns."
     if option.interactions:
         found["With others"] = option.interactions
     return found
@@ -131,7 +133,7 @@ def text(areas: Areas) -> Iterator[str]:
                     f"since {option.since}",
                 )
             )
-            for key in ("No effect", "With others"):
+            for key in ("No effect", "Waits", "With others"):
                 if key in said:
                     yield f"      {key}: {said[key]}"
         yield ""

@@ -123,10 +123,9 @@ enable_empty_arrays = option(
     "jax_enable_empty_arrays",
     kind=Bool(),
     default=False,
-    affects=Affects.TRACE,
+    affects=Affects.NOTHING,
     scope=Scope.THREAD,
-    help="Allow arrays without any shard.",
-    no_effect="arrays without shards come with several processes, which pyjax does not have yet",
+    help="make_array_from_single_device_arrays makes arrays of which this process has no part.",
 )
 
 error_checking_behavior_divide = option(

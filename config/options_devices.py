@@ -21,7 +21,7 @@ bcoo_cusparse_lowering = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="Sparse products on GPUs call the vendor library.",
-    no_effect="there is no GPU platform that could call the vendor's library",
+    waits_for="pyjax has no sparse arrays, and no GPU that could call the vendor's library",
 )
 
 check_proxy_envs = option(
@@ -35,12 +35,14 @@ check_proxy_envs = option(
 
 cpu_collectives_implementation = option(
     "jax_cpu_collectives_implementation",
-    kind=Enum(("gloo", "mpi", "megascale")),
+    kind=Optional(Enum(("gloo", "mpi", "megascale"))),
     default="gloo",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Engine of collectives between CPU processes.",
-    no_effect="programs have one process, so nothing is exchanged between processes",
+    help="Engine of collectives between CPU processes: with mpi, distributed.initialize() asks "
+    "MPI how many processes there are and which this one is; with the others it must be told.",
+    interactions="Programs have one process yet, in which nothing is exchanged. megascale is "
+    "another project's engine, which distributed.initialize() does without, and says so.",
 )
 
 cpu_enable_async_dispatch = option(
@@ -59,8 +61,8 @@ cpu_enable_gloo_collectives = option(
     default=False,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Older switch for CPU collectives.",
-    no_effect="programs have one process, so nothing is exchanged between processes",
+    help="Older spelling of jax_cpu_collectives_implementation=gloo; deprecated.",
+    interactions="It wins over jax_cpu_collectives_implementation.",
 )
 
 cpu_memory_limit = option(

@@ -22,7 +22,7 @@ pallas_dump_promela_to = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Directory for models of the barriers of kernels.",
-    no_effect="pyjax has no kernel language yet",
+    waits_for="pyjax has no kernel language",
 )
 
 pallas_enable_runtime_assert = option(
@@ -32,7 +32,7 @@ pallas_enable_runtime_assert = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="Run debug checks inside kernels.",
-    no_effect="pyjax has no kernel language yet",
+    waits_for="pyjax has no kernel language",
 )
 
 pallas_use_mosaic_gpu = option(
@@ -52,7 +52,7 @@ pallas_verbose_errors = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Long error messages from the kernel language.",
-    no_effect="pyjax has no kernel language yet",
+    waits_for="pyjax has no kernel language",
 )
 
 mosaic_use_python_pipeline = option(

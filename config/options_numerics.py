@@ -150,7 +150,7 @@ threefry_gpu_kernel_lowering = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="On GPUs, one kernel for threefry instead of unrolled rounds.",
-    no_effect="there is no GPU platform that could run the kernel",
+    interactions="Programs for GPUs are lowered, and cannot be run yet.",
 )
 
 threefry_partitionable = option(

@@ -112,6 +112,7 @@ class Option:
       kind, default, affects, scope, help: as declared.
       no_effect: None if the option acts; else why setting it changes nothing (shown once as a
         UserWarning).
+      waits_for: what an option that does nothing yet waits for; None if it acts, or never will.
       ours: the reference has no such option.
       at_start: it is read once, at the first use of a device.
       in_key: what keys have of it, from the values of options; None: its value. An option that
@@ -134,6 +135,7 @@ class Option:
         interactions: str = "",
         since: str = "0.1.0",
         in_key: Callable[[Values], Any] | None = None,
+        waits_for: str | None = None,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -147,6 +149,7 @@ class Option:
         self.interactions = interactions
         self.since = since
         self.in_key = in_key
+        self.waits_for = waits_for
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
         self._value = default
         self._source = Source.DEFAULT
@@ -176,7 +179,12 @@ class Option:
     def keyed(self) -> bool:
         """Whether traces and programs depend on it. One that does nothing is in no key: to set it
         makes nothing anew."""
-        return self.affects is not Affects.NOTHING and self.no_effect is None
+        return self.affects is not Affects.NOTHING and self.acts
+
+    @property
+    def acts(self) -> bool:
+        """Whether setting it changes anything."""
+        return self.no_effect is None and self.waits_for is None
 
     @property
     def block_value(self) -> Any:
@@ -265,11 +273,10 @@ class Option:
             raise type(error)(
                 f"bad value {value!r} for option {self.name} ({origin}): {error}"
             ) from None
-        if checked != self.default and self.no_effect is not None and not self._warned:
+        if checked != self.default and not self.acts and not self._warned:
             self._warned = True
-            warnings.warn(
-                f"{self.name} is set but has no effect: {self.no_effect}", UserWarning, stacklevel
-            )
+            why = f": {self.no_effect}" if self.no_effect else f" yet: {self.waits_for}"
+            warnings.warn(f"{self.name} is set but has no effect{why}", UserWarning, stacklevel)
         return checked
 
     def _refresh(self) -> None:
@@ -393,6 +400,7 @@ def option(
     interactions: str = "",
     since: str = "0.1.0",
     in_key: Callable[[Values], Any] | None = None,
+    waits_for: str | None = None,
 ) -> Option:
     """Declare an option and read its environment variables."""
     if name in _options:
@@ -410,6 +418,7 @@ def option(
         interactions,
         since,
         in_key,
+        waits_for,
     )
     _options[name] = new
     if new.keyed:

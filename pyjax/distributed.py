@@ -3,11 +3,14 @@ the checks that it would make for more."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import warnings
+from typing import Any
 
 from pyjax._config import options
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.runtime.devices import are_initialised
 
 logger = logging.getLogger(__name__)
@@ -24,20 +27,27 @@ def initialize(
     Args:
       coordinator_address: `host:port` where process 0 waits for the others.
       num_processes: how many there are.   process_id: number of this one, from 0.
+        With `jax_cpu_collectives_implementation="mpi"` MPI knows all three, through mpi4py: start
+        the program with `mpiexec`, and leave them out.
     Raises:
-      ValueError: an argument is missing, or process_id is not below num_processes.
+      ValueError: an argument is missing, process_id is not below num_processes, or MPI knows other
+        numbers.
+      ImportError: MPI is asked for, and mpi4py or the library of MPI is missing.
       RuntimeError: called twice, or after devices were used.
       NotImplementedError: there is more than one process.
 
     >>> initialize.__name__
     'initialize'
     """
-    if coordinator_address is None or num_processes is None or process_id is None:
+    engine = _engine()
+    if engine == "mpi":
+        num_processes, process_id = _numbers_of_mpi(num_processes, process_id)
+    elif coordinator_address is None or num_processes is None or process_id is None:
         fail(
             ValueError,
             "distributed.initialize needs coordinator_address, num_processes and process_id",
-            "no cluster manager is asked for them",
-            "initialize('localhost:1234', num_processes=1, process_id=0)",
+            f"with jax_cpu_collectives_implementation={engine!r} nobody is asked for them",
+            "initialize('localhost:1234', num_processes=1, process_id=0), or mpi as engine",
         )
     if not 0 <= process_id < num_processes:
         fail(
@@ -85,6 +95,64 @@ def is_initialized() -> bool:
     False
     """
     return _initialized[0]
+
+
+def _engine() -> str | None:
+    """What exchanges arrays between processes on CPUs; with a warning about older names."""
+    if options.cpu_enable_gloo_collectives.value:
+        warnings.warn(
+            "jax_cpu_enable_gloo_collectives is deprecated: set "
+            "jax_cpu_collectives_implementation to 'gloo'",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return "gloo"
+    engine = options.cpu_collectives_implementation.value
+    if engine == "megascale":
+        warnings.warn(
+            "jax_cpu_collectives_implementation='megascale' has no effect: that engine is not part "
+            "of pyjax",
+            UserWarning,
+            stacklevel=3,
+        )
+    return engine
+
+
+def _numbers_of_mpi(num_processes: int | None, process_id: int | None) -> tuple[int, int]:
+    """How many processes MPI's world has, and which one this is.
+
+    Raises:
+      ImportError: mpi4py, or the library of MPI that it loads, is missing.
+      ValueError: the caller expects other numbers.
+    """
+    world = _mpi().COMM_WORLD
+    size, rank = world.Get_size(), world.Get_rank()
+    for name, given, known in (
+        ("num_processes", num_processes, size),
+        ("process_id", process_id, rank),
+    ):
+        if given not in (None, known):
+            fail(
+                ValueError,
+                f"distributed.initialize: {name} is {given}, and {known} according to MPI",
+                "with jax_cpu_collectives_implementation='mpi' MPI's world is the program's",
+                f"leave {name} out, or start the program with mpiexec -n {num_processes or size}",
+            )
+    return size, rank
+
+
+def _mpi() -> Any:
+    """The module `mpi4py.MPI`, which loads and starts the library of MPI."""
+    try:
+        return importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        raise new_error(
+            ImportError,
+            f"distributed.initialize cannot ask MPI: {error}",
+            "jax_cpu_collectives_implementation='mpi' needs mpi4py, and the library of MPI that it "
+            "loads",
+            "install both (pip install 'pyjax[mpi]'), or set the option to 'gloo'",
+        ) from error
 
 
 def _warn_of_proxies() -> None:

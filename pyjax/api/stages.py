@@ -144,16 +144,32 @@ class Traced(_Stage):
     def lower(
         self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None
     ) -> Lowered:
-        """Lower to HLO."""
-        del lowering_platforms, _private_parameters
+        """Lower to HLO, for the platform of the device; or for another one, of which there need be
+        no device, to be looked at.
+
+        Args:
+          lowering_platforms: one of cpu, cuda, rocm, or a plugin's name, in a sequence.
+        Raises:
+          NotImplementedError: there are several platforms.
+        """
+        del _private_parameters
+        committed = self._device is not None
+        device = self._device if self._device is not None else default_device()
+        platforms = dict.fromkeys(lowering_platforms or (device.platform,))
+        if len(platforms) > 1:
+            fail(
+                NotImplementedError,
+                f"{self.fun_name} is to be lowered for {' and '.join(platforms)}",
+                "a program is lowered for one platform",
+                "lower it for each platform on its own",
+            )
+        (platform,) = platforms
         refs = ref_program(self.jaxpr, self._donated)
         closed, given = (self.jaxpr, self._donated) if refs is None else (refs.closed, refs.donated)
         hoisted, constants = hoist_constants(closed)
         donated = given if any(given) else ()
-        module = lower(hoisted, self.fun_name, donated)
-        committed = self._device is not None
-        device = self._device if self._device is not None else default_device()
-        return Lowered(self, module, constants, device, committed, refs)
+        module = lower(hoisted, self.fun_name, platform, donated)
+        return Lowered(self, module, constants, device, committed, refs, platform)
 
 
 class Lowered(_Stage):
@@ -167,6 +183,7 @@ class Lowered(_Stage):
         device: Device,
         committed: bool,
         refs: RefProgram | None,
+        platform: str,
     ) -> None:
         super().__init__(
             traced._flat_in_avals,
@@ -181,6 +198,7 @@ class Lowered(_Stage):
         self._device = device
         self._committed = committed  # whether results are committed to the device
         self._refs = refs
+        self._platform = platform
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program before optimisation.
@@ -223,8 +241,17 @@ class Lowered(_Stage):
 
         Raises:
           FlagError (a ValueError): no such option, or a bad value.
+          ValueError: it was lowered for another platform.
         """
         del device_assignment
+        if self._platform != self._device.platform:
+            fail(
+                ValueError,
+                f"{self._traced.fun_name} was lowered for {self._platform}, and cannot be compiled "
+                f"for {self._device}",
+                "lowering chose what that platform has",
+                "lower() without lowering_platforms, to run it",
+            )
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
         device = self._device
         with because(lambda: "Lowered.compile() was called"):

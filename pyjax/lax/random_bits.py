@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -29,6 +30,7 @@ from pyjax.lax.common import (
     broadcast_result_shape,
     canonical_dtype,
     canonical_shape,
+    hlo_broadcast_to,
     nary_operands,
     shape_of,
 )
@@ -38,7 +40,12 @@ from pyjax.lax.nary import define, nary_batching, stretch
 from pyjax.lax.shape import reshape
 from pyjax.lax.shape_extra import stack, unstack
 from pyjax.lax.shape_join import pad
-from xla_backend.hlo.attributes import RngAttributes, RngBitGeneratorAttributes
+from xla_backend.hlo.attributes import (
+    CustomCallAttributes,
+    RngAttributes,
+    RngBitGeneratorAttributes,
+)
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
@@ -90,6 +97,29 @@ def _threefry_aval(*avals: ShapedArray) -> list[ShapedArray]:
     return [aval, aval]
 
 
+# Of platforms whose vendors' libraries have the hash as one kernel: how its name begins.
+_KERNELS = {"cuda": "cu", "rocm": "hip"}
+_unrolled = lower_fun(_threefry)
+
+
+def _threefry_lowering(ctx: Any, *operands: Instruction) -> list[Instruction]:
+    prefix = _KERNELS.get(ctx.platform)
+    shape: Shape = ctx.shapes_out[0]
+    if prefix is None or not options.threefry_gpu_kernel_lowering.value or not shape.num_elements:
+        outs = _unrolled(ctx, *operands)
+        return outs if isinstance(outs, list) else [outs]
+    words = [hlo_broadcast_to(ctx.builder, x, shape.dimensions) for x in operands]
+    both = ctx.builder.add(
+        Opcode.CUSTOM_CALL,
+        words,
+        CustomCallAttributes(
+            f"{prefix}_threefry2x32_ffi", "{}", api_version="API_VERSION_TYPED_FFI"
+        ),
+        shape=Shape.tuple([shape, shape]),
+    )
+    return [ctx.builder.get_tuple_element(both, i) for i in range(2)]
+
+
 def _threefry_batching(axis_size: int, args: Any, dims: Any) -> Any:
     outs, (dim,) = nary_batching(threefry2x32_p.bind)(axis_size, args, dims)
     return outs, [dim, dim]
@@ -101,7 +131,7 @@ threefry2x32_p: Primitive = define(
     jvp=ZERO_TANGENT,
     transpose=Unsupported("random bits are integers"),
     batching=_threefry_batching,
-    lowering=lower_fun(_threefry),
+    lowering=_threefry_lowering,
 )
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
+from pyjax.core import dtypes
 from pyjax.core.array import Array
+from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.lax.sharding_constraint import with_sharding_constraint
+from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import AxisType, Mesh
@@ -99,17 +104,27 @@ def make_array_from_callback(
 def make_array_from_single_device_arrays(
     shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
 ) -> Array:
-    """An array made of one array per device.
+    """An array made of one array per device of this process.
 
+    Args:
+      dtype: needed where no device of the sharding belongs to this process, and `arrays` is empty:
+        the result has a shape, a dtype and no elements here (option `jax_enable_empty_arrays`).
     Raises:
-      ValueError: a number or shape of arrays that does not fit the sharding.
+      ValueError: a number or shape of arrays that does not fit the sharding; there is none, and
+        no dtype, or the option is off.
       NotImplementedError: the sharding has several devices.
     """
     resolve_device(sharding)
-    if len(arrays) != 1:
-        raise ValueError(
-            f"make_array_from_single_device_arrays: {len(arrays)} arrays for one device"
+    here = len(sharding.addressable_devices)
+    if len(arrays) != here:
+        fail(
+            ValueError,
+            f"make_array_from_single_device_arrays: Expected {here} per-device arrays, but got "
+            f"{len(arrays)}",
+            f"that is how many devices of {sharding} this process has",
         )
+    if not here:
+        return _array_elsewhere(tuple(shape), sharding, dtype)
     want = sharding.shard_shape(tuple(shape))
     if tuple(arrays[0].shape) != want:
         raise ValueError(
@@ -122,6 +137,25 @@ def make_array_from_single_device_arrays(
             f"{arrays[0].dtype}."
         )
     return device_put(arrays[0], sharding)
+
+
+def _array_elsewhere(shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> Array:
+    if not options.enable_empty_arrays.value:
+        fail(
+            ValueError,
+            f"make_array_from_single_device_arrays: {sharding} has no device of this process",
+            "the array would have no element here",
+            "set jax_enable_empty_arrays, if that is meant",
+        )
+    if dtype is None:
+        fail(
+            ValueError,
+            "make_array_from_single_device_arrays: dtype must be provided if the array has no "
+            "addressable shards",
+            "there is no part that says it",
+            "dtype=jnp.float32",
+        )
+    return ArrayElsewhere(ShapedArray(shape, dtypes.canonicalize_dtype(dtype)), sharding)
 
 
 def make_array_from_process_local_data(

@@ -126,11 +126,11 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
     return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
 
 
-def lower(closed: ClosedJaxpr, name: str, donated: Sequence[bool] = ()) -> HloModule:
-    """HLO of a jaxpr whose large constants have been hoisted."""
+def lower(closed: ClosedJaxpr, name: str, platform: str, donated: Sequence[bool] = ()) -> HloModule:
+    """HLO of a jaxpr whose large constants have been hoisted, for the devices of a platform."""
     start = time.perf_counter()
     with timed(LOWERING, f"jit({name})"):
-        module = hlo.lower_jaxpr_to_module(closed, name, donated=donated)
+        module = hlo.lower_jaxpr_to_module(closed, name, donated=donated, platform=platform)
     if options.log_compiles.value:
         logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
     return module
@@ -291,7 +291,7 @@ def _compile_jaxpr(
                 generic, (), closed.out_avals, device, committed, closed.jaxpr.debug_info
             )
     hoisted, constants = hoist_constants(closed)
-    module = lower(hoisted, name, donated if any(donated) else ())
+    module = lower(hoisted, name, device.platform, donated if any(donated) else ())
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
     debug = closed.jaxpr.debug_info

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.avals import abstractify
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy
+from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.shardings import Sharding, resolve_device
@@ -85,9 +88,13 @@ def result_on(x: Any, target: Any) -> Any:
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
-    return tree_map(
-        lambda leaf: leaf.host_view(Transfer.EXPLICIT) if type(leaf) is DeviceArray else leaf, x
-    )
+
+    def get(leaf: Any) -> Any:
+        if type(leaf) is DeviceArray:
+            return leaf.host_view(Transfer.EXPLICIT)
+        return np.asarray(leaf) if type(leaf) is ArrayElsewhere else leaf
+
+    return tree_map(get, x)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -35,15 +35,16 @@ class Sharding:
 
     @property
     def is_fully_addressable(self) -> bool:
-        return True
+        return self.addressable_devices == self.device_set
 
     @property
     def addressable_devices(self) -> set[Device]:
-        return self.device_set
+        """Those of this process."""
+        return {d for d in self.device_set if d.process_index == d.client.process_index()}
 
     @property
     def has_addressable_devices(self) -> bool:
-        return True
+        return bool(self.addressable_devices)
 
     @property
     def num_devices(self) -> int:
@@ -67,7 +68,9 @@ class Sharding:
 
     def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         """`devices_indices_map` for the devices of this process."""
-        return self.devices_indices_map(global_shape)
+        here = self.addressable_devices
+        indices = self.devices_indices_map(global_shape)
+        return {device: index for device, index in indices.items() if device in here}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays with `ndim` dimensions are laid out alike."""

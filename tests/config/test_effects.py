@@ -105,8 +105,8 @@ def test_every_option_has_a_row_or_is_pending() -> None:
 
 def test_rows_and_declarations_agree_on_what_acts() -> None:
     for row in ROWS:
-        declared = find(row.option).no_effect
-        assert declared == row.inert, f"{row.option}: {declared!r} is declared"
+        declared = find(row.option).no_effect, find(row.option).waits_for
+        assert declared == (row.inert, row.waits), f"{row.option}: {declared} is declared"
         assert row.inert != NOT_YET, f"{row.option} is pending, not inert"
 
 

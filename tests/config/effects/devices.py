@@ -6,6 +6,8 @@ import itertools
 import multiprocessing
 import os
 import re
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +16,16 @@ import numpy as np
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
-from tests.config.effects.observe import error_of, records_of
-from tests.config.effects.table import effect, inert
+from tests.config.effects.observe import error_of, records_of, warnings_of
+from tests.config.effects.table import effect, inert, waits
 from tests.pyjax import toy_platform
 
 inert("jax_rocm_visible_devices", "0", "pyjax has no AMD runtime")
+waits(
+    "jax_bcoo_cusparse_lowering",
+    True,
+    "pyjax has no sparse arrays, and no GPU that could call the vendor's library",
+)
 
 
 @effect("jax_platforms", "interpreter", default="cpu", changed="interpreter", at_start=True)
@@ -255,6 +262,104 @@ def cuda_visible_devices_unknown() -> str:
 def check_proxy_envs() -> str:
     os.environ["HTTPS_PROXY"] = "localhost:1"
     return records_of(lambda: pyjax.distributed.initialize("localhost:1234", 1, 0))
+
+
+def mpi_of(size: int, rank: int) -> None:
+    """From now on `mpi4py.MPI` is a world of so many processes."""
+    world = types.SimpleNamespace(Get_size=lambda: size, Get_rank=lambda: rank)
+    sys.modules["mpi4py"] = types.ModuleType("mpi4py")
+    sys.modules["mpi4py.MPI"] = types.SimpleNamespace(COMM_WORLD=world)  # type: ignore[assignment]
+
+
+TOLD_NOTHING = "ValueError: distributed.initialize needs coordinator_address, num_processes and"
+
+
+@effect(
+    "jax_cpu_collectives_implementation",
+    "mpi",
+    default=re.compile(TOLD_NOTHING),
+    changed="joined",
+    at_start=True,
+)
+def collectives_of_mpi() -> str:
+    """Whether a process can join that is told nothing, in MPI's world of one."""
+    mpi_of(1, 0)
+    error = error_of(pyjax.distributed.initialize)
+    return "joined" if pyjax.distributed.is_initialized() else error
+
+
+@effect(
+    "jax_cpu_collectives_implementation",
+    "mpi",
+    default=re.compile(TOLD_NOTHING),
+    changed=re.compile("^NotImplementedError: a program of 3 processes"),
+    at_start=True,
+)
+def collectives_of_three() -> str:
+    mpi_of(3, 2)
+    return error_of(pyjax.distributed.initialize)
+
+
+@effect(
+    "jax_cpu_collectives_implementation",
+    "mpi",
+    default="",
+    changed=re.compile(r"(?s)^ImportError: distributed.initialize cannot ask MPI.*pyjax\[mpi\]"),
+    at_start=True,
+)
+def collectives_without_mpi() -> str:
+    sys.modules["mpi4py"] = None  # type: ignore[assignment]
+    return error_of(lambda: pyjax.distributed.initialize("localhost:1234", 1, 0))
+
+
+@effect(
+    "jax_cpu_collectives_implementation",
+    "megascale",
+    default="",
+    changed=re.compile("^UserWarning: .*'megascale' has no effect: that engine is not part"),
+    at_start=True,
+)
+def collectives_of_others() -> str:
+    return warnings_of(lambda: pyjax.distributed.initialize("localhost:1234", 1, 0))
+
+
+@effect(
+    "jax_cpu_enable_gloo_collectives",
+    True,
+    default="",
+    changed=re.compile("^DeprecationWarning: .*is deprecated: set jax_cpu_collectives_impl"),
+    at_start=True,
+)
+def older_switch() -> str:
+    """It wins over the newer option: MPI, which is not there, is not asked."""
+    pyjax.config.update("jax_cpu_collectives_implementation", "mpi")
+    told = warnings_of(lambda: error_of(lambda: pyjax.distributed.initialize("localhost:1", 1, 0)))
+    assert pyjax.distributed.is_initialized() == bool(told)
+    return told
+
+
+def far_away() -> pyjax.sharding.Sharding:
+    """Where a process other than this one has its only GPU."""
+    pyjax.config.update("mock_num_gpu_processes", 2)
+    return pyjax.sharding.SingleDeviceSharding(pyjax.devices("cuda")[1])
+
+
+@effect(
+    "jax_enable_empty_arrays",
+    True,
+    default=re.compile("^ValueError: .* no device of this process.*jax_enable_empty_arrays"),
+    changed="float32[3]: [], Fetching value for an array that spans non-addressable devices",
+)
+def empty_arrays() -> str:
+    made: list[pyjax.Array] = []
+    make = pyjax.make_array_from_single_device_arrays
+    error = error_of(lambda: made.append(make((3,), far_away(), [], dtype=np.float32)))
+    if error:
+        return error.replace("\n", " ")
+    (x,) = made
+    assert x.shape == (3,) and not x.is_fully_addressable and x.sharding == far_away()
+    refused = error_of(lambda: np.asarray(x)).split(": ")[1].split(" is not")[0]
+    return f"{x.aval.str_short(short_dtypes=False)}: {x.addressable_shards}, {refused}"
 
 
 @effect(

@@ -173,3 +173,25 @@ def one_program_for_all_sizes() -> list[tuple[int, ...]] | None:
         return None
     with pyjax.assert_compiles(0):
         return [ones(n).shape for n in (0, 1, 1000)]
+
+
+@effect(
+    "jax_threefry_gpu_kernel_lowering",
+    True,
+    default=("unrolled", "unrolled", "unrolled"),
+    changed=("cu_threefry2x32_ffi", "hip_threefry2x32_ffi", "unrolled"),
+)
+def threefry_kernel() -> tuple[str, ...]:
+    """What hashes counters in programs for CUDA, ROCm and the CPU."""
+
+    def found(platform: str) -> str:
+        traced = pyjax.jit(lambda key: pyjax.random.bits(key, (4,))).trace(pyjax.random.key(0))
+        lowered = traced.lower(lowering_platforms=(platform,))
+        texts = lowered.as_text(), lowered.as_text("hlo")
+        calls = [set(re.findall(r"\w+_threefry2x32_ffi", text)) for text in texts]
+        rounds = ["shift_left" in texts[0], "shift-left" in texts[1]]
+        assert calls[0] == calls[1] and rounds == [not calls[0]] * 2
+        assert sum(text.count("_threefry2x32_ffi") for text in texts) == 2 * len(calls[0])
+        return calls[0].pop() if calls[0] else "unrolled"
+
+    return found("cuda"), found("rocm"), found("cpu")

@@ -94,7 +94,7 @@ def look(row: Row, way: str, scratch: Path, which: tuple[str, ...]) -> dict[str,
 
     def now(when: str) -> None:
         if when in which:
-            seen[when] = "\n".join(told) if row.inert else row.observed(scratch)
+            seen[when] = row.observed(scratch) if row.acts else "\n".join(told)
 
     value = row.value_in(scratch)
     with warnings.catch_warnings(record=True) as found:

@@ -38,6 +38,7 @@ class Row:
       ways: in which the option is set; None: all that it has.
       at_start: the option is read once, at the first use of a device: each look has a process.
       inert: why the option does nothing; the row observes the warning that says so.
+      waits: what it waits for until it does something; the same.
     """
 
     option: str
@@ -48,6 +49,11 @@ class Row:
     ways: tuple[str, ...] | None = None
     at_start: bool = False
     inert: str | None = None
+    waits: str | None = None
+
+    @property
+    def acts(self) -> bool:
+        return self.inert is None and self.waits is None
 
     @property
     def id(self) -> str:
@@ -86,6 +92,13 @@ def inert(option: str, value: Any, reason: str) -> None:
     """Declare the row of an option that does nothing: setting it says why, once."""
     warning = re.compile(re.escape(f"{option} is set but has no effect: {reason}"))
     ROWS.append(Row(option, value, "", warning, warnings_of_setting, inert=reason))
+
+
+def waits(option: str, value: Any, reason: str) -> None:
+    """Declare the row of an option of which one process on a CPU can show nothing: what it waits
+    for is said once, where it is set."""
+    warning = re.compile(re.escape(f"{option} is set but has no effect yet: {reason}"))
+    ROWS.append(Row(option, value, "", warning, warnings_of_setting, waits=reason))
 
 
 def warnings_of_setting() -> str:
