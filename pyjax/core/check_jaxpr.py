@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyjax.core import source_info
@@ -13,6 +14,9 @@ from pyjax.core.primitive import Primitive
 
 # Extra checks of equations with jaxprs inside: `rule(eqn, in_avals)`; raises JaxprTypeError.
 custom_checks: dict[Primitive, Callable[[JaxprEqn, list[Any]], None]] = {}
+# Of primitives whose programs see other named axes than their equation: `under(params, check)`
+# calls `check()` where these are bound.
+program_contexts: dict[Primitive, Callable[[dict[str, Any], Callable[[], None]], None]] = {}
 
 
 def check_jaxpr(jaxpr: Jaxpr) -> None:
@@ -45,8 +49,11 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
     for a in eqn.invars:
         if type(a) is not Literal and a not in bound:
             raise fail(f"operand {a} is not bound before its use")
-    for sub in jaxprs_in_params(eqn.params):
-        check_jaxpr(sub)
+    under = program_contexts.get(eqn.primitive)
+    if under is None:
+        _check_programs(eqn)
+    else:
+        under(eqn.params, partial(_check_programs, eqn))
     in_avals = [a.aval for a in eqn.invars]
     if eqn.primitive in custom_checks:
         custom_checks[eqn.primitive](eqn, in_avals)
@@ -57,7 +64,8 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
     if len(out_avals) != len(eqn.outvars):
         raise fail(f"{len(out_avals)} outputs by its rule, {len(eqn.outvars)} variables")
     for v, aval in zip(eqn.outvars, out_avals):
-        if not typecompat(v.aval, aval):
+        # Rules say nothing of the mesh axes along which values vary: tracing adds it.
+        if not typecompat(_without_axes(v.aval), _without_axes(aval)):
             raise fail(
                 f"output {v} has type {v.aval.str_short()}, its rule says {aval.str_short()}"
             )
@@ -65,3 +73,12 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
             if v in bound:
                 raise fail(f"variable {v} is bound twice")
             bound.add(v)
+
+
+def _check_programs(eqn: JaxprEqn) -> None:
+    for sub in jaxprs_in_params(eqn.params):
+        check_jaxpr(sub)
+
+
+def _without_axes(aval: Any) -> Any:
+    return aval.update(vma=frozenset()) if aval.vma else aval

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pyjax._config import options
 from pyjax.core import axis_env
+from pyjax.core.check_jaxpr import program_contexts
 from pyjax.core.effects import Effects, NamedAxisEffect
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
@@ -593,3 +594,4 @@ shard_map_p = define_primitive(
 shard_map_p.multiple_results = True
 lift_rules[shard_map_p] = _lift
 varying_rules[shard_map_p] = _variation
+program_contexts[shard_map_p] = _in_body_of

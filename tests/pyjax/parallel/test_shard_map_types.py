@@ -228,6 +228,14 @@ def test_gradients_of_linear_programs_that_are_recorded_at_once() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_programs_are_well_typed() -> None:
+    """The option jax_enable_checks looks at bodies, under their axes."""
+    f = over(lambda x: lax.scan(lambda c, y: (c, c * lax.psum(y, "i")), x[0], x)[1], P("i"), P("i"))
+    with pyjax._config.options.enable_checks(True):
+        assert f(X + 0.25).tolist() == pyjax.jit(f)(X + 0.25).tolist()
+        pyjax.jit(pyjax.grad(lambda x: pyjax.vmap(f)(x).sum()))(jnp.ones((2, 4)))
+
+
 def test_mesh_of_devices() -> None:
     """In a process with four devices: on the first one of the mesh."""
     code = """
