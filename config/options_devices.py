@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .kinds import Bool, Enum, Int, Object, Optional, Str
-from .registry import NOT_YET, Affects, Scope, option
+from .registry import Affects, Scope, option
 
 backend_target = option(
     "jax_backend_target",
@@ -52,7 +52,6 @@ cpu_enable_async_dispatch = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Return from a call before a long computation ends.",
-    no_effect=NOT_YET,
 )
 
 cpu_enable_gloo_collectives = option(

@@ -173,11 +173,18 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self
 
     def is_ready(self) -> bool:
-        return self.spec.kind.is_ready(self._buffer())
+        """Whether the value is there, so that nothing waits for it."""
+        try:
+            return self.spec.kind.is_ready(self.buffer)
+        except AttributeError:
+            if self.is_deleted():
+                raise deleted_error(self) from None
+        return self.is_computed()
 
     def copy_to_host_async(self) -> None:
-        """Start a copy to the host; on CPU the data is there already."""
-        self._buffer()
+        """Start a copy to the host; on CPU the data is there as soon as it is computed."""
+        if self.is_deleted():
+            raise deleted_error(self)
 
     def unsafe_buffer_pointer(self) -> int:
         """Address of the first element, valid while the array lives.
@@ -203,7 +210,12 @@ class DeviceArray(BufferHolder, core_array.Array):
         return None
 
     def _buffer(self) -> Any:
-        """The memory; whoever reads it keeps the buffer meanwhile."""
+        """The memory, when it is computed; whoever reads it keeps the buffer meanwhile."""
+        try:
+            return self.buffer
+        except AttributeError:
+            pass
+        self.settle()
         try:
             return self.buffer
         except AttributeError:

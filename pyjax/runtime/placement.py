@@ -106,8 +106,8 @@ def block_until_ready(x: Any) -> Any:
 
 
 def effects_barrier() -> None:
-    """Wait for the effects (prints, callbacks) of all calls so far. A call comes back when its
-    program has ended, effects and all, so there is never anything to wait for.
+    """Wait for the effects (prints, callbacks) of all calls so far. A call of a program that has
+    some comes back when it has ended, effects and all, so there is never anything to wait for.
 
     >>> effects_barrier()
     """

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
+from time import perf_counter
 from typing import Any
 
+from pyjax._config import options
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.errors import fail
+from pyjax.core.errors import JaxRuntimeError, fail, new_error
+from pyjax.core.source_info import Frame, python_user_frame, summarize
 from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, moved, out_of_memory
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
+from xla_backend.runtime.pending import Job, Origin
+
+# Programs that take longer go on while their callers do. Handing one over and waiting for it takes
+# some 10 us.
+LONG_SECONDS = 200e-6
 
 Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
 
@@ -36,6 +44,30 @@ def bringing(call: Call, devices: Sequence[Device], target: Device) -> Call:
     return bring
 
 
+class _Call(Origin):
+    """One call of a program that goes on when it is back."""
+
+    __slots__ = ("_frame", "_program")
+
+    def __init__(self, program: Program) -> None:
+        frame = python_user_frame()
+        self._program = program
+        self._frame = None if frame is None else Frame(frame.f_code, frame.f_lasti)
+
+    def error(self, message: str) -> Exception:
+        return new_error(
+            JaxRuntimeError,
+            f"{self._program.function} did not compute its results: {message}",
+            "the call came back before, as calls of long programs do, and left the results to "
+            "whoever reads them (option jax_cpu_enable_async_dispatch)",
+            "call it again",
+            where=summarize(self._frame),
+        )
+
+    def took(self, nanoseconds: int) -> None:
+        self._program.seconds = nanoseconds * 1e-9
+
+
 class Program:
     """A loaded executable together with the arrays it takes and makes.
 
@@ -47,11 +79,13 @@ class Program:
       constants: arrays passed after the arguments at each call (values the function closed over).
       out_specs: kind of each output.
       donated: numbers of the donated arguments: those whose memory an output takes over.
+      seconds: that the last run took of one that may be long, or an estimate.
       call: runs on arrays whose specs are those the program was compiled for, returns a list of
         arrays. Raises RuntimeError if an argument or constant was deleted or donated before,
         ValueError if a donated argument is passed twice, MemoryError if there is no memory for a
         result: the arguments are as they were then. If the program itself fails, donated arguments
-        are gone.
+        are gone. Long programs may go on when the call is back, and so do those that use their
+        results: then whoever reads a result waits, and gets to know what failed.
     """
 
     def __init__(
@@ -75,14 +109,18 @@ class Program:
         else:
             self._context = repeat(ExecutionContext(device)).__next__
         self._wrappers: tuple[Callable[[Call], Call], ...] = ()
-        self.call: Call
+        self._at_once: Call
         direct = executable.direct
         if self.donated:
-            self.call = self._call_donating
+            self._at_once = self._call_donating
         elif direct is not None and len(self.out_specs) == 1 and not self.constants:
-            self.call = self._one_output_call(direct)
+            self._at_once = self._one_output_call(direct)
         else:
-            self.call = self._call_general
+            self._at_once = self._call_general
+        self.call: Call = self._at_once
+        self.seconds = executable.seconds
+        if self.seconds >= LONG_SECONDS:
+            self.call = self._long_call(self._at_once)
 
     def wrap(self, wrapper: Callable[[Call], Call]) -> None:
         """Calls go through what `wrapper` makes of the way it was called so far."""
@@ -125,7 +163,7 @@ class Program:
             try:
                 blocks = [a.buffer for a in arguments]
             except AttributeError:
-                raise self._find_deleted(arguments) from None
+                return self._call_pending(arguments)
             out = result = None
             try:
                 out = new(DeviceArray)
@@ -145,7 +183,10 @@ class Program:
         return call
 
     def _call_general(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        buffers = self._buffers(arguments)
+        try:
+            buffers = self._buffers(arguments)
+        except AttributeError:
+            return self._call_pending(arguments)
         try:
             results = self._execute(buffers, (), self._context())
         except OutOfMemory as error:
@@ -167,13 +208,10 @@ class Program:
         return arrays
 
     def _buffers(self, arguments: Sequence[DeviceArray]) -> list[Any]:
-        """Memory of the arguments and constants."""
-        try:
-            buffers = [a.buffer for a in arguments]
-            if self.constants:
-                buffers += [c.buffer for c in self.constants]
-        except AttributeError:
-            raise self._find_deleted(arguments) from None
+        """Memory of the arguments and constants. AttributeError: one has none, or none yet."""
+        buffers = [a.buffer for a in arguments]
+        if self.constants:
+            buffers += [c.buffer for c in self.constants]
         return buffers
 
     def _find_deleted(self, arguments: Sequence[DeviceArray]) -> Exception:
@@ -190,40 +228,164 @@ class Program:
         """What messages call the function that it was compiled from."""
         return self._debug.function
 
+    # -- while the caller goes on ----------------------------------------------------------------
+
+    def _long_call(self, at_once: Call) -> Call:
+        """Of a program that may be long: nothing tells how long some loops are, so it is what it
+        was the last time."""
+        clock, long = perf_counter, LONG_SECONDS
+
+        def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+            if self.seconds >= long and options.cpu_enable_async_dispatch.value:
+                started = self._start(arguments)
+                if started is not None:
+                    return started
+            start = clock()
+            results = at_once(arguments)
+            self.seconds = clock() - start
+            return results
+
+        return call
+
+    def _call_pending(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """Arguments are still being computed, or were deleted."""
+        if options.cpu_enable_async_dispatch.value:
+            started = self._start(arguments)
+            if started is not None:
+                return started
+        for array in (*arguments, *self.constants):
+            array.settle()
+        if any(a.is_deleted() for a in (*arguments, *self.constants)):
+            raise self._find_deleted(arguments)
+        return self._at_once(arguments)
+
+    def _start(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray] | None:
+        """The results, which may be computed later; None: not by this program, or not now."""
+        origin = _Call(self)
+        buffers, after = self._buffers_to_come(arguments)
+        if self.donated and len({id(buffer) for buffer in buffers}) != len(buffers):
+            self._check_donated_once(buffers)
+        claimed: dict[int, Job | None] = {}
+        try:
+            self._claim(arguments, claimed)
+            jobs = tuple(after.values())
+            started = self.executable.start(buffers, self.donated, self._context(), jobs, origin)
+            if started is None:
+                self._give_back(arguments, buffers, claimed)
+                return None
+        except BaseException as error:
+            self._fail(error, arguments, buffers, claimed)
+            del buffers
+            if isinstance(error, OutOfMemory):
+                raise out_of_memory(error) from None
+            raise
+        results, job = started
+        if job is None:
+            return self._arrays(results)
+        new = DeviceArray.__new__
+        arrays: list[DeviceArray] = []
+        for spec, buffer in zip(self.out_specs, results):
+            array = new(DeviceArray)
+            array.pending = (buffer, job)
+            array.spec = spec
+            arrays.append(array)
+        return arrays
+
+    def _buffers_to_come(
+        self, arguments: Sequence[DeviceArray]
+    ) -> tuple[list[Any], dict[int, Job]]:
+        """Memory of the arguments and constants, and the jobs that are computing some of it, by
+        their ids."""
+        buffers: list[Any] = []
+        after: dict[int, Job] = {}
+        for array in (*arguments, *self.constants):
+            try:
+                buffers.append(array.buffer)
+                continue
+            except AttributeError:
+                pass
+            try:
+                buffer, job = array.pending
+            except AttributeError:  # deleted; or another thread has settled it just now
+                try:
+                    buffers.append(array.buffer)
+                except AttributeError:
+                    raise self._find_deleted(arguments) from None
+            else:
+                buffers.append(buffer)
+                after[id(job)] = job
+                del buffer  # who takes it over must be alone with it
+        return buffers, after
+
     # -- donation --------------------------------------------------------------------------------
 
     def _call_donating(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        buffers = self._buffers(arguments)
+        try:
+            buffers = self._buffers(arguments)
+        except AttributeError:
+            return self._call_pending(arguments)
         if len({id(buffer) for buffer in buffers}) != len(buffers):
             self._check_donated_once(buffers)
-        claimed: list[int] = []
+        claimed: dict[int, Job | None] = {}
         try:
-            # Of two threads that donate one array, one wins.
-            for number in self.donated:
-                donor = arguments[number]
-                try:
-                    del donor.buffer
-                except AttributeError:
-                    raise deleted_error(donor) from None
-                claimed += (number,)  # no call before it, after which a signal handler could raise
+            self._claim(arguments, claimed)
             results = self._execute(buffers, self.donated, self._context())
         except BaseException as error:
-            # What the program did not take out of the list is as it was.
-            for number in claimed:
-                if buffers[number] is not None:
-                    arguments[number].buffer = buffers[number]
-            gone = [self._name(number) for number in claimed if buffers[number] is None]
-            if gone:
-                error.add_note(
-                    f"The donated arguments of {self.function} ({', '.join(gone)}) are deleted: "
-                    "the program may have written over them before it failed. Its other arguments "
-                    "are as they were."
-                )
+            self._fail(error, arguments, buffers, claimed)
             del buffers
             if isinstance(error, OutOfMemory):
                 raise out_of_memory(error) from None
             raise
         return self._arrays(results)
+
+    def _claim(self, arguments: Sequence[DeviceArray], claimed: dict[int, Job | None]) -> None:
+        """Take their memory from the donated arguments, noting what was still computing it. Of two
+        threads that donate one array, one wins."""
+        for number in self.donated:
+            donor = arguments[number]
+            try:
+                job = donor.pending[1]
+            except AttributeError:
+                job = None
+            # No call between taking and noting, after which a signal handler could raise.
+            try:
+                if job is None:
+                    del donor.buffer
+                else:
+                    del donor.pending
+                claimed[number] = job
+            except AttributeError:
+                raise deleted_error(donor) from None
+
+    def _give_back(
+        self, arguments: Sequence[DeviceArray], buffers: list[Any], claimed: dict[int, Job | None]
+    ) -> None:
+        """What the program did not take out of the list is as it was."""
+        for number, job in claimed.items():
+            if buffers[number] is None:
+                continue
+            if job is None:
+                arguments[number].buffer = buffers[number]
+            else:
+                arguments[number].pending = (buffers[number], job)
+
+    def _fail(
+        self,
+        error: BaseException,
+        arguments: Sequence[DeviceArray],
+        buffers: list[Any],
+        claimed: dict[int, Job | None],
+    ) -> None:
+        """The program was not started, or failed: give back what is as it was, and name what is
+        not."""
+        self._give_back(arguments, buffers, claimed)
+        gone = [self._name(number) for number in claimed if buffers[number] is None]
+        if gone:
+            error.add_note(
+                f"The donated arguments of {self.function} ({', '.join(gone)}) are deleted: "
+                "the program may have written over them before it failed. Its other arguments "
+                "are as they were."
+            )
 
     def _check_donated_once(self, buffers: Sequence[Any]) -> None:
         """Raise if a donated argument is the same memory as another argument or a constant."""

@@ -84,7 +84,7 @@ def test_the_option_from_the_environment() -> None:
 def test_statistics() -> None:
     device = pyjax.devices()[0]
     before = device.memory_stats()
-    x = jnp.zeros(8 * MB)
+    x = jnp.zeros(8 * MB).block_until_ready()
     during = device.memory_stats()
     assert during["bytes_in_use"] - before["bytes_in_use"] >= 32 * MB
     assert during["bytes_in_use"] <= during["peak_bytes_in_use"]
@@ -106,7 +106,7 @@ def test_a_large_array_goes_back_to_the_system() -> None:
 
         float(jnp.zeros(100)[3])
         before = resident()
-        x = jnp.ones(1 << 27)
+        x = jnp.ones(1 << 27).block_until_ready()
         during = resident()
         x.delete()
         print(during - before, resident() - before)

@@ -1,5 +1,7 @@
 """Signals reach Python's handlers while native code runs: Ctrl-C ends loops and long kernels, the
-arrays and programs are good afterwards, and no exception gets lost."""
+arrays and programs are good afterwards, and no exception gets lost.
+
+Calls run their programs themselves here (see test_async_dispatch.py for those that do not)."""
 
 import os
 import signal
@@ -21,6 +23,13 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs 
 
 class Alarm(Exception):
     """Raised by the handler of these tests' timer."""
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    pyjax.config.update("jax_cpu_enable_async_dispatch", False)
+    yield
+    pyjax.config.update("jax_cpu_enable_async_dispatch", True)
 
 
 @pytest.fixture
@@ -201,6 +210,7 @@ def _run(code, timeout=120):
         capture_output=True,
         timeout=timeout,
         text=True,
+        env={**os.environ, "PYJAX_CPU_ENABLE_ASYNC_DISPATCH": "0"},
     )
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -116,6 +116,34 @@ def loop(draw: random.Random) -> None:
     check(lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, jnp.float32(2)), 2)
 
 
+_turns = pyjax.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: c + 0.5, x))
+_turns_in_place = pyjax.jit(
+    lambda x, n: lax.fori_loop(0, n, lambda i, c: c + 0.5, x), donate_argnums=0
+)
+
+
+def going_on(draw: random.Random) -> None:
+    """Calls that come back before their results are there, and all that may become of these."""
+    x, done = jnp.zeros((64, 64)), 0
+    view, seen = np.asarray(x), 0
+    for _ in range(draw.randrange(1, 8)):
+        n = 2 * draw.randrange(1, 20_000)
+        x = draw.choice((_turns, _turns_in_place))(x, n)
+        done += n // 2
+        kind = draw.randrange(5)
+        if kind == 0:
+            check(view, seen)
+            view, seen = np.asarray(x), done
+        elif kind == 1:
+            y, x = x, x + 1
+            done += 1
+            y.delete()
+        elif kind == 2:
+            _turns(x, n)  # nobody waits for it
+    check(x, done)
+    check(view, seen)
+
+
 _squares = pyjax.jit(lambda m: (m @ m).sum())
 
 
@@ -140,6 +168,7 @@ ALL: tuple[Callable[[random.Random], None], ...] = (
     error_in_a_callback,
     linear_algebra,
     loop,
+    going_on,
     product,
     clear_caches,
 )
@@ -148,7 +177,13 @@ ALL: tuple[Callable[[random.Random], None], ...] = (
 class Workers:
     """Threads that do pieces of work until told to stop; the first failure of one ends all."""
 
-    def __init__(self, count: int, seed: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        seed: int,
+        pieces: Sequence[Callable[[random.Random], None]] = ALL,
+    ) -> None:
+        self.pieces = pieces
         self.stop = threading.Event()
         self.failures: list[str] = []
         self.done = 0
@@ -162,7 +197,7 @@ class Workers:
     def _run(self, draw: random.Random) -> None:
         while not self.stop.is_set():
             try:
-                draw.choice(ALL)(draw)
+                draw.choice(self.pieces)(draw)
                 self.done += 1
             except BaseException:
                 self.failures.append(traceback.format_exc())

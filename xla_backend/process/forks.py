@@ -11,6 +11,8 @@ later ones:
   CODE     held around calls into LLVM
   LEAF     held for moments, by holders who wait for nothing
 
+Before that it waits for work that goes on without a thread of Python (`background`).
+
 The wait is bounded. A child that was forked before a lock came free can read its arrays and run
 what is compiled; where it would have to wait for that lock, `check_forked` raises.
 """
@@ -25,6 +27,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from operator import methodcaller
 from typing import Any, Protocol
+
+from xla_backend.process.background import drains
 
 START, LINK, CODE, LEAF = range(4)
 # Seconds a fork waits for other threads: many times what LLVM takes for one module.
@@ -106,6 +110,11 @@ def check_forked() -> None:
 
 def _before() -> None:
     end = time.monotonic() + _BOUND
+    for drain in drains:
+        try:
+            drain(max(0.0, end - time.monotonic()))
+        except BaseException as error:
+            _raised.append(error)
     for _, lock in _locks:
         if any(lock is taken for taken in _taken):
             continue

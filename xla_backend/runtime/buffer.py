@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+
+from xla_backend.runtime.pending import Job
 
 
 class Buffer:
@@ -71,20 +74,50 @@ class BufferHolder:
 
     `buffer` is read on the hot path of every call. A holder that was deleted has no such attribute
     any more, so nothing needs testing there: the AttributeError is turned into a clear message by
-    the caller.
+    the caller. Nor has one whose buffer is still being computed: that has `pending` in its place,
+    and `settle` waits.
     """
 
-    __slots__ = ("__weakref__", "buffer", "spec")
+    __slots__ = ("__weakref__", "buffer", "pending", "spec")
 
     buffer: Any  # a Buffer; which, the holder's client knows
+    pending: tuple[Any, Job]  # a Buffer, and what computes it
     spec: Any  # what it is to its user
 
     def delete(self) -> None:
         """Give up the memory now; using the holder later is an error."""
-        try:
-            del self.buffer
-        except AttributeError:
-            return  # deleted before, maybe by another thread
+        with suppress(AttributeError):
+            del self.pending
+        with suppress(AttributeError):
+            del self.buffer  # else deleted before, maybe by another thread
 
     def is_deleted(self) -> bool:
-        return not hasattr(self, "buffer")
+        # In this order: another thread may settle it in between.
+        return not (hasattr(self, "pending") or hasattr(self, "buffer"))
+
+    def is_computed(self) -> bool:
+        """Whether `settle` would return or raise at once."""
+        try:
+            _, job = self.pending
+        except AttributeError:
+            return True
+        return job.is_done()
+
+    def settle(self) -> None:
+        """Wait for the buffer if it is being computed. Then there is one, unless the holder was
+        deleted.
+
+        Raises:
+          what computing it raised, each time.
+        """
+        try:
+            buffer, job = self.pending
+        except AttributeError:
+            return
+        job.wait()
+        # Neither a signal handler nor another thread comes between these two: there is no call.
+        try:
+            del self.pending
+            self.buffer = buffer
+        except AttributeError:
+            return  # another thread has settled or deleted it meanwhile

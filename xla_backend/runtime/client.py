@@ -25,6 +25,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.runtime.buffer import Buffer, BufferKind
+from xla_backend.runtime.pending import Job, Origin
 from xla_backend.runtime.target_code import TargetCode
 
 _runs = itertools.count(1)
@@ -118,6 +119,7 @@ class LoadedExecutable:
       direct: the fast way in, or None. There is one only where buffers are host addressable,
         nothing is donated and contexts are not used.
       measured_runs: what was measured of the runs so far, if it was compiled for that.
+      seconds: estimate of one run; infinite where nothing tells; 0 where `start` is not worth it.
     """
 
     parameter_shapes: Sequence[Shape]
@@ -131,6 +133,7 @@ class LoadedExecutable:
     uses_context: bool = True
     direct: DirectCall | None = None
     measured_runs: MeasuredRuns | None = None
+    seconds: float = 0.0
 
     def execute(
         self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
@@ -150,6 +153,27 @@ class LoadedExecutable:
           RuntimeFailure: the program reported an error; or the exception a host callback raised.
         """
         raise NotImplementedError
+
+    def start(
+        self,
+        arguments: list[Buffer],
+        donated: Container[int],
+        context: ExecutionContext,
+        after: Sequence[Job],
+        origin: Origin,
+    ) -> tuple[list[Buffer], Job | None] | None:
+        """Like `execute`, but the program goes on while the caller does: the buffers that come back
+        are computed when the job is done. Without a job they are already. None, and nothing has
+        happened: this program, or this moment, is not for that; `execute` it.
+
+        Args:
+          after: jobs that compute some of the arguments.
+          origin: who gets to know what becomes of it.
+        Raises:
+          OutOfMemory: there is none for an output. What a signal handler raises, too, may come
+            before or after the program was started.
+        """
+        return None
 
     def run_arrays(
         self, arrays: Sequence[np.ndarray], context: ExecutionContext | None = None

@@ -24,8 +24,8 @@ is hot: a medium one may keep twice as much, a large one is kept until it was no
 long, both up to a quarter of all memory there is. Time is looked at when blocks are freed, not by a
 clock of its own: a process that stops allocating keeps what it has; `trim` returns it.
 
-If the system (or `limit`) refuses memory, garbage is collected, everything free goes back, and it
-is asked once more.
+If the system (or `limit`) refuses memory, programs that are under way end, garbage is collected,
+everything free goes back, and it is asked once more.
 
 No lock. Code here may be interrupted anywhere, by a signal handler that raises or by a garbage
 collection, whose finalizers allocate and take locks of their own; they would wait for ever for a
@@ -271,6 +271,7 @@ class MemoryPool:
       clock: seconds, for "shortly after".
     Attributes:
       limit: most bytes to take from the system; None: as many as it gives.
+      make_room: to call when memory is refused, before it is asked for again.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -286,6 +287,7 @@ class MemoryPool:
         self._largest_use = 0  # of large blocks
         self._peak = 0
         self.limit: int | None = None
+        self.make_room: list[Callable[[], object]] = []
 
     # -- taking ----------------------------------------------------------------------------------
 
@@ -369,6 +371,8 @@ class MemoryPool:
         """What `take()` has from the system, which must be `nbytes` more."""
         taken = take() if self._is_allowed(nbytes) else None
         if taken is None:
+            for make in self.make_room:
+                make()
             gc.collect()
             self.trim()
             taken = take() if self._is_allowed(nbytes) else None

@@ -64,6 +64,20 @@ def default_device() -> str:
 SIZES = itertools.count(64 << 20, 64 << 20)
 
 
+@pyjax.jit
+def turns(x: object, n: object) -> pyjax.Array:
+    return lax.fori_loop(0, n, lambda i, c: c + 0.5, x)
+
+
+@effect("jax_cpu_enable_async_dispatch", False, default=False, changed=True)
+def cpu_enable_async_dispatch() -> bool:
+    """Whether the result of a long program is there when the call is back."""
+    x = turns(jnp.zeros(()), 30_000_000)
+    ready = x.is_ready()
+    assert turns(x, 1) == 2.0**23  # where 0.5 is too little
+    return ready
+
+
 @effect("jax_cpu_memory_limit", 1 << 20, default="", changed=re.compile("^MemoryError: "))
 def cpu_memory_limit() -> str:
     nbytes = next(SIZES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 PENDING = frozenset(
     {
-        "jax_cpu_enable_async_dispatch",
         "jax_enable_custom_vjp_by_custom_transpose",
     }
 )

@@ -19,6 +19,7 @@ from xla_backend.targets.cpu.dynamic import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
 from xla_backend.targets.cpu.run_time_sizes import compile_sized
 from xla_backend.targets.cpu.target_code import make_target_code
+from xla_backend.targets.cpu.work_queue import reap
 from xla_backend.user_passes import user_passes
 
 # Elementwise programs run on one thread up to about this much work (20 us).
@@ -70,6 +71,7 @@ class CpuClient(HloClient):
         return lambda values: code.at(values, self._devices[0])
 
     def memory_stats(self, device: Device) -> dict[str, int]:
+        reap()
         return POOL.stats()  # devices of the host share its memory
 
 

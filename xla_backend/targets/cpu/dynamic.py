@@ -41,6 +41,7 @@ from xla_backend.targets.cpu.pass_levels import pass_filter
 from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
+from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _SAME_ELEMENTS = frozenset({Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.COPY})
 
@@ -102,6 +103,10 @@ class ElementwiseCode:
         return ElementwiseExecutable(self, n, device)
 
 
+def _never(status: int) -> str:
+    raise AssertionError(f"an elementwise program ended with {status}")
+
+
 class ElementwiseExecutable(NativeExecutable):
     """An elementwise program at one length; all lengths share its native code."""
 
@@ -116,6 +121,7 @@ class ElementwiseExecutable(NativeExecutable):
         self._code = code
         entry = code.library.function("entry_n", *_SIGNATURE, keeps_gil=True)
         self._call = lambda arguments, outputs: entry(arguments, outputs, n)
+        self.queued = QueuedCode(code.library.address("entry_n"), None, n, 0.0, _never)
 
     @property
     def module(self) -> HloModule:  # type: ignore[override]

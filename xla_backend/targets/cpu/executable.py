@@ -30,6 +30,8 @@ from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND
+from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _TINY_CYCLES = 25_000
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
@@ -105,6 +107,11 @@ class CpuExecutable(NativeExecutable):
         if facts.timed:
             self.measured_runs = MeasuredRuns(options.profiled_runs)
             self._call = self._measured(self.measured_runs)
+        elif not (facts.uses_context or facts.host_calls):
+            self.seconds = facts.cycles / (CYCLES_PER_MICROSECOND * 1e6)
+            arena = POOL.size_class(self.temp_size) if self.temp_size else None
+            entry = library.address("entry")
+            self.queued = QueuedCode(entry, arena, 0, self.seconds, _error_message)
         if options.num_threads is not None and facts.host_calls:
             self._call = _limited(self._call, options.num_threads)
 
@@ -222,20 +229,21 @@ class CpuExecutable(NativeExecutable):
     def pass_report(self) -> str:
         return pass_report(self.stages.log)
 
-    def error_message(self, code: int) -> str:
-        """What a nonzero result of the entry function means."""
-        return _ERRORS.get(code, f"the program failed with status {code}")
-
     def raise_error(self, code: int) -> None:
         """Raise what a nonzero status of the entry function stands for, if need be a callback's own
         exception."""
         pending = take_pending_exception()
         if pending is not None:
             raise pending
-        raise RuntimeFailure(self.error_message(code))
+        raise RuntimeFailure(_error_message(code))
 
 
 _ERRORS = {
     1: "a host callback raised an exception",
     2: "a library routine reported an invalid argument",
 }
+
+
+def _error_message(status: int) -> str:
+    """What a nonzero result of the entry function means."""
+    return _ERRORS.get(status, f"the program failed with status {status}")

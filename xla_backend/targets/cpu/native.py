@@ -15,6 +15,8 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.pending import Job, Origin
+from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
 
 # Takes packed addresses of the arguments and of the outputs.
 NativeCall = Callable[[bytes, bytes], object]
@@ -41,6 +43,8 @@ class NativeExecutable(LoadedExecutable):
 
     # What wants to know of each run, if anything.
     recorder: RunListener | None = None
+    # What a queue calls; None for programs that call the host or need a context.
+    queued: QueuedCode | None = None
 
     def __init__(
         self,
@@ -102,12 +106,58 @@ class NativeExecutable(LoadedExecutable):
             self._finished(self.recorder, recorded, outputs)
         return outputs
 
+    def start(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        context: ExecutionContext,
+        after: Sequence[Job],
+        origin: Origin,
+    ) -> tuple[list[Any], Job | None] | None:
+        code = self.queued
+        if code is None or self.recorder is not None:
+            return None
+        queue = queue_of(context.device)
+        if not queue.takes(after):
+            return None
+        fresh = sum([memory.size for _, memory in self._unshared])
+        blocks = outputs = arena = uses = None
+        try:
+            arena = None if code.arena is None else queue.arena(code.arena)
+            blocks = arguments.copy()
+            if self._donors:
+                outputs = self._sharing_outputs(
+                    arguments, donated, blocks, queue.references(), after
+                )
+            else:
+                outputs = [_block(memory) for memory in self._memory]
+            packed = self._pack_arguments(*blocks), self._pack_outputs(*outputs)
+            uses = Uses((*blocks, *outputs), *packed, arena, fresh)
+            job = queue.submit(code, uses, after, origin)
+            if job is None:  # it was closed or filled by another thread just now
+                for other in after:
+                    other.wait()
+                self._call(*packed)
+            return outputs, job
+        except BaseException:
+            del arguments, blocks, outputs, arena, uses  # the traceback would keep their memory
+            raise
+
     def _sharing_outputs(
-        self, arguments: list[Any], donated: Container[int], blocks: list[Any]
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        blocks: list[Any],
+        earlier: Mapping[int, int] = MappingProxyType({}),
+        after: Sequence[Job] = (),
     ) -> list[Any]:
         """Memory for the outputs. Those with an alias start as the argument: in its own memory
         where that is given up, is the pool's, and nobody else refers to it (a view, a call in
-        another thread). `blocks`, a copy of the arguments, gets it for the argument, too."""
+        another thread). `blocks`, a copy of the arguments, gets it for the argument, too.
+
+        Programs that end before this one begins do not count: `earlier` is how often they refer to
+        blocks, by id. `after`: jobs to wait for before an argument is copied.
+        """
         exact = _counts_are_exact()
         outputs: list[Any] = [None] * len(self._memory)
         for output, memory in self._unshared:
@@ -116,7 +166,10 @@ class NativeExecutable(LoadedExecutable):
             outputs[output] = blocks[number] = None  # a reference fewer
             count = sys.getrefcount(arguments[number])
             block = arguments[number]
-            if not (count == _LIST_ONLY and exact and number in donated and block.from_pool):
+            alone = count == _LIST_ONLY + earlier.get(id(block), 0)
+            if not (alone and exact and number in donated and block.from_pool):
+                for job in after:
+                    job.wait()
                 block = self._copy(block, output)
             outputs[output] = blocks[number] = block
         for _, number in self._donors:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.clock import emit_clock
+from xla_backend.targets.cpu.routines.native_threads import (
+    EVERYBODY,
+    START,
+    Sleep,
+    emit_pause,
+    emit_thread_start,
+    sleep_of,
+)
 
 # About 40 us of pauses: longer than the gaps between the parallel parts of one program.
 _SPINS = 4000
@@ -14,14 +20,6 @@ _SPINS = 4000
 _LATE = 100_000
 _REST_FACTOR = 8
 _LONGEST_REST = 100_000_000
-# Signals that mean the thread that gets them: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV,
-# SIGPROF, SIGSYS.
-_OWN_SIGNALS = (4, 5, 6, 7, 8, 11, 27, 31)
-_FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-# Both for futexes of this process only.
-_FUTEX_WAIT, _FUTEX_WAKE = 128, 129
-_EVERYBODY = 2**31 - 1
-_NAP_NANOSECONDS = 50_000
 
 # The lower half of the ticket: the blocks that are left.
 _LEFT = (1 << 32) - 1
@@ -43,15 +41,15 @@ def pool_text(target: TargetInfo, linux: bool) -> str:
     """The LLVM text of the pool for a target."""
     module = ModuleWriter(target)
     module.add(_STATE)
-    number = _FUTEX_NUMBER.get(target.arch)
-    sleep = _Futexes(number) if linux and number is not None else _Naps(module)
+    sleep = sleep_of(module, target, linux)
     emit_clock(module, linux)
+    emit_thread_start(module, linux)
     _resting(module)
     _try_one(module)
     _spin(module)
     _sleep(module, sleep)
     _worker(module, sleep)
-    _start_workers(module, set_mask=2 if linux else 3)
+    _start_workers(module)
     _take_lock(module)
     _thread_numbers(module, sleep)
     _after_fork(module)
@@ -180,59 +178,6 @@ def _nothing_left(w: FunctionWriter, order: str) -> str:
     return w.cmp("eq", "i64", left, "0")
 
 
-def _pause(w: FunctionWriter) -> None:
-    hint = w.target.spin_hint
-    if hint is not None:
-        name, arguments = hint
-        w.call(name, "void", arguments)
-
-
-# -- sleeping and waking ---------------------------------------------------------------------------
-
-
-class _Sleep(Protocol):
-    """How a thread waits for a word of the state to change."""
-
-    def wait(self, w: FunctionWriter, word: str, seen: str) -> None:
-        """Sleep while the word is what was seen of it, or for a while."""
-
-    def wake(self, w: FunctionWriter, word: str, count: int) -> None:
-        """Wake so many of those that wait for the word."""
-
-
-class _Futexes:
-    """Linux: the system call of this number."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def _call(self, w: FunctionWriter, word: str, operation: int, value: str) -> None:
-        w.module.declare("syscall", "i64", ["i64", "..."])
-        w.value(
-            f"call i64 (i64, ...) @syscall(i64 {self._number}, ptr @pyjax.{word}, "
-            f"i32 {operation}, i32 {value}, ptr null, ptr null, i32 0)"
-        )
-
-    def wait(self, w: FunctionWriter, word: str, seen: str) -> None:
-        self._call(w, word, _FUTEX_WAIT, seen)
-
-    def wake(self, w: FunctionWriter, word: str, count: int) -> None:
-        self._call(w, word, _FUTEX_WAKE, str(count))
-
-
-class _Naps:
-    """Elsewhere: naps; a wake-up is then a matter of the next look."""
-
-    def __init__(self, module: ModuleWriter) -> None:
-        module.add(f"@pyjax.nap = internal constant [2 x i64] [i64 0, i64 {_NAP_NANOSECONDS}]")
-
-    def wait(self, w: FunctionWriter, word: str, seen: str) -> None:
-        w.call("nanosleep", "i32", [("ptr", "@pyjax.nap"), ("ptr", "null")])
-
-    def wake(self, w: FunctionWriter, word: str, count: int) -> None:
-        """Nobody sleeps for long."""
-
-
 # -- workers ---------------------------------------------------------------------------------------
 
 
@@ -285,25 +230,25 @@ def _spin(module: ModuleWriter) -> None:
         return w.op("and", "i1", _nothing_left(w, "acquire"), some)
 
     def pause(state: list[str]) -> list[str]:
-        _pause(w)
+        emit_pause(w)
         return [w.op("add", "i32", state[0], "1")]
 
     (spins,) = w.while_([("i32", "0")], idle, pause)
     w.ret("i1", w.cmp("eq", "i32", spins, str(_SPINS)))
 
 
-def _sleep(module: ModuleWriter, sleep: _Sleep) -> None:
+def _sleep(module: ModuleWriter, sleep: Sleep) -> None:
     """void sleep(): until there may be blocks, or fewer workers."""
     w = module.function("pyjax.sleep", [], internal=True)
     seen = _load(w, "i32", "wake", "seq_cst")
     _add(w, "sleepers", 1)
     with w.if_(_nothing_left(w, "seq_cst")):
-        sleep.wait(w, "wake", seen)
+        sleep.wait(w, "@pyjax.wake", seen)
     _add(w, "sleepers", -1)
     w.ret()
 
 
-def _worker(module: ModuleWriter, sleep: _Sleep) -> None:
+def _worker(module: ModuleWriter, sleep: Sleep) -> None:
     """ptr worker(ptr number): a thread. It leaves when its number is not wanted any more."""
     w = module.function("pyjax.worker", [("ptr", "number")], "ptr", internal=True)
     number = w.cast("trunc", "i64", w.cast("ptrtoint", "ptr", "%number", "i64"), "i32")
@@ -312,7 +257,7 @@ def _worker(module: ModuleWriter, sleep: _Sleep) -> None:
         def ran() -> list[str]:
             awaited = w.cmp("ne", "i32", _load(w, "i32", "waiting", "seq_cst"), "0")
             with w.if_(awaited):
-                sleep.wake(w, "done", 1)
+                sleep.wake(w, "@pyjax.done", 1)
             return ["true"]
 
         def found_none() -> list[str]:
@@ -338,16 +283,9 @@ def _idle(w: FunctionWriter) -> None:
         w.call("pyjax.sleep", "void")
 
 
-def _start_workers(module: ModuleWriter, set_mask: int) -> None:
+def _start_workers(module: ModuleWriter) -> None:
     """void ensure(): start what is missing; with the lock held. Workers are numbered 1, 2, ..."""
-    signals = ~sum(1 << (s - 1) for s in _OWN_SIGNALS)
-    words = ", ".join(f"i64 {word}" for word in [signals] + [-1] * 15)
-    module.add(f"@pyjax.blocked_signals = internal constant [16 x i64] [{words}]")
     w = module.function("pyjax.ensure", [], internal=True, attributes="noinline")
-    thread, mask = w.alloca("i64", 1, 8), w.alloca("i64", 16, 8)
-    how = ("i32", str(set_mask))
-    blocked = ("ptr", "@pyjax.blocked_signals")
-    w.call("pthread_sigmask", "i32", [how, blocked, ("ptr", mask)])
     number = ""
 
     def too_few(state: list[str]) -> str:
@@ -358,16 +296,12 @@ def _start_workers(module: ModuleWriter, set_mask: int) -> None:
 
     def start(_: list[str]) -> list[str]:
         argument = w.cast("inttoptr", "i64", w.cast("sext", "i32", number, "i64"), "ptr")
-        arguments = [thread, "null", "@pyjax.worker", argument]
-        failed = w.call("pthread_create", "i32", [("ptr", a) for a in arguments])
-        started = w.cmp("eq", "i32", failed, "0")
+        started = w.call(START, "i1", [("ptr", "@pyjax.worker"), ("ptr", argument)])
         with w.if_(started):
-            w.call("pthread_detach", "i32", [("i64", w.load("i64", thread))])
             w.store("i32", number, "@pyjax.workers")
         return [started]
 
     w.while_([("i1", "true")], too_few, start)
-    w.call("pthread_sigmask", "i32", [how, ("ptr", mask), ("ptr", "null")])
     w.ret()
 
 
@@ -386,7 +320,7 @@ def _take_lock(module: ModuleWriter) -> None:
     w.ret()
 
 
-def _thread_numbers(module: ModuleWriter, sleep: _Sleep) -> None:
+def _thread_numbers(module: ModuleWriter, sleep: Sleep) -> None:
     """i32 pyjax_num_threads() and void pyjax_set_num_threads(i32 n)."""
     w = module.function("pyjax_num_threads", [], "i32")
     w.ret("i32", _load(w, "i32", "wanted", "monotonic"))
@@ -397,7 +331,7 @@ def _thread_numbers(module: ModuleWriter, sleep: _Sleep) -> None:
     w.store("i32", kept, "@pyjax.workers")
     _store(w, "i32", "%n", "wanted", "seq_cst")
     _add(w, "wake", 1)
-    sleep.wake(w, "wake", _EVERYBODY)
+    sleep.wake(w, "@pyjax.wake", EVERYBODY)
     _unlock(w)
     w.ret()
 
@@ -430,7 +364,7 @@ def _join(module: ModuleWriter) -> None:
         return w.op("and", "i1", missing, some)
 
     def pause(state: list[str]) -> list[str]:
-        _pause(w)
+        emit_pause(w)
         return [w.op("add", "i32", state[0], "1")]
 
     (spins,) = w.while_([("i32", "0")], unfinished, pause)
@@ -439,7 +373,7 @@ def _join(module: ModuleWriter) -> None:
     w.ret()
 
 
-def _wait_long(module: ModuleWriter, sleep: _Sleep) -> None:
+def _wait_long(module: ModuleWriter, sleep: Sleep) -> None:
     """void wait_long(i32 n, i64 start, i64 mine): join, asleep."""
     w = module.function("pyjax.wait_long", _JOIN, internal=True, attributes="noinline")
     before = w.call("pyjax.now", "i64")
@@ -452,7 +386,7 @@ def _wait_long(module: ModuleWriter, sleep: _Sleep) -> None:
         return w.cmp("ne", "i32", seen, "%n")
 
     def wait(_: list[str]) -> list[str]:
-        sleep.wait(w, "done", seen)
+        sleep.wait(w, "@pyjax.done", seen)
         return []
 
     w.while_([], unfinished, wait)
@@ -474,7 +408,7 @@ def _judge(w: FunctionWriter, before: str) -> None:
         _store(w, "i64", w.iadd(after, length), "rest_until", "monotonic")
 
 
-def _parallel_for(module: ModuleWriter, sleep: _Sleep) -> None:
+def _parallel_for(module: ModuleWriter, sleep: Sleep) -> None:
     """void pyjax_parallel_for(ptr f, ptr context, i64 blocks): f(context, block) for each block."""
     w = module.function("pyjax_parallel_for", _FOR)
     threads = _load(w, "i32", "wanted", "monotonic")
@@ -499,7 +433,7 @@ def _parallel_for(module: ModuleWriter, sleep: _Sleep) -> None:
     w.ret()
 
 
-def _share(w: FunctionWriter, threads: str, sleep: _Sleep) -> None:
+def _share(w: FunctionWriter, threads: str, sleep: Sleep) -> None:
     """Run blocks together with the workers; the lock is held, and given back."""
     have = w.op("add", "i32", w.load("i32", "@pyjax.workers"), "1")
     with w.if_(w.cmp("slt", "i32", have, threads)):
@@ -513,7 +447,7 @@ def _share(w: FunctionWriter, threads: str, sleep: _Sleep) -> None:
     _store(w, "i64", w.op("or", "i64", following, "%blocks"), "ticket", "seq_cst")
     with w.if_(w.cmp("sgt", "i32", _load(w, "i32", "sleepers", "seq_cst"), "0")):
         _add(w, "wake", 1)
-        sleep.wake(w, "wake", _EVERYBODY)
+        sleep.wake(w, "@pyjax.wake", EVERYBODY)
     (mine,) = w.while_(
         [("i64", "0")],
         lambda _: w.call("pyjax.try_one", "i1"),

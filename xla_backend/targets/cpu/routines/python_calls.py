@@ -14,6 +14,10 @@ Host functions and handlers may run programs themselves, and an interrupt of tho
 says nothing about the program around them. A program that was interrupted makes no host calls any
 more.
 
+Programs in a queue (see `queue_functions`) run on a thread that runs no handlers. They ask as well,
+and stop when their queue is told to: `pyjax_stopping` is the queue that is, or null. The main
+thread may run one of them in its place (`pyjax_helping`): signals wait for that, which is short.
+
 API
   bridge_library()         pyjax_host_call, pyjax_poll, pyjax_poll_begin, pyjax_poll_end
 """
@@ -39,8 +43,13 @@ _INTERVAL = 100_000_000
 _STATE = """@pyjax.interrupted = internal global i32 0
 @pyjax_main_thread = global i64 0
 @pyjax.last_poll = internal global i64 0
+@pyjax_stopping = global ptr null
+@pyjax_helping = global i32 0
 @pyjax_python_call = external global i8
 @pyjax_python_pending = external global i8"""
+
+# Where a queue has its thread, the number of what it runs, and the first that it is not to stop.
+QUEUE_THREAD, QUEUE_CURRENT, QUEUE_STOP_BEFORE = 24, 32, 36
 
 
 def _keep_exception(module: ModuleWriter) -> None:
@@ -136,24 +145,56 @@ def _call_python(w: FunctionWriter) -> str:
 
 def _poll_frame(module: ModuleWriter) -> None:
     """void pyjax_poll_begin(): at the start of a program that polls, nothing has interrupted it
-    yet; and i32 pyjax_poll_end(): nonzero if something has."""
+    yet; and i32 pyjax_poll_end(): nonzero if something has, or stops its queue."""
     w = module.function("pyjax_poll_begin", [])
     with w.if_(w.call("pyjax.is_interrupted", "i1")):
         w.store("i32", "0", "@pyjax.interrupted")
     w.ret()
     w = module.function("pyjax_poll_end", [], "i32")
-    w.ret("i32", w.cast("zext", "i1", w.call("pyjax.is_interrupted", "i1"), "i32"))
+    interrupted = w.call("pyjax.is_interrupted", "i1")
+    stopped = lambda: [w.call("pyjax_is_stopped", "i32")]
+    (ended,) = w.if_else(interrupted, ["i32"], lambda: ["1"], stopped)
+    w.ret("i32", ended)
+
+
+def _is_stopped(module: ModuleWriter) -> None:
+    """i32 pyjax_is_stopped(): nonzero on the thread of the queue that is told to stop, if what it
+    runs is among what is to be stopped."""
+    w = module.function("pyjax_is_stopped", [], "i32")
+    queue = w.value("load atomic ptr, ptr @pyjax_stopping acquire, align 8")
+
+    def is_ours() -> str:
+        thread = w.load("i64", w.gep("i8", queue, QUEUE_THREAD))
+        return w.cmp("eq", "i64", thread, w.call("pthread_self", "i64"))
+
+    def is_meant() -> str:
+        current, stop_before = (
+            w.value(f"load atomic i32, ptr {w.gep('i8', queue, place)} acquire, align 4")
+            for place in (QUEUE_CURRENT, QUEUE_STOP_BEFORE)
+        )
+        return w.cmp("slt", "i32", w.op("sub", "i32", current, stop_before), "0")
+
+    some = w.cmp("ne", "ptr", queue, "null")
+    stopped = _if(w, some, lambda: _if(w, is_ours(), is_meant))
+    w.ret("i32", w.cast("zext", "i1", stopped, "i32"))
 
 
 def _poll(module: ModuleWriter) -> None:
     """i32 pyjax_poll(): nonzero if an exception is kept and the caller ends its program. Threads
-    that are not the main one are not interrupted."""
+    that are not the main one are not interrupted; those of queues may be stopped."""
     w = module.function("pyjax_poll", [], "i32")
 
-    def look() -> str:
-        return w.if_else(_flag(w), ["i1"], lambda: ["true"], lambda: [_handle_signals(w)])[0]
+    def look() -> list[str]:
+        helps = w.cmp("ne", "i32", w.load("i32", "@pyjax_helping"), "0")
+        return w.if_else(helps, ["i32"], elsewhere, handle)
 
-    w.ret("i32", w.cast("zext", "i1", _if(w, _is_main_thread(w), look), "i32"))
+    def handle() -> list[str]:
+        ends = w.if_else(_flag(w), ["i1"], lambda: ["true"], lambda: [_handle_signals(w)])[0]
+        return [w.cast("zext", "i1", ends, "i32")]
+
+    elsewhere = lambda: [w.call("pyjax_is_stopped", "i32")]
+    (ended,) = w.if_else(_is_main_thread(w), ["i32"], look, elsewhere)
+    w.ret("i32", ended)
 
 
 def _handle_signals(w: FunctionWriter) -> str:
@@ -181,6 +222,7 @@ def _bridge_module() -> ModuleWriter:
     _keep_exception(module)
     _is_interrupted(module)
     _host_call(module)
+    _is_stopped(module)
     _poll_frame(module)
     _poll(module)
     return module
@@ -202,8 +244,13 @@ def bridge_library() -> Library:
     main_thread = ctypes.c_uint64.from_address(library.address("pyjax_main_thread"))
     main_thread.value = threading.main_thread().ident or 0
 
+    stopping = ctypes.c_void_p.from_address(library.address("pyjax_stopping"))
+    helping = ctypes.c_int32.from_address(library.address("pyjax_helping"))
+
     def after_fork() -> None:
         main_thread.value = threading.get_ident()
+        stopping.value = None
+        helping.value = 0
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=after_fork)
