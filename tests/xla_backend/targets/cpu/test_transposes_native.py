@@ -11,11 +11,12 @@ from xla_backend.targets.cpu.compiler import compile_module
 
 SHAPES = [(70, 45), (33, 64, 17), (9, 40, 3, 50), (5, 34, 2, 40, 8)]
 TYPES = ["u8", "f16", "f32", "s64", "c64", "c128", "pred"]
+# Orders of many dimensions make loops around the same tiles: a few widths show them.
+CASES = [(s, t) for s in SHAPES for t in (TYPES if len(s) < 4 else ["u8", "f32", "c64"])]
 
 
-@pytest.mark.parametrize("type", TYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_order(type: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("shape, type", CASES, ids=str)
+def test_every_order(shape: tuple[int, ...], type: str) -> None:
     orders = [*itertools.permutations(range(len(shape)))][1:]
     lines = [f"x = {type}[{','.join(map(str, shape))}] parameter(0)"]
     results = []
