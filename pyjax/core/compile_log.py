@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from pyjax import monitoring
 from pyjax._config import options
+from pyjax.core import monitoring
 from pyjax.core.call_chains import current_frame
 from pyjax.core.errors import four_parts
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pyjax import monitoring
 from pyjax._config import options
+from pyjax.core import monitoring
 from xla_backend.persistent.events import CacheEvent, Outcome, on_cache_event
 from xla_backend.persistent.settings import DEFAULT_LIMIT, change_cache_settings
 

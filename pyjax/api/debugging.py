@@ -1,0 +1,99 @@
+"""Looking into compiled programs: print and callback with values at run time."""
+
+from __future__ import annotations
+
+import functools
+import string
+from collections.abc import Callable
+from typing import Any
+
+from pyjax.core.trace import Tracer
+from pyjax.lax.callbacks import debug_callback, debug_print
+from pyjax.sharding.shardings import Sharding
+
+
+def callback(
+    callback: Callable[..., None] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function with the run-time values of the arguments, for its side effect.
+
+    Args:
+      callback: function without result; left out: a decorator is returned.
+      ordered: keep the order of ordered callbacks.
+      partitioned: call per device with its part; with one device the same.
+    Under grad the function sees the primal values, under vmap it is called for each example.
+    """
+    function = callback
+    if function is None:
+        return lambda f: functools.partial(_call, f, ordered)
+    _call(function, ordered, *args, **kwargs)
+    return None
+
+
+def _call(function: Callable[..., None], ordered: bool, *args: Any, **kwargs: Any) -> None:
+    debug_callback(function, *args, ordered=ordered, **kwargs)
+
+
+class _Checker(string.Formatter):
+    """Finds arguments that a format string leaves unused."""
+
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
+        unused = [repr(a) for i, a in enumerate(args) if i not in used_args]
+        unused += [name for name in kwargs if name not in used_args]
+        if unused:
+            raise ValueError(
+                f"Unused arguments to debug.print: {', '.join(unused)}.\n  Put a {{}} in the "
+                "format string for each, e.g. debug.print('x = {x}', x=x)."
+            )
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return ""  # values are not known yet: only the fields are checked
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return value
+
+
+def print(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    _use_logging: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Print `fmt.format(*args, **kwargs)` when the compiled program gets there.
+
+    Args:
+      fmt: a format string (not an f-string: values are not known while tracing).
+      ordered: keep the order of ordered prints.
+      skip_format_check: allow arguments that `fmt` does not use.
+    Raises:
+      TypeError: fmt is no string.  ValueError: an argument is not used.
+    """
+    if not isinstance(fmt, str):
+        raise TypeError(
+            f"debug.print takes a format string first, got {type(fmt).__name__}; write "
+            "debug.print('{}', x)."
+        )
+    if not skip_format_check:
+        _Checker().vformat(fmt, args, kwargs)
+    debug_print(fmt, *args, ordered=ordered, **kwargs)
+
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
+    """Call `callback` with the sharding of an array.
+
+    Raises:
+      NotImplementedError: inside a transformation.
+    """
+    if isinstance(value, Tracer):
+        raise NotImplementedError(
+            "inspect_array_sharding inside jit: layouts are known for arrays only; call it on the "
+            "result."
+        )
+    callback(value.sharding)
