@@ -115,8 +115,7 @@ enable_custom_vjp_by_custom_transpose = option(
     default=False,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="Build custom_vjp from custom_jvp and custom transposes.",
-    no_effect="pyjax has no custom transposes yet",
+    help="Make custom_vjp a custom_jvp whose rule makes a linear_call, transposed by bwd.",
 )
 
 enable_empty_arrays = option(

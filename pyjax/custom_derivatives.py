@@ -8,3 +8,4 @@ from pyjax.api.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
 from pyjax.api.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
 from pyjax.api.custom_vjp import custom_vjp as custom_vjp
 from pyjax.api.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
+from pyjax.api.linear_call import linear_call as linear_call

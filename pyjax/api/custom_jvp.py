@@ -133,11 +133,12 @@ class custom_jvp:
         def flat_jvp(*flat: Any) -> list[Any]:
             n = len(flat) // 2
             primals = tree_unflatten(in_tree, as_arrays(flat[:n]))
-            tangents = tree_unflatten(in_tree, as_arrays([_symbolic(t) for t in flat[n:]]))
+            tangents = tree_unflatten(in_tree, as_arrays([symbolic(t) for t in flat[n:]]))
             result = jvp_rule(*nondiff, primals, tangents)
             return _check_jvp_output(name, jvp_rule, result, out_trees)
 
-        call = _Call(flat_fun, flat_jvp, name, function_name(jvp_rule), self.symbolic_zeros)
+        flat_rule = JvpRule(flat_jvp, function_name(jvp_rule))
+        call = CallWithJvp(flat_fun, flat_rule, name, self.symbolic_zeros)
         outs = state.traces[0].process_custom_call(call, leaves)
         return tree_unflatten(out_trees[0], outs)
 
@@ -204,7 +205,8 @@ def _has_defaults(fun: Callable[..., Any]) -> bool:
     return not hasattr(fun, "__code__") or bool(getattr(fun, "__defaults__", None))
 
 
-def _symbolic(t: Any) -> Any:
+def symbolic(t: Any) -> Any:
+    """What user rules see of a tangent or cotangent."""
     return SymbolicZero(t.aval) if type(t) is Zero else t
 
 
@@ -265,17 +267,35 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
 # -- the primitive --------------------------------------------------------------------------------
 
 
-class _Call(CustomCall):
-    """A flat function and its flat rule, from primals and tangents to outputs and theirs."""
+class JvpRule:
+    """A flat rule, from primals and tangents to outputs and theirs, in the parameters of an
+    equation; printed by the user's name for it.
 
-    __slots__ = ("closed_over", "fun", "name", "rule", "rule_name", "symbolic_zeros")
+    `refuse_closed_over` raises, if the rule would pass over the derivative in a value that the
+    function closes over.
+    """
 
     def __init__(
         self,
         fun: Callable[..., list[Any]],
-        rule: Callable[..., list[Any]],
         name: str,
-        rule_name: str,
+        refuse_closed_over: Callable[[], None] | None = None,
+    ) -> None:
+        self.fun = fun
+        self.__name__ = name
+        self.refuse_closed_over = refuse_closed_over
+
+
+class CallWithJvp(CustomCall):
+    """A flat function and its flat rule."""
+
+    __slots__ = ("closed_over", "fun", "name", "rule", "symbolic_zeros")
+
+    def __init__(
+        self,
+        fun: Callable[..., list[Any]],
+        rule: JvpRule,
+        name: str,
         symbolic_zeros: bool,
         closed_over: Sequence[Any] = (),
     ) -> None:
@@ -283,18 +303,22 @@ class _Call(CustomCall):
         self.fun = fun
         self.rule = rule
         self.name = name
-        self.rule_name = rule_name
         self.symbolic_zeros = symbolic_zeros
 
-    def batched(self, mapped: MappedCall) -> _Call:
-        fun, rule = mapped.batched(self.fun), mapped.batched(self.rule, copies=2)
-        closed_over = mapped.values(self.closed_over)
-        return _Call(fun, rule, self.name, self.rule_name, self.symbolic_zeros, closed_over)
+    def batched(self, mapped: MappedCall) -> CallWithJvp:
+        rule = self.rule
+        rule = JvpRule(mapped.batched(rule.fun, copies=2), rule.__name__, rule.refuse_closed_over)
+        fun, closed_over = mapped.batched(self.fun), mapped.values(self.closed_over)
+        return CallWithJvp(fun, rule, self.name, self.symbolic_zeros, closed_over)
+
+    def check_closed_over(self) -> None:
+        if self.rule.refuse_closed_over is not None:
+            self.rule.refuse_closed_over()
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         if not self.symbolic_zeros:
             tangents = [ad.instantiate_zeros(t) for t in tangents]
-        outs = self.rule(*primals, *tangents)
+        outs = self.rule.fun(*primals, *tangents)
         n = len(outs) // 2
         return outs[:n], outs[n:]
 
@@ -305,7 +329,7 @@ class _Call(CustomCall):
         eqn_params = {
             "name": self.name,
             "call_jaxpr": closed,
-            "jvp": _NamedRule(self.rule, self.rule_name),
+            "jvp": self.rule,
             "num_consts": 0,  # what it closes over is lifted
             "symbolic_zeros": self.symbolic_zeros,
         }
@@ -313,22 +337,11 @@ class _Call(CustomCall):
         return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
 
 
-class _NamedRule:
-    """A flat rule in the parameters of an equation, printed by the user's name for it."""
-
-    def __init__(self, rule: Callable[..., list[Any]], name: str) -> None:
-        self.rule = rule
-        self.__name__ = name
-
-    def __call__(self, *args: Any) -> list[Any]:
-        return self.rule(*args)
-
-
 def _rebind(
     *args: Any,
     name: str,
     call_jaxpr: ClosedJaxpr,
-    jvp: _NamedRule,
+    jvp: JvpRule,
     num_consts: int,
     symbolic_zeros: bool,
 ) -> list[Any]:
@@ -338,7 +351,7 @@ def _rebind(
     def fun(*xs: Any) -> list[Any]:
         return call_jaxpr.eval(*consts, *xs)
 
-    call = _Call(fun, jvp.rule, name, jvp.__name__, symbolic_zeros, consts)
+    call = CallWithJvp(fun, jvp, name, symbolic_zeros, consts)
     return state.traces[0].process_custom_call(call, primals)
 
 
@@ -354,12 +367,16 @@ def with_more_results(
     rule = params["jvp"]
 
     def jvp(*args: Any) -> list[Any]:
-        results = rule.rule(*args)
+        results = rule.fun(*args)
         n = len(results) // 2
         zeros = [ad.zero_tangent_array(abstractify(x)) for x in more]
         return [*results[:n], *more, *results[n:], *zeros]
 
-    return {**params, "call_jaxpr": program, "jvp": _NamedRule(jvp, rule.__name__)}
+    return {
+        **params,
+        "call_jaxpr": program,
+        "jvp": JvpRule(jvp, rule.__name__, rule.refuse_closed_over),
+    }
 
 
 def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
@@ -406,10 +423,13 @@ call_discharge_rules[custom_jvp_call_p] = discharge_inlined("call_jaxpr")
 lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = [
+    "CallWithJvp",
+    "JvpRule",
     "SymbolicZero",
     "custom_jvp",
     "custom_jvp_call_p",
     "nondiff_positions",
     "resolve_kwargs",
+    "symbolic",
     "with_more_results",
 ]

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.api.custom_jvp import SymbolicZero, nondiff_positions, resolve_kwargs
+from pyjax.api.custom_jvp import (
+    CallWithJvp,
+    JvpRule,
+    SymbolicZero,
+    nondiff_positions,
+    resolve_kwargs,
+    symbolic,
+)
 from pyjax.api.flat import as_arrays, check_arrays, wraps
+from pyjax.api.linear_call import LinearCall, TransposeRule
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
@@ -128,7 +136,8 @@ class custom_vjp:
             tree = tree_structure((dynamic, {}))
             check_aliases(DebugInfo("custom_vjp", self.fun, tree, self.nondiff_argnums), leaves)
         call = _Call(self, name, args, positions, nondiff, in_tree)
-        traced = _CallWithRules(
+        by_transpose = options.enable_custom_vjp_by_custom_transpose.value
+        traced: Any = (_CallByTranspose if by_transpose else _CallWithRules)(
             name,
             call.flat_fun,
             _Rule(call.flat_fwd, function_name(self.fwd), call.set_perturbed),
@@ -136,6 +145,8 @@ class custom_vjp:
             lambda: call.num_outs,
             self.symbolic_zeros,
         )
+        if by_transpose:
+            traced = traced.as_call_with_jvp()
         outs = state.traces[0].process_custom_call(traced, leaves)
         check_no_refs(f"custom_vjp function {name}", outs)
         return tree_unflatten(call.out_trees[0], outs)
@@ -244,9 +255,8 @@ class _Call:
         """From residuals and cotangents to cotangents of all flat arguments."""
         assert self._residual_tree is not None and self._rule.bwd is not None
         n = self._residual_tree.num_leaves
-        flat = tuple(as_arrays(flat))
-        residuals = tree_unflatten(self._residual_tree, flat[:n])
-        cts = tree_unflatten(self.out_trees[0], flat[n:])
+        residuals = tree_unflatten(self._residual_tree, as_arrays(flat[:n]))
+        cts = tree_unflatten(self.out_trees[0], as_arrays([symbolic(ct) for ct in flat[n:]]))
         result = self._rule.bwd(*self._nondiff, residuals, cts)
         return self._check_bwd_output(result)
 
@@ -324,6 +334,32 @@ def _custom_lin_abstract_eval(*avals: Any, out_avals: tuple[Any, ...], **_: Any)
     return list(out_avals)
 
 
+def _cotangents(
+    bwd: Callable[..., list[Any]],
+    bwd_name: str,
+    residuals: Sequence[Any],
+    cts: Sequence[Any],
+    linear: Sequence[int],
+    linear_avals: Sequence[Any],
+    all_out_avals: Sequence[Any],
+    symbolic_zeros: bool,
+) -> list[Any]:
+    """What bwd gives for the differentiable arguments; `cts` are those of outputs that have any."""
+    found = iter(cts)
+    full = [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in all_out_avals]
+    if not symbolic_zeros:
+        full = [ad.instantiate_zeros(ct) for ct in full]
+    results = bwd(*residuals, *full)
+    return [
+        _along_the_same_axes(results[i], aval, bwd_name, i) for i, aval in zip(linear, linear_avals)
+    ]
+
+
+def _aval_of(operand: Any) -> Any:
+    # Zeros may be known.
+    return operand.aval if ad.is_undefined_primal(operand) else abstractify(operand)
+
+
 def _custom_lin_transpose(
     cts: Sequence[Any],
     *args: Any,
@@ -335,18 +371,9 @@ def _custom_lin_transpose(
     bwd_name: str,
     **_: Any,
 ) -> list[Any]:
-    found = iter(cts)
-    full = [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in all_out_avals]
-    if symbolic_zeros:
-        dense = [SymbolicZero(ct.aval) if type(ct) is Zero else ct for ct in full]
-    else:
-        dense = [ad.instantiate_zeros(ct) for ct in full]
-    results = bwd(*args[:num_residuals], *dense)
-    checked = [
-        _along_the_same_axes(results[i], operand.aval, bwd_name, i)
-        for i, operand in zip(linear, args[num_residuals:])
-    ]
-    return [None] * num_residuals + checked
+    residuals, avals = args[:num_residuals], [_aval_of(x) for x in args[num_residuals:]]
+    found = _cotangents(bwd, bwd_name, residuals, cts, linear, avals, all_out_avals, symbolic_zeros)
+    return [None] * num_residuals + found
 
 
 def _along_the_same_axes(ct: Any, primal: Any, bwd_name: str, index: int) -> Any:
@@ -390,6 +417,27 @@ custom_lin_p = define_primitive(
 custom_lin_p.multiple_results = True
 varying_rules[custom_lin_p] = as_typed
 keep_refs.add(custom_lin_p)  # what a rule writes to is a residual
+
+
+def _unknown_batching(
+    axis_size: int, args: Sequence[Any], dims: Sequence[Any], *, out_avals: tuple[Any, ...]
+) -> tuple[list[Any], list[Any]]:
+    avals = tuple([a.update(shape=(axis_size, *a.shape)) for a in out_avals])
+    return unknown_p.bind(*args, out_avals=avals), [0] * len(avals)
+
+
+# The linear function whose transpose a bwd rule is: it can be traced, not run.
+unknown_p = define_primitive(
+    "unknown_linear_function",
+    abstract_eval=_custom_lin_abstract_eval,
+    jvp=FullJvp(_no_forward_mode),
+    transpose=Unsupported("bwd is its transpose"),
+    batching=_unknown_batching,
+    lowering=_no_forward_mode,
+    impl=_no_forward_mode,
+)
+unknown_p.multiple_results = True
+varying_rules[unknown_p] = as_typed
 
 
 # -- the primitive --------------------------------------------------------------------------------
@@ -487,29 +535,39 @@ class _CallWithRules(CustomCall):
         tangents: Sequence[Any],
     ) -> list[Any]:
         """Tangents go through `custom_lin`, which only transposition can take apart."""
-        out_avals = [abstractify(x).to_tangent_aval() for x in outs]
+        out_avals = tuple([abstractify(x).to_tangent_aval() for x in outs])
+        wanted = tuple([a for a in out_avals if a.dtype != dtypes.float0])
         # References have no tangents here: what flows back through them, the rule writes itself.
         dense = [None if is_ref(x) else ad.instantiate_zeros(t) for x, t in zip(primals, tangents)]
-        linear = [
-            i
-            for i, t in enumerate(dense)
-            if t is not None and abstractify(t).dtype != dtypes.float0
-        ]
-        wanted = [i for i, a in enumerate(out_avals) if a.dtype != dtypes.float0]
-        found = iter(
-            custom_lin_p.bind(
-                *residuals,
-                *[dense[i] for i in linear],
-                num_residuals=len(residuals),
-                bwd=self.bwd.fun,
-                bwd_name=self.bwd.__name__,
-                linear=tuple(linear),
-                all_out_avals=tuple(out_avals),
-                out_avals=tuple(out_avals[i] for i in wanted),
-                symbolic_zeros=self.symbolic_zeros,
-            )
+        linear = tuple(
+            [
+                i
+                for i, t in enumerate(dense)
+                if t is not None and abstractify(t).dtype != dtypes.float0
+            ]
         )
+        operands = [*residuals, *[dense[i] for i in linear]]
+        found = iter(self._bind_linear(operands, len(residuals), linear, out_avals, wanted))
         return [next(found) if a.dtype != dtypes.float0 else Zero(a) for a in out_avals]
+
+    def _bind_linear(
+        self,
+        operands: Sequence[Any],
+        num_residuals: int,
+        linear: tuple[int, ...],
+        all_out_avals: tuple[Any, ...],
+        out_avals: tuple[Any, ...],
+    ) -> list[Any]:
+        return custom_lin_p.bind(
+            *operands,
+            num_residuals=num_residuals,
+            bwd=self.bwd.fun,
+            bwd_name=self.bwd.__name__,
+            linear=linear,
+            all_out_avals=all_out_avals,
+            out_avals=out_avals,
+            symbolic_zeros=self.symbolic_zeros,
+        )
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
         """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
@@ -525,6 +583,47 @@ class _CallWithRules(CustomCall):
         }
         atoms = [trace.to_atom(x) for x in args]
         return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
+
+
+class _CallByTranspose(_CallWithRules):
+    """The same with a linear call for what only transposition can take apart."""
+
+    __slots__ = ()
+
+    def _bind_linear(
+        self,
+        operands: Sequence[Any],
+        num_residuals: int,
+        linear: tuple[int, ...],
+        all_out_avals: tuple[Any, ...],
+        out_avals: tuple[Any, ...],
+    ) -> list[Any]:
+        bwd, zeros = self.bwd, self.symbolic_zeros
+        avals = [abstractify(x) for x in operands[num_residuals:]]
+
+        def transposed(*flat: Any) -> list[Any]:
+            residuals, cts = flat[:num_residuals], flat[num_residuals:]
+            return _cotangents(
+                bwd.fun, bwd.__name__, residuals, cts, linear, avals, all_out_avals, zeros
+            )
+
+        def unknown(*flat: Any) -> list[Any]:
+            return unknown_p.bind(*flat, out_avals=out_avals)
+
+        rule = TransposeRule(transposed, bwd.__name__)
+        call = LinearCall(unknown, rule, self.name, num_residuals, zeros)
+        return state.traces[0].process_custom_call(call, operands)
+
+    def as_call_with_jvp(self) -> CallWithJvp:
+        """The call as one with a rule for jvp, which runs fwd and makes the linear call."""
+
+        def rule(*flat: Any) -> list[Any]:
+            n = len(flat) // 2
+            outs, tangents = self.jvp(flat[:n], flat[n:])
+            return [*outs, *tangents]
+
+        named = JvpRule(rule, self.fwd.__name__, self.check_closed_over)
+        return CallWithJvp(self.fun, named, self.name, self.symbolic_zeros)
 
 
 def _rebind(

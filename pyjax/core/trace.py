@@ -101,6 +101,11 @@ class CustomCall:
         """The same with tangents that a `partial_eval.PartialTrace` records, under its parent."""
         return tape.run(self.jvp, primals, tangents)
 
+    def partial_eval(self, tape: Any, args: Sequence[Any]) -> list[Any]:
+        """Results where some operands are known only to the program that `tape` records, which
+        nobody differentiates: the rule has no say any more."""
+        return self.fun(*args)
+
     def check_closed_over(self) -> None:
         """Called when `closed_over` is differentiated: raises if the rule would pass over it."""
 

@@ -40,6 +40,7 @@ from pyjax.interpreters.rules import (
     collective_batching_rules,
     elementwise_primitives,
 )
+from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 not_mapped = None
@@ -246,17 +247,40 @@ class MappedCall:
 
         return batched
 
+    def batched_transpose(self, rule: FlatFun, num_residuals: int) -> Callable[..., list[Any]]:
+        """The transpose of a linear call: residuals come as its first operands went in, cotangents
+        as its outputs went; cotangents of its other operands go out as these came in."""
+        residual_dims, linear_dims = self._dims[:num_residuals], self._dims[num_residuals:]
+
+        def batched(*values: Any) -> list[Any]:
+            if not self.outputs_mapped:
+                return list(rule(*values))
+            cts = values[num_residuals:]
+            outs, dims = self._run(rule, values, [*residual_dims, *[0] * len(cts)])
+            return [_as_cotangent(o, d) for o, d in zip(self._placed(outs, dims), linear_dims)]
+
+        return batched
+
     def _placed(self, outs: list[Any], dims: list[Dim]) -> list[Any]:
         if self.outputs_mapped is None:
             self.outputs_mapped = any(d is not None for d in dims)
         if not self.outputs_mapped:
             return outs
         size = self._trace.axis_size
-        return [bdim_at_front(x, d, size) for x, d in zip(outs, dims)]
+        return [
+            Zero(x.aval.update(shape=(size, *x.aval.shape)))
+            if type(x) is Zero
+            else bdim_at_front(x, d, size)
+            for x, d in zip(outs, dims)
+        ]
 
     def _run(
         self, fun: FlatFun, values: Sequence[Any], dims: Sequence[Dim]
     ) -> tuple[list[Any], list[Dim]]:
+        # Zeros that are known to be zeros stay so: they have no axis to be mapped at.
+        zeros = [type(x) is Zero for x in values]
+        values = [_zero_of_a_lane(x, d) if z else x for x, d, z in zip(values, dims, zeros)]
+        dims = [None if z else d for d, z in zip(dims, zeros)]
         trace = self._trace
         if not trace.lent:
             name, debug = trace.axis_name, trace.debug_info
@@ -267,6 +291,13 @@ class MappedCall:
             return trace.run(fun, values, dims)
         finally:
             trace.parent, trace.lent = outer, True
+
+
+def _zero_of_a_lane(x: Zero, dim: Dim) -> Zero:
+    if dim is None:
+        return x
+    shape = x.aval.shape
+    return Zero(x.aval.update(shape=shape[:dim] + shape[dim + 1 :]))
 
 
 def _as_cotangent(x: Any, dim: Dim) -> Any:

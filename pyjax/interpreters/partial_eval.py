@@ -115,10 +115,8 @@ class PartialTrace(Trace):
             state.traces = outer
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
-        # Only reached with all operands known, or by a function that is partially evaluated without
-        # being differentiated: then its rule has no say any more.
         if any(map(self.is_unknown, (*args, *call.closed_over))):
-            return call.fun(*args)
+            return call.partial_eval(self, args)
         outer = state.traces
         state.traces = [self.parent]
         try:

@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -485,3 +486,32 @@ def mutable_array_checks() -> str:
 def mutable_array_checks_of_results() -> bool:
     """Whether a function must not return a reference."""
     return "cannot be returned" in error_of(lambda: pyjax.jit(lambda: pyjax.new_ref(1.0))())
+
+
+def _tripled() -> Any:
+    """sin, with three times its derivative."""
+    f = pyjax.custom_vjp(jnp.sin)
+    f.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (3 * ct * jnp.cos(x),))
+    return f
+
+
+@effect(
+    "jax_enable_custom_vjp_by_custom_transpose",
+    True,
+    default=("custom_vjp_call", 3.0),
+    changed=("custom_jvp_call", 3.0),
+)
+def custom_vjp_in_programs() -> tuple[str, float]:
+    """What a function with a rule of its own is in a program, and its derivative."""
+    (eqn,) = pyjax.make_jaxpr(_tripled())(0.0).eqns
+    return eqn.primitive.name, float(pyjax.grad(_tripled())(0.0))
+
+
+@effect(
+    "jax_enable_custom_vjp_by_custom_transpose", True, default="custom_lin", changed="linear_call"
+)
+def custom_vjp_linearized() -> str:
+    """What stands for its derivative until it is transposed."""
+    f = _tripled()
+    eqns = pyjax.make_jaxpr(lambda x: pyjax.linearize(f, x)[1](x))(0.0).eqns
+    return eqns[-1].primitive.name

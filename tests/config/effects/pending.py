@@ -2,8 +2,4 @@
 
 from __future__ import annotations
 
-PENDING = frozenset(
-    {
-        "jax_enable_custom_vjp_by_custom_transpose",
-    }
-)
+PENDING: frozenset[str] = frozenset()
