@@ -165,12 +165,16 @@ def current_frame() -> Frame | None:
         frame = frame.f_back
     if frame is None:
         return None
+    names = current_names()
     if outside or code is None:
-        return Frame(frame.f_code, frame.f_lasti, current_names(), outside=code is not None)
+        return Frame(frame.f_code, frame.f_lasti, names, outside=code is not None)
     latest = code.latest
     if latest is None or latest.frame is not frame:
         latest = code.activation(frame)
-    return latest.place(frame.f_lasti, current_names(), code.number)
+    lasti = frame.f_lasti
+    return latest.places.get((lasti, names) if names else lasti) or latest.place(
+        lasti, names, code.number
+    )
 
 
 def forget_running() -> None:
@@ -247,6 +251,8 @@ class Replay:
             return place or self._outer
         if place.scope == code.number:
             return place
+        if place.outside:
+            return self._caller or place
         return code.joined.get((place, self._caller)) or under_caller(
             place, self._caller, code.joined, code.number
         )

@@ -78,13 +78,14 @@ class Frame:
       caller: the place that called this function, if that belongs to what was being traced.
       outside: the place is not in what was being traced, but called it: a function of the library
         was traced for this line, and may be used for others.
+      depth: how many places the chain has, this one counted.
       scope: the number of the trace that `caller` ends at; 0 if there was none.
       rules: if faults are looked for, the differentiation rules that made an operation of the one
         at this place, the first applied first.
       lanes: then, too, the vmaps around the operation (`core.fault_checks.Lane`), innermost first.
     """
 
-    __slots__ = ("caller", "code", "lanes", "lasti", "names", "outside", "rules", "scope")
+    __slots__ = ("caller", "code", "depth", "lanes", "lasti", "names", "outside", "rules", "scope")
 
     def __init__(
         self,
@@ -101,6 +102,7 @@ class Frame:
         self.lasti = lasti
         self.names = names
         self.caller = caller
+        self.depth = 1 if caller is None else caller.depth + 1
         self.scope = scope
         self.outside = outside
         self.rules = rules
@@ -108,7 +110,8 @@ class Frame:
 
     def updated(self, **fields: Any) -> Frame:
         """The same place with some attributes replaced."""
-        return Frame(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
+        kept = {name: getattr(self, name) for name in self.__slots__ if name != "depth"}
+        return Frame(**{**kept, **fields})
 
     def chain(self) -> list[Frame]:
         """This place, who called it, and so on outwards."""

@@ -120,7 +120,7 @@ class LoweringContext:
         self.names = names
         self.caller = caller
         self.place = caller
-        self.stamped: dict[tuple[Frame | None, Primitive], OpMetadata] = {}
+        self.stamped: dict[tuple[Frame | None, Primitive], tuple[Frame | None, OpMetadata]] = {}
         self.avals_in: list[Any] = []
         self.avals_out: list[Any] = []
         self.primitive: Primitive | None = None
@@ -265,8 +265,8 @@ def lower_eqn(
     context.avals_out = [v.aval for v in eqn.outvars]
     context.primitive = primitive
     context.source = eqn.source
-    context.place = context.module.locations.under(eqn.source, context.caller)
-    context.builder.metadata = _metadata(context, eqn)
+    stamp = context.stamped.get((eqn.source, primitive)) or _stamp(context, eqn)
+    context.place, context.builder.metadata = stamp
     if primitive in data_movement_primitives and any(
         is_extended(getattr(a, "dtype", None)) for a in context.avals_in
     ):
@@ -275,15 +275,15 @@ def lower_eqn(
     return outs if isinstance(outs, list) else [outs]
 
 
-def _metadata(context: LoweringContext, eqn: JaxprEqn) -> OpMetadata:
-    key = (eqn.source, eqn.primitive)
-    found = context.stamped.get(key)
-    if found is None:
-        source = eqn.source
-        names = (context.module.name, *context.names, *(() if source is None else source.names))
-        op_name = "/".join((*names, eqn.primitive.name))
-        found = context.module.locations.metadata(context.place, eqn.primitive.name, op_name)
-        context.stamped[key] = found
+def _stamp(context: LoweringContext, eqn: JaxprEqn) -> tuple[Frame | None, OpMetadata]:
+    """The place of an equation, with its callers, and the metadata of its instructions."""
+    source, primitive = eqn.source, eqn.primitive
+    locations = context.module.locations
+    place = locations.under(source, context.caller)
+    names = (context.module.name, *context.names, *(() if source is None else source.names))
+    op_name = "/".join((*names, primitive.name))
+    found = place, locations.metadata(place, primitive.name, op_name)
+    context.stamped[source, primitive] = found
     return found
 
 

@@ -31,7 +31,7 @@ class SourceLocations:
         self._most = options.traceback_in_locations_limit.value
         self._pattern = options.hlo_source_file_canonicalization_regex.value
         self._joined: dict[tuple[Frame, Frame | None], Frame] = {}
-        self._numbers: dict[Frame, int] = {}
+        self._numbers: dict[tuple[Frame, int], int] = {}
         self._codes: dict[int, CodeType] = {}  # a code object's hash is made from all its contents
         self._numbering: FrameNumbering[_Place] = FrameNumbering(self._look_up)
         self._positions: dict[int, list[tuple[int | None, ...]]] = {}
@@ -78,23 +78,22 @@ class SourceLocations:
         return id(code), place.lasti
 
     def _number(self, place: Frame) -> int:
-        found = self._numbers.get(place)
-        if found is not None:
-            return found
-        path: list[Frame] = []
+        """The number of the frame; places that are called from the same one, and have as many
+        callers, share the numbers of these."""
+        left = place.depth if self._most < 0 else min(place.depth, self._most)
+        path: list[tuple[Frame, int]] = []
         node: Frame | None = place
         number = 0
-        while node is not None and len(path) != self._most:
-            if self._most < 0 and node in self._numbers:
-                number = self._numbers[node]
+        while node is not None and left:
+            found = self._numbers.get((node, left))
+            if found is not None:
+                number = found
                 break
-            path.append(node)
+            path.append((node, left))
             node = node.caller
-        for node in reversed(path):
-            number = self._numbering.frame(self._key(node), number)
-            if self._most < 0:
-                self._numbers[node] = number
-        self._numbers[place] = number
+            left -= 1
+        for key in reversed(path):
+            number = self._numbers[key] = self._numbering.frame(self._key(key[0]), number)
         return number
 
     def _look_up(self, key: _Place) -> SourcePlace:

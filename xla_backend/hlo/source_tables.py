@@ -216,17 +216,17 @@ class FrameNumbering(Generic[_Key]):
     def __init__(self, look_up: Callable[[_Key], SourcePlace]) -> None:
         self._look_up = look_up
         self._locations: dict[_Key, int] = {}
-        self._frames: dict[StackFrame, int] = {}
+        self._frames: dict[tuple[int, int], int] = {}
 
     def frame(self, key: _Key, parent: int) -> int:
         """The number of the frame at a place that the frame `parent` called."""
         location = self._locations.setdefault(key, len(self._locations) + 1)
-        return self._frames.setdefault(StackFrame(location, parent), len(self._frames) + 1)
+        return self._frames.setdefault((location, parent), len(self._frames) + 1)
 
     def tables(self) -> SourceTables:
         """The tables of what was numbered so far."""
         keys, look_up = list(self._locations), self._look_up
         return SourceTables(
-            frames={number: row for row, number in self._frames.items()},
+            frames={number: StackFrame(*row) for row, number in self._frames.items()},
             look_up=lambda: [look_up(key) for key in keys],
         )
