@@ -102,7 +102,7 @@ class Frame:
         self.lasti = lasti
         self.names = names
         self.caller = caller
-        self.depth = 1 if caller is None else caller.depth + 1
+        self.depth: int = 1 if caller is None else caller.depth + 1
         self.scope = scope
         self.outside = outside
         self.rules = rules

@@ -85,6 +85,16 @@ def test_lines_are_linked_with_the_users(data: dict[str, Any]) -> None:
     assert "jnp.tanh(" in source["lines"][tanh[1] - source["first"]]
 
 
+def test_lines_know_who_called_them(data: dict[str, Any]) -> None:
+    assert len(data["callers"]) == len(data["lines"])
+    number = next(i for i, (text, _) in enumerate(data["lines"]) if "tanh(" in text)
+    assert data["callers"][number][:3] == [
+        f"{__file__}:{line_of('jnp.tanh(')} in logits",
+        f"called at {__file__}:{line_of('log_softmax(logits')} in example_loss",
+        f"called at {__file__}:{line_of('vmap(example_loss')} in loss",
+    ]
+
+
 def test_differences_lead_from_each_pass_to_the_next(data: dict[str, Any]) -> None:
     passes = data["passes"]
     for before, after in itertools.pairwise(passes):

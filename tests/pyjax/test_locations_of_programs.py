@@ -262,3 +262,48 @@ def test_paths_are_canonical_in_tables(options: Any) -> None:
     lowered = pyjax.jit(f).lower(jnp.ones(4))
     assert '"pyjax/test_locations_of_programs.py"' in lowered.as_text("hlo", debug_info=True)
     assert 'loc("pyjax/test_locations_of_programs.py":' in lowered.as_text(debug_info=True)
+
+
+def quotient(x: Any) -> Any:
+    return jnp.log(x)
+
+
+def normalized(x: Any) -> Any:
+    first = quotient(x + 2)
+    return first + quotient(x - 2)
+
+
+def fault(fun: Any) -> list[str]:
+    with pyjax.debug_nans(True), pytest.raises(FloatingPointError) as caught:
+        fun(jnp.ones(3))
+    return str(caught.value).splitlines()
+
+
+def test_faults_name_who_called_the_line(options: Any) -> None:
+    lines = fault(pyjax.jit(normalized))
+    file = "test_locations_of_programs.py"
+    at = lines.index(f"  {file}:{line(quotient, 1)} in quotient:   return jnp.log(x)")
+    called = f"{line(normalized, 2)} in normalized:   return first + quotient(x - 2)"
+    assert lines[at + 2] == f"  called at {file}:{called}"
+    assert sum("called at" in text for text in lines) == 1
+    options("jax_traceback_in_locations_limit", 1)
+    assert not any("called at" in text for text in fault(pyjax.jit(normalized)))
+
+
+def test_faults_name_callers_through_jitted_functions() -> None:
+    inner = pyjax.jit(normalized)
+
+    def step(x: Any) -> Any:
+        return inner(x) * 2
+
+    lines = [text for text in fault(pyjax.jit(step)) if "called at" in text]
+    assert [text.split(" in ")[1].split(":")[0] for text in lines] == ["normalized", "step"]
+
+
+def test_faults_name_at_most_the_limit() -> None:
+    lines = fault(pyjax.jit(lambda x: deep_log(x, 40)))
+    assert sum("called at" in text for text in lines) == 9
+
+
+def deep_log(x: Any, n: int) -> Any:
+    return jnp.log(x - 2) if n == 0 else deep_log(x, n - 1)

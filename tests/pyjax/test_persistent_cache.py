@@ -140,7 +140,7 @@ def test_stages_are_those_of_the_compiled_program(events: list[str]) -> None:
             pyjax.jit(lambda x: pyjax.nn.softmax(x @ x.T).sum()).lower(jnp.ones((9, 9))).compile()
         )
 
-    cold, warm = compiled(), compiled()
+    cold, warm = (compiled() for _ in range(2))  # one line calls them
     assert events.count("cache_hits") == 1
     for stage in ("hlo", "program", "loops", "llvm"):
         assert warm.as_text(stage) == cold.as_text(stage)
@@ -161,10 +161,12 @@ def test_names_and_lines_are_no_part_of_the_key(events: list[str]) -> None:
     assert events.count("cache_hits") == 1 and kinds() == {"program": 1}
     UPDATE("jax_compilation_cache_include_metadata_in_key", True)
     del events[:]
-    renewed(f)(X), renewed(g)(X)
+    for fun in (f, g, f):  # one line calls them
+        renewed(fun)(X)
     assert events.count("cache_misses") == 2 and kinds() == {"program": 3}
-    renewed(f)(X)
     assert events.count("cache_hits") == 1
+    renewed(f)(X)  # this is another
+    assert events.count("cache_misses") == 3
 
 
 def test_other_programs_are_other_entries(events: list[str]) -> None:
@@ -457,3 +459,23 @@ def test_a_disk_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
         for k in (1, 2):
             np.testing.assert_allclose(renewed(lambda x, k=k: x @ x.T + k)(X), X @ X.T + k)
     assert len(caught) == 1
+
+
+def helper(x: Any) -> Any:
+    return jnp.tanh(x @ x.T)
+
+
+def test_who_calls_is_no_part_of_the_key(events: list[str]) -> None:
+    def one(x: Any) -> Any:
+        return helper(x) * 2
+
+    def other(x: Any) -> Any:
+        y = x
+
+        return helper(y) * 2
+
+    first = pyjax.jit(one).lower(X).compile()
+    second = pyjax.jit(other).lower(X).compile()
+    assert events.count("cache_hits") == 1 and kinds() == {"program": 1}
+    assert '.one"' in first.as_text() and '.other"' not in first.as_text()
+    assert '.other"' in second.as_text() and '.one"' not in second.as_text()

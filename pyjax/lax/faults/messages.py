@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core.errors import OutOfBoundsError, new_error
 from pyjax.core.fault_checks import FaultChecks
 from pyjax.core.jaxpr import JaxprEqn
@@ -51,7 +52,7 @@ class Place:
 
 def where_text(frame: Frame | None, inside: Sequence[str], lanes: Sequence[str]) -> str:
     """The user's line; under it what is assigned there, which rules of differentiation were at
-    work, and the iterations and lanes, innermost first."""
+    work, who called that line, and the iterations and lanes, innermost first."""
     lines = [summarize(frame)] if frame is not None else []
     if frame is not None:
         code = expression(frame)
@@ -65,9 +66,18 @@ def where_text(frame: Frame | None, inside: Sequence[str], lanes: Sequence[str])
         lines.append(f"in the backward pass of this line: {', from the '.join(frame.rules[::-1])}")
     elif frame is not None and frame.rules:
         lines.append(f"in the derivative of this line: {', from the '.join(frame.rules[::-1])}")
+    lines.extend(f"called at {summarize(caller)}" for caller in _callers(frame))
     lines.extend(f"in {place}" for place in reversed(inside))
     lines.extend(f"in {lane}" for lane in lanes)
     return "\n".join(lines)
+
+
+def _callers(frame: Frame | None) -> list[Frame]:
+    """The places that led to a frame, as many as locations of programs have."""
+    if frame is None or not options.include_full_tracebacks_in_locations.value:
+        return []
+    most = options.traceback_in_locations_limit.value
+    return frame.chain()[1 : None if most < 0 else max(most, 1)]
 
 
 _REASONS = {

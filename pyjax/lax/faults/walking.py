@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pyjax._config import options
+from pyjax.core.call_chains import under_caller
 from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.source_info import Frame
 from pyjax.core.trace import eval_trace, state
@@ -40,6 +41,8 @@ def place_of(eqn: JaxprEqn, at: Frame | None, outer: Frame | None) -> Frame | No
     equations that were traced for somebody else's call; `outer` if nothing is known. Rules and
     lanes are the equation's own in any case."""
     own = eqn.source
-    if at is None or own is None:
-        return at or own or outer
+    if own is not None and own.outside:
+        at = at or outer
+    if own is None or at is None:
+        return at or under_caller(own, outer, {})
     return at.updated(rules=(*at.rules, *own.rules), lanes=(*own.lanes, *at.lanes))

@@ -16,8 +16,9 @@ from typing import Any
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.cost_analysis import Cost, CostAnalysis, analyze
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.module import HloModule, source_location
+from xla_backend.hlo.module import HloModule, source_places
 from xla_backend.hlo.printer import LONG, PrintOptions, computation_to_text
+from xla_backend.hlo.source_tables import SourcePlace, place_lines
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.fusion import control_flow_computations
 
@@ -59,6 +60,8 @@ class Recording:
     front: list[dict[str, Any]] = field(default_factory=list)
     # Each distinct line: text, number of its place or -1.
     lines: list[tuple[str, int]] = field(default_factory=list)
+    # Of each of these lines: its place in the user's code and who called that.
+    callers: list[list[str]] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     passes: list[PassRecord] = field(default_factory=list)
     # Of the lines of the last pass, in order; None for lines that cost nothing.
@@ -74,7 +77,7 @@ class Recorder:
     def __init__(self, title: str, front: Iterable[FrontStage] = ()) -> None:
         self.recording = Recording(title)
         self.log: Sequence[PassRun] = ()  # of the pipeline that is watched
-        self._line_numbers: dict[tuple[str, int], int] = {}
+        self._line_numbers: dict[tuple[str, tuple[SourcePlace, ...]], int] = {}
         self._place_numbers: dict[Place, int] = {}
         for stage in front:
             lines = [(text, self._place(place)) for text, place in stage.lines]
@@ -96,7 +99,7 @@ class Recorder:
 
     def _add(self, pipeline: str, name: str, module: HloModule, seconds: float) -> None:
         numbers = [
-            self._line(text, None if node is None else _place_of(node))
+            self._line(text, () if node is None else tuple(source_places(node)))
             for text, node in module_lines(module)
         ]
         passes = self.recording.passes
@@ -117,12 +120,12 @@ class Recorder:
             )
         )
 
-    def _line(self, text: str, place: Place | None) -> int:
-        key = (text, self._place(place))
-        number = self._line_numbers.get(key)
+    def _line(self, text: str, callers: tuple[SourcePlace, ...]) -> int:
+        number = self._line_numbers.get((text, callers))
         if number is None:
-            number = self._line_numbers[key] = len(self.recording.lines)
-            self.recording.lines.append(key)
+            number = self._line_numbers[text, callers] = len(self.recording.lines)
+            self.recording.lines.append((text, self._place(_innermost(callers))))
+            self.recording.callers.append(place_lines(callers))
         return number
 
     def _place(self, place: Place | None) -> int:
@@ -193,7 +196,7 @@ def module_lines(module: HloModule) -> Iterator[tuple[str, Instruction | None]]:
 
 def places_of(node: Instruction) -> Iterator[Place]:
     """The user's lines that an instruction, with the computations it calls, comes from."""
-    place = _place_of(node)
+    place = _innermost(source_places(node))
     if place is not None:
         yield place
     for computation in node.called:
@@ -201,6 +204,5 @@ def places_of(node: Instruction) -> Iterator[Place]:
             yield from places_of(inner)
 
 
-def _place_of(node: Instruction) -> Place | None:
-    place = source_location(node)
-    return place if place is not None and place[1] > 0 else None
+def _innermost(callers: Sequence[SourcePlace]) -> Place | None:
+    return (callers[0].file, callers[0].line) if callers and callers[0].line > 0 else None

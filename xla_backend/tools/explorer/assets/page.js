@@ -177,7 +177,8 @@ function drawPass(now) {
   const pre = element("pre");
   const add = (line, kind, cost = null) => {
     const on = line.place >= 0 && line.place === now.place;
-    pre.append(element("div", { class: [kind, on ? "on" : ""].filter(Boolean).join(" ") || null },
+    pre.append(element("div", { class: [kind, on ? "on" : ""].filter(Boolean).join(" ") || null,
+      title: data.callers[line.number].join("\n") || null },
       { plus: "+ ", minus: "− " }[kind] ?? (now.mode === "whole" ? "" : "  "),
       ...hloLine(line.text, line.computation, now),
       ...(cost ? [element("span", { class: "cost" }, costText(cost))] : [])));
