@@ -9,7 +9,7 @@ API
   Leaving(how)                       the `__exit__` of a context manager
   take_out(stack, element)           for Leaving: takes the first such element out of a list
   take_out_of_last(opened, element)  the same, out of the list `opened[0]`, which goes too
-  take_out_of_variable(variable, element)  the same, out of the tuple in a context variable
+  take_out_of_variables(variables, element)  the same, out of the tuples in context variables
 
 What is in force in a thread is a list, innermost first; entering a block puts an element before the
 others, as the last thing that `__enter__` does and without a call: `stack[:0] = (element,)`. Blocks
@@ -25,7 +25,7 @@ interrupted in the call that does it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
 from itertools import repeat, tee
@@ -68,23 +68,28 @@ def take_out_of_last(opened: list[list[Any]], element: Any) -> Leave:
     return partial(_next, map(list.remove, map(opened.pop, repeat(0)), repeat(element)))
 
 
-def take_out_of_variable(variable: ContextVar[tuple[Any, ...]], element: Any) -> Leave:
-    """An `__exit__` that sets `variable` to its tuple without the first `element`.
+def take_out_of_variables(variables: Sequence[ContextVar[tuple[Any, ...]]], element: Any) -> Leave:
+    """An `__exit__` that sets each variable to its tuple without the first `element`.
 
     In the context where the block ends.
 
-    >>> variable = ContextVar("variable", default=(1, 2, 1))
-    >>> take_out_of_variable(variable, 1)(None, None, None)
+    >>> some, others = (ContextVar("v", default=values) for values in ((1, 2, 1), (3, 1)))
+    >>> take_out_of_variables([some, others], 1)(None, None, None)
     False
-    >>> variable.get()
-    (2, 1)
+    >>> some.get(), others.get()
+    ((2, 1), (3,))
     """
-    # All of it happens when the last of these is asked for an element: what is in the variable, as
-    # a list, without the element, as a tuple, goes into the variable; and the token that `set`
-    # returns becomes False, which lets exceptions pass.
+    # All of it happens when the last of these is asked for an element; the tokens that `set`
+    # returns become False, which lets exceptions pass.
+    return partial(_next, map(not_, zip(*[_shortened(v, element) for v in variables])))
+
+
+def _shortened(variable: ContextVar[tuple[Any, ...]], element: Any) -> Iterator[Any]:
+    """Asked for an element, it sets the variable: what is in it, as a list, without the element, as
+    a tuple, goes into it."""
     lists, same = tee(map(list, iter(variable.get, None)))
     shorter = map(itemgetter(1), zip(map(list.remove, lists, repeat(element)), same))
-    return partial(_next, map(not_, map(variable.set, map(tuple, shorter))))
+    return map(variable.set, map(tuple, shorter))
 
 
 class Leaving:

@@ -20,7 +20,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any
 
-from .blocks import Leaving, take_out_of_variable
+from .blocks import Leaving, take_out_of_variables
 from .kinds import AbstractKind
 
 # Why an option that is declared does not act yet; setting it must say so.
@@ -104,10 +104,23 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+class _OfProcess:
+    """What sets an option where no block does."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Option:
-    """One configuration option; read it with `.value`.
+    """One configuration option; `.value` is the value in force in this thread, or task of asyncio.
+
+    The library reads it with one call of C, `option.here()[0].value`, in half of the time.
 
     Attributes:
+      here: what sets it here, the strongest first: blocks, the inner ones before the outer ones,
+        and the process. Each has a `value`.
       name: the full public name, `jax_enable_x64`.
       kind, default, affects, scope, help: as declared.
       no_effect: None if the option acts; else why setting it changes nothing (shown once as a
@@ -151,7 +164,9 @@ class Option:
         self.in_key = in_key
         self.waits_for = waits_for
         self._layers: dict[Source, tuple[Any, str]] = {Source.DEFAULT: (default, "default")}
-        self._value = default
+        self._of_process = _OfProcess(default)
+        self._setting: ContextVar[tuple[Any, ...]] = ContextVar(name, default=(self._of_process,))
+        self.here = self._setting.get
         self._source = Source.DEFAULT
         self._listeners: list[Callable[[Any], None]] = []
         self._block_listeners: list[Callable[[Override], None]] = []
@@ -163,12 +178,7 @@ class Option:
     @property
     def value(self) -> Any:
         """The value in force in this thread, or task of asyncio."""
-        opened = _blocks()
-        if opened:
-            for block in opened:
-                if block._option is self:
-                    return block._value
-        return self._value
+        return self.here()[0].value
 
     @property
     def is_set(self) -> bool:
@@ -189,15 +199,13 @@ class Option:
     @property
     def block_value(self) -> Any:
         """The value that the innermost block here gives the option; None if no block does."""
-        for block in _blocks():
-            if block._option is self:
-                return block._value
-        return None
+        innermost = self.here()[0]
+        return None if innermost is self._of_process else innermost.value
 
     @property
     def _key_value(self) -> Any:
         """What keys have of it outside of blocks."""
-        return None if self.affects is Affects.COMPILE_IN_BLOCKS else self._value
+        return None if self.affects is Affects.COMPILE_IN_BLOCKS else self._of_process.value
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -212,7 +220,7 @@ class Option:
     @property
     def set_by(self) -> str:
         """Where the value in force comes from."""
-        if any(block._option is self for block in _blocks()):
+        if self.here()[0] is not self._of_process:
             return "context manager in this thread"
         return self._layers[self._source][1]
 
@@ -227,7 +235,7 @@ class Option:
         """
         with _lock:
             value = self._checked(value, origin)
-            if self._locked is not None and value != self._value:
+            if self._locked is not None and value != self._of_process.value:
                 raise RuntimeError(
                     f"cannot set {self.name} to {value!r} ({origin}): {self._locked} "
                     f"Set it before that, for example through the environment variable "
@@ -280,14 +288,15 @@ class Option:
         return checked
 
     def _refresh(self) -> None:
-        old = self._value, self._source
+        of_process = self._of_process
+        old = of_process.value, self._source
         self._source = max(self._layers)
-        self._value = self._layers[self._source][0]
+        of_process.value = value = self._layers[self._source][0]
         if self.keyed:
             _refresh_keys()
-        if old != (self._value, self._source):
+        if old != (value, self._source):
             for listener in self._listeners:
-                listener(self._value)
+                listener(value)
 
     def __call__(self, value: Any = True) -> Override:
         """Context manager: `value` is in force in this thread, or task of asyncio, until the block
@@ -310,7 +319,7 @@ class Option:
         """Call `listener(value)` now and whenever the process-wide value changes, or the
         source that it comes from."""
         self._listeners.append(listener)
-        listener(self._value)
+        listener(self._of_process.value)
 
     def on_block(self, listener: Callable[[Override], None]) -> None:
         """Call `listener(block)` whenever a block is made that gives the option a value in its
@@ -323,20 +332,25 @@ class Override(ContextDecorator):
 
     def __init__(self, option: Option, value: Any) -> None:
         self._option = option
-        self._value = value
+        self.value = value
         # The cache key inside, if it was asked for: for which blocks around this one, and from
         # which generation of the process-wide values.
         self._key: tuple[tuple[Override, ...], int, ContextKey] | None = None
 
     def __enter__(self) -> None:
-        before = _blocks()
+        option = self._option
+        blocks, here = _blocks(), option.here()
         try:
-            _opened.set((self, *before))
+            _opened.set((self, *blocks))
+            option._setting.set((self, *here))
         except BaseException:  # a signal handler's
-            _opened.set(before)
+            _opened.set(blocks)
+            option._setting.set(here)
             raise
 
-    __exit__ = Leaving(lambda manager: take_out_of_variable(_opened, manager))
+    __exit__ = Leaving(
+        lambda manager: take_out_of_variables((_opened, manager._option._setting), manager)
+    )
 
 
 def in_force(*group: Option) -> Any:
@@ -345,10 +359,10 @@ def in_force(*group: Option) -> Any:
     that is not at its default."""
     for block in _blocks():
         if block._option in group:
-            return block._value
+            return block.value
     for option in group:
-        if option._value != option.default:
-            return option._value
+        if option._of_process.value != option.default:
+            return option._of_process.value
     return group[-1].default
 
 
@@ -502,7 +516,7 @@ def trace_context() -> ContextKey:
     if known is not None and known[1] == _generation and known[0] == outer:
         return known[2]
     generation = _generation
-    values = {b._option: b._value for b in reversed(opened)}
+    values = {b._option: b.value for b in reversed(opened)}
     key = _intern((*_parts(lambda o: values.get(o, o._key_value)), _environment))
     block._key = outer, generation, key
     return key

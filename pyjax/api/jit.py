@@ -188,7 +188,7 @@ class Jit:
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if options.disable_jit.value:
+        if options.disable_jit.here()[0].value:
             return self._fun(*args, **kwargs)
         if self._signature.has_static:
             args_now, names, static = self._signature.split(args, kwargs)
@@ -198,7 +198,9 @@ class Jit:
         if state.traces[0] is not eval_trace or any(
             isinstance(x, Tracer) for x in leaves if type(x) is not DeviceArray
         ):
-            if options.dynamic_shapes.value and self._joins_caller(leaves, in_tree, static):
+            if options.dynamic_shapes.here()[0].value and self._joins_caller(
+                leaves, in_tree, static
+            ):
                 return self._fun(*args, **kwargs)
             return self._stage(leaves, in_tree, static)
         arrays = [
@@ -340,7 +342,7 @@ class Jit:
         flags = tuple((name, repr(value)) for name, value in self._compiler_options.items())
         places = tuple([a.device if a.committed else None for a in arrays])
         build = Build(places, device, donated, flags)
-        if options.explain_cache_misses.value and (traced.builds or not traced.why):
+        if options.explain_cache_misses.here()[0].value and (traced.builds or not traced.why):
             where, why = compile_log.caller(), self._why_compiled(traced, build)
             what = source_info.function_location(self._fun)
             logger.warning("COMPILATION CACHE MISS at %s for %s: %s", where, what, why)
@@ -355,7 +357,7 @@ class Jit:
             )
         traced.builds[build] = None
         program.bring_from([a.device for a in arrays])
-        if options.distributed_debug.value:
+        if options.distributed_debug.here()[0].value:
             logger.warning(
                 "Running jitted function %s: process %d, device %s, arguments %s",
                 self._name,

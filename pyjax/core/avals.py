@@ -270,7 +270,7 @@ _scalar_avals: tuple[dict[type, AbstractValue], dict[type, AbstractValue]] = ({}
 
 
 def _numpy_scalar_rule(x: Any) -> AbstractValue:
-    table = _scalar_avals[options.enable_x64.value]
+    table = _scalar_avals[options.enable_x64.here()[0].value]
     aval = table.get(type(x))
     if aval is None:
         aval = table[type(x)] = _numpy_rule(x)

@@ -93,7 +93,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = True) -> Any:
     Raises:
       TypeError: the dtype cannot be held by an array (strings, objects, dates).
     """
-    table = _canonical_64 if options.enable_x64.value else _canonical_32
+    table = _canonical_64 if options.enable_x64.here()[0].value else _canonical_32
     try:
         return table[dtype]
     except (KeyError, TypeError):

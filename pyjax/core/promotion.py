@@ -174,7 +174,7 @@ def _join(mode: str, operands: frozenset[tuple[Any, bool]]) -> tuple[Any, bool]:
 def lattice_result_type(*args: Any) -> tuple[Any, bool]:
     """Common dtype (not canonicalized to 32 bits) and whether it is weak."""
     operands = frozenset(map(_dtype_and_weak, args))
-    dtype, weak = _join(options.numpy_dtype_promotion.value, operands)
+    dtype, weak = _join(options.numpy_dtype_promotion.here()[0].value, operands)
     return dtype, weak and dtype != dtypes.BOOL
 
 
@@ -213,7 +213,7 @@ def promote_types(a: Any, b: Any) -> Any:
         else (t if is_extended(t) else dtypes.as_numpy_dtype(t), False)
         for t in (a, b)
     )
-    dtype, weak = _join(options.numpy_dtype_promotion.value, frozenset(operands))
+    dtype, weak = _join(options.numpy_dtype_promotion.here()[0].value, frozenset(operands))
     return dtypes.canonicalize_dtype(dtype) if weak else dtype
 
 
@@ -232,6 +232,6 @@ def safe_to_cast(source: Any, target: Any) -> bool:
     if is_extended(source_dtype) or is_extended(target):
         return False
     weak = _dtype_and_weak(source)[1]
-    mode = options.numpy_dtype_promotion.value
+    mode = options.numpy_dtype_promotion.here()[0].value
     common, _ = _join(mode, frozenset(((source_dtype, weak), (target, False))))
     return bool(common == target)

@@ -94,7 +94,9 @@ class JVPTrace(Trace):
         self.debug_info = debug_info
         self.closed = False
         self._names_rules = fault_checks() is not None
-        self._made: dict[int, Any] | None = {} if options.check_tracer_leaks.value else None
+        self._made: dict[int, Any] | None = (
+            {} if options.check_tracer_leaks.here()[0].value else None
+        )
 
     def split(self, x: Any) -> tuple[Any, Any]:
         """(primal, tangent) of a value used under this trace."""
@@ -216,7 +218,7 @@ def jvp_aux(
     ]
     pairs, aux = under(trace, differentiated, trace, fun, args)
     trace.closed = True
-    if options.check_tracer_leaks.value:
+    if options.check_tracer_leaks.here()[0].value:
         over = weakref.ref(trace)
         del args, trace
         check_leaks(over)

@@ -103,7 +103,9 @@ class BatchTrace(Trace):
         self.closed = False
         self.lent = False  # while the parent processes a call for it, which may run under it again
         self._names_lanes = fault_checks() is not None
-        self._made: dict[int, Any] | None = {} if options.check_tracer_leaks.value else None
+        self._made: dict[int, Any] | None = (
+            {} if options.check_tracer_leaks.here()[0].value else None
+        )
 
     def split(self, x: Any) -> tuple[Any, Dim]:
         """(value, batch dimension or None)."""
@@ -352,7 +354,7 @@ def batch_with_dims(
     trace = BatchTrace(state.traces[0], axis_size, axis_name, debug, mesh_axes)
     results = trace.run(fun, values, in_dims)
     trace.closed = True
-    if options.check_tracer_leaks.value:
+    if options.check_tracer_leaks.here()[0].value:
         over = weakref.ref(trace)
         del trace
         check_leaks(over)
@@ -472,7 +474,7 @@ def _batch_jaxpr(
         return result
 
     # Inside of a shard_map that cuts the axis, what is mapped varies along the mesh axes.
-    along = axis_env.mesh_axes(mesh_axes) if options.check_vma.value else frozenset[Any]()
+    along = axis_env.mesh_axes(mesh_axes) if options.check_vma.here()[0].value else frozenset[Any]()
     avals = [
         a.update(shape=(axis_size, *a.shape), vma=a.vma | along) if b else a
         for a, b in zip(closed.in_avals, in_batched)

@@ -146,7 +146,7 @@ def linearize_aux(
             a.to_tangent_aval().dtype != dtypes.float0 and type(a) is not AbstractRef for a in avals
         ]
     tape = PartialTrace(state.traces[0], debug)
-    direct = options.use_direct_linearize.value
+    direct = options.use_direct_linearize.here()[0].value
     trace: JVPTrace = LinearizeTrace(tape, debug) if direct else JVPTrace(tape, debug)
     tracer = LinearizeTracer if direct else JVPTracer
     args = [
@@ -161,7 +161,7 @@ def linearize_aux(
     nonzero_out = [type(t) is not Zero for t in tangents]
     jaxpr, residuals = tape.to_jaxpr([t for t in tangents if type(t) is not Zero])
     trace.closed = True
-    if options.check_tracer_leaks.value:
+    if options.check_tracer_leaks.here()[0].value:
         over = weakref.ref(trace)
         del args, trace
         check_leaks(over)

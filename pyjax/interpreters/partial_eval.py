@@ -54,7 +54,7 @@ class PartialTrace(Trace):
 
     def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
         self.parent = parent
-        kind = VaryingStagingTrace if options.check_vma.value else StagingTrace
+        kind = VaryingStagingTrace if options.check_vma.here()[0].value else StagingTrace
         self.recorder: StagingTrace = kind(debug_info)
         self.recorder.parent = parent
 

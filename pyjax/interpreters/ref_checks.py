@@ -42,7 +42,7 @@ def check_aliases(
     Raises:
       ValueError: naming the arguments.
     """
-    if not options.mutable_array_checks.value:
+    if not options.mutable_array_checks.here()[0].value:
         return
     seen: dict[int, int | None] = {_referent(x): None for x in closed_over if is_ref(x)}
     for i, x in enumerate(arguments):
@@ -78,7 +78,7 @@ def check_no_refs(what: str, results: Sequence[Any]) -> None:
       ValueError: it does.
     """
     found = next((x for x in results if is_ref(x)), None)
-    if found is not None and options.mutable_array_checks.value:
+    if found is not None and options.mutable_array_checks.here()[0].value:
         raise new_error(
             ValueError,
             f"{what} returned a mutable array reference of type {found.aval.str_short()}, but "
@@ -96,7 +96,7 @@ def check_none_returned(debug: DebugInfo, closed: ClosedJaxpr, out_tree: PyTreeD
     """
     if not any(type(a) is AbstractRef for a in closed.out_avals):
         return
-    if not options.mutable_array_checks.value:
+    if not options.mutable_array_checks.here()[0].value:
         return
     jaxpr = closed.jaxpr
     position = next(i for i, a in enumerate(closed.out_avals) if type(a) is AbstractRef)

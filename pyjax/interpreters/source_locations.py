@@ -27,9 +27,9 @@ class SourceLocations:
     """Makes metadata from places, and the tables that it refers to."""
 
     def __init__(self) -> None:
-        self._whole = options.include_full_tracebacks_in_locations.value
-        self._most = options.traceback_in_locations_limit.value
-        self._pattern = options.hlo_source_file_canonicalization_regex.value
+        self._whole = options.include_full_tracebacks_in_locations.here()[0].value
+        self._most = options.traceback_in_locations_limit.here()[0].value
+        self._pattern = options.hlo_source_file_canonicalization_regex.here()[0].value
         self._joined: dict[tuple[Frame, Frame | None], Frame] = {}
         self._numbers: dict[tuple[Frame, int], int] = {}
         self._codes: dict[int, CodeType] = {}  # a code object's hash is made from all its contents

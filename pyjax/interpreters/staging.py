@@ -92,7 +92,7 @@ class StagingTrace(Trace):
         self.closed = False
         self._has_refs = False
         # Single operations are traced in order to be run: that is no constant folding.
-        self._folds = debug_info is not UNKNOWN and options.eager_constant_folding.value
+        self._folds = debug_info is not UNKNOWN and options.eager_constant_folding.here()[0].value
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -354,7 +354,9 @@ _KINDS: dict[tuple[bool, bool], type[StagingTrace]] = {
 
 def new_staging_trace(debug_info: DebugInfo) -> StagingTrace:
     """A trace that records what the options in force ask for."""
-    return _KINDS[options.dynamic_shapes.value, options.check_vma.value](debug_info)
+    return _KINDS[options.dynamic_shapes.here()[0].value, options.check_vma.here()[0].value](
+        debug_info
+    )
 
 
 def _has_dimension(params: dict[str, Any]) -> bool:
@@ -448,24 +450,24 @@ def trace_to_jaxpr(
       UnexpectedTracerError: the function uses a leaked tracer.
       TracerLeakError: with `check_tracer_leaks`, a tracer survives.
     """
-    if options.no_tracing.value:
+    if options.no_tracing.here()[0].value:
         raise RuntimeError(
             f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
             f"set"
         )
-    follow = options.include_full_tracebacks_in_locations.value and (
-        options.traceback_in_locations_limit.value not in (0, 1)
+    follow = options.include_full_tracebacks_in_locations.here()[0].value and (
+        options.traceback_in_locations_limit.here()[0].value not in (0, 1)
     )
     trace = new_staging_trace(debug)
     jaxpr, consts = under(trace, in_traced_code, follow, _staged, trace, fun, in_avals)
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)
-    if options.check_tracer_leaks.value:
+    if options.check_tracer_leaks.here()[0].value:
         trace.constants = {}
         over = weakref.ref(trace)
         del trace
         check_leaks(over)
-    if options.enable_checks.value:
+    if options.enable_checks.here()[0].value:
         check_jaxpr(jaxpr)
     return closed, closed.out_avals
 

@@ -171,7 +171,7 @@ def trace_function(
     name = source_info.function_name(fun)
     with compile_log.timed(compile_log.TRACING, name) if outermost else nullcontext():
         closed, _ = trace_to_jaxpr(flat, in_avals, debug=debug)
-    if options.log_compiles.value:
+    if options.log_compiles.here()[0].value:
         seconds = time.perf_counter() - start
         logger.warning("Finished tracing %s for %s in %.4f s", name, traced_for, seconds)
     assert flat.out_tree is not None
@@ -205,7 +205,7 @@ def _why_traced(
         if old_kind == kind
     ]
     why = why_traced(fun, Call(in_tree, static, avals, context, axes), earlier)
-    if is_kept and options.explain_cache_misses.value:
+    if is_kept and options.explain_cache_misses.here()[0].value:
         what = source_info.function_location(fun)
         logger.warning("TRACING CACHE MISS at %s for %s: %s", compile_log.caller(), what, why)
     return why

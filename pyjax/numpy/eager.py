@@ -32,7 +32,7 @@ def is_ready(x: Any) -> bool:
     return (
         (type(x) is DeviceArray or is_host_value(x))
         and (not entered or state.traces[0] is eval_trace)
-        and not (_not_compiling and options.disable_jit.value)
+        and not (_not_compiling and options.disable_jit.here()[0].value)
     )
 
 

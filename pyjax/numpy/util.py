@@ -240,7 +240,7 @@ def _to_rank(x: Any, shape: tuple[int, ...], rank: int) -> Any:
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    mode = options.numpy_rank_promotion.value
+    mode = options.numpy_rank_promotion.here()[0].value
     if mode == "allow":
         return
     text = ", ".join(map(str, shapes))

@@ -5,8 +5,13 @@ does not depend on an option is not traced anew. Each thread and each task has i
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
 import itertools
 import random
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -317,17 +322,111 @@ def test_hot_paths_read_no_option(name: str, monkeypatch: pytest.MonkeyPatch) ->
     call, x = HOT[name], jnp.arange(3.0)
     call(x)
     call(x)
+    read = noted_reads(monkeypatch)
+    assert options.enable_x64.value is False and "jax_enable_x64" in read
+    gc.disable()  # a collection is watched, as an option says
+    try:
+        read.clear()
+        call(x)
+        assert read == []
+    finally:
+        gc.enable()
+
+
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the options that are read from now on."""
     read: list[str] = []
-    value = Option.value
-    assert isinstance(value, property) and value.fget is not None
 
-    def noting(option: Option) -> Any:
-        read.append(option.name)
-        return value.fget(option)  # type: ignore[misc]
+    def noting(option: Option) -> Callable[[], Any]:
+        here = option.here
+        return lambda: (read.append(option.name), here())[1]
 
-    monkeypatch.setattr(Option, "value", property(noting))
-    call(x)
-    assert read == []
+    for option in all_options().values():
+        monkeypatch.setattr(option, "here", noting(option))
+    return read
+
+
+def test_a_read_is_one_call_of_c() -> None:
+    """No frame of Python, whoever sets the option."""
+    option = options.enable_x64
+    frames: list[Any] = []
+
+    def read() -> Any:
+        sys.setprofile(lambda frame, event, arg: frames.append((event, arg)))
+        found = option.here()[0].value
+        sys.setprofile(None)
+        return found
+
+    for value in (False, True):
+        with option(value):
+            assert read() is value
+    assert read() is False
+    started = [event for event, _ in frames if event == "call"]
+    called = [arg for event, arg in frames if event == "c_call" and arg is not sys.setprofile]
+    assert not started and [f.__name__ for f in called] == ["get"] * 3
+
+
+def test_the_process_is_read_in_every_thread_and_block() -> None:
+    """An update from another thread is seen at once, where no block sets the option."""
+    seen: list[Any] = []
+
+    def update(value: bool) -> None:
+        thread = threading.Thread(target=config.update, args=("jax_log_compiles", value))
+        thread.start()
+        thread.join()
+        seen.append(options.log_compiles.here()[0].value)
+
+    with options.enable_x64(True), options.log_compiles(False):
+        update(True)
+        context = contextvars.copy_context()
+    update(True)
+    update(False)
+    assert seen == [False, True, False]
+    assert context.run(lambda: options.log_compiles.here()[0].value) is False
+
+
+MORE_OPTIONS = """
+import sys
+from pyjax._config.registry import Affects, Scope, all_options, option, trace_context
+from pyjax._config.kinds import Bool
+import pyjax, pyjax.numpy as jnp
+
+f, x = pyjax.jit(lambda x: x + 1), jnp.arange(3)
+
+def instructions(call):
+    count = 0
+    def trace(frame, event, arg):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+    call()
+    call()
+    sys.settrace(trace)
+    call()
+    sys.settrace(None)
+    return count
+
+def costs():
+    with pyjax.enable_x64(True):
+        inside = instructions(trace_context), instructions(lambda: f(x))
+    return instructions(trace_context), instructions(lambda: f(x)), *inside
+
+few = costs()
+for i in range(100):
+    affects = Affects.TRACE if i % 2 else Affects.NOTHING
+    name, kind = f"jax_more_{i}", Bool()
+    option(name, kind=kind, default=False, affects=affects, scope=Scope.THREAD, help="")
+many = costs()
+assert few == many, (few, many)
+assert few[0] > 3, few
+"""
+
+
+def test_keys_cost_the_same_with_more_options() -> None:
+    """In instructions: what a key is made of is looked at when an option changes, not at a call."""
+    done = subprocess.run([sys.executable, "-c", MORE_OPTIONS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_table_is_empty_while_options_have_their_usual_values() -> None:
