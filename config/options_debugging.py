@@ -152,8 +152,8 @@ error_checking_behavior_oob = option(
     default="ignore",
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="What an index out of bounds does, whatever the mode of the indexing: ignore (clamp, fill "
-    "or drop, as the mode says) or raise.",
+    help="What an index out of bounds does where the user gave no mode that says so: ignore "
+    "(clamp, fill or drop, as is usual) or raise.",
 )
 
 experimental_unsafe_xla_runtime_errors = option(

@@ -51,7 +51,7 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
         options = {
             "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices,
-            "mode": mode,
+            "mode": "drop" if mode is None else mode,
             "wrap_negative_indices": False,
         }
         if not bucket_size:

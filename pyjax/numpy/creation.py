@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pyjax import lax
+from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
@@ -325,11 +326,19 @@ def _range_dtype(name: str, dtype: Any, *values: Any) -> Any:
     return dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(*values)))
 
 
+def _compute_dtype(start: Any, stop: Any, dtype: Any) -> Any:
+    """In which a range is computed; the dtype that the user wants is no operand, so that there is
+    nothing to promote."""
+    if options.numpy_dtype_promotion.value == "strict":
+        return dtypes.to_inexact_dtype(dtypes.result_type(start, stop) if dtype is None else dtype)
+    return dtypes.to_inexact_dtype(dtypes.result_type(start, stop, dtype))
+
+
 @partial(jit, static_argnames=("num", "endpoint", "dtype", "axis"))
 def _linspace(
     start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int
 ) -> tuple[Array, Array]:
-    compute = dtypes.to_inexact_dtype(dtypes.result_type(start, stop, dtype))
+    compute = _compute_dtype(start, stop, dtype)
     shape = util.broadcast_shapes("linspace", [np.shape(start), np.shape(stop)])
     start = util.broadcast_array(util.convert(start, compute), shape)
     stop = util.broadcast_array(util.convert(stop, compute), shape)
@@ -385,7 +394,7 @@ def logspace(
     """
     util.check_arraylike("logspace", start, stop, base)
     dtype = _range_dtype("logspace", dtype, start, stop)
-    compute = dtypes.to_inexact_dtype(dtypes.result_type(start, stop, dtype))
+    compute = _compute_dtype(start, stop, dtype)
     exponents = linspace(start, stop, num, endpoint=endpoint, dtype=compute, axis=axis)
     base, exponents = util.promote_args_inexact("logspace", base, exponents)
     return util.convert(lax.pow(*_broadcast_pair(base, exponents)), dtype)
@@ -402,7 +411,7 @@ def geomspace(
     """`num` values in geometric progression from `start` to `stop` (both nonzero, same sign)."""
     util.check_arraylike("geomspace", start, stop)
     dtype = _range_dtype("geomspace", dtype, start, stop)
-    compute = dtypes.to_inexact_dtype(dtypes.result_type(start, stop, dtype))
+    compute = _compute_dtype(start, stop, dtype)
     start, stop = util.convert(start, compute), util.convert(stop, compute)
     start, stop = _broadcast_pair(start, stop)
     sign = lax.sign(start)

@@ -126,7 +126,9 @@ def histogram(
             raise ValueError("weights should have the same shape as a.")
     edges = histogram_bin_edges(a, bins, range, weights)
     counts = _count(
-        _bin_numbers(*util.promote_dtypes(ravel(a), edges)), ravel(weights), edges.shape[0] - 1
+        _bin_numbers(*util.promote_dtypes(*util.as_inexact_with(ravel(a), edges))),
+        ravel(weights),
+        edges.shape[0] - 1,
     )
     if density:
         counts = counts / diff(edges) / reductions.sum(counts)
@@ -193,7 +195,7 @@ def histogramdd(
         span = None if range is None else range[i]
         axis_edges = histogram_bin_edges(column, spec, span)
         edges.append(axis_edges)
-        number = _bin_numbers(*util.promote_dtypes(column, axis_edges))
+        number = _bin_numbers(*util.promote_dtypes(*util.as_inexact_with(column, axis_edges)))
         size = axis_edges.shape[0] - 1
         total = util.size_of([e.shape[0] - 1 for e in edges])
         outside = number >= size

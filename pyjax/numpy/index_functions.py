@@ -18,7 +18,13 @@ from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import static_fill
-from pyjax.numpy.indexing_basic import gather_along, normalized, parse_mode, take_rows
+from pyjax.numpy.indexing_basic import (
+    filling_mode,
+    gather_along,
+    normalized,
+    parse_mode,
+    take_rows,
+)
 from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.searching import nonzero
 from pyjax.numpy.selection import select_where
@@ -89,7 +95,7 @@ def take(
     axis = util.canonicalize_axis(axis, a.ndim)
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
-    parsed = parse_mode("fill" if mode is None else mode)
+    parsed = parse_mode(mode) or filling_mode(fill_value)
     if parsed is not lax.GatherScatterMode.CLIP:  # which takes negative indices to 0
         indices, parsed = normalized(indices, a.shape[axis], parsed)
     fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP
@@ -144,7 +150,7 @@ def take_along_axis(
                 f"take_along_axis: arr {a.shape} and indices {indices.shape} must match or be 1 "
                 f"in axis {i}."
             )
-    parsed = parse_mode("fill" if mode is None else mode)
+    parsed = parse_mode(mode) or filling_mode(fill_value)
     if wrap_negative_indices is not False:
         indices, parsed = normalized(indices, a.shape[axis], parsed)
     fills = fill_value is not None and parsed is lax.GatherScatterMode.FILL_OR_DROP

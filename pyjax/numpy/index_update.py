@@ -19,6 +19,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
 from pyjax.core.source_info import warn_user
+from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.eager import is_ready
@@ -254,7 +255,7 @@ def update(
     if all(isinstance(a, np.ndarray) for a in arrays) and plan.array_shape is None:
         indices_are_sorted = unique_indices = True
     if parsed is None:
-        parsed = lax.GatherScatterMode.FILL_OR_DROP
+        parsed = mode_left_open(lax.GatherScatterMode.FILL_OR_DROP)
     _warn_if_lossy(values, x)
     return _combined(x, arrays, values, plan, kind, parsed, indices_are_sorted, unique_indices)
 
@@ -311,7 +312,7 @@ def _recipe(
 def _planned(plan: IndexPlan, kind: str) -> _Program:
     @jit
     def update(x: Any, values: Any, *arrays: Any) -> Any:
-        parsed = lax.GatherScatterMode.FILL_OR_DROP
+        parsed = mode_left_open(lax.GatherScatterMode.FILL_OR_DROP)
         return _combined(x, arrays, values, plan, kind, parsed, True, True)
 
     return update
@@ -480,6 +481,6 @@ def _apply(
         update_shape=made.core_shape,
         indices_are_sorted=are_sorted,
         unique_indices=unique,
-        mode=parsed or lax.GatherScatterMode.FILL_OR_DROP,
+        mode=parsed or mode_left_open(lax.GatherScatterMode.FILL_OR_DROP),
     )
     return lax.reshape(out, x.shape)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
 from pyjax.core.array import Array
@@ -169,17 +170,19 @@ def read(
     if fill_value is not None and parsed is None:
         parsed = lax.GatherScatterMode.FILL_OR_DROP
     static = plan.array_shape is None and all(isinstance(a, np.ndarray) for a in arrays)
-    if static and (
-        parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP)
-        or _in_bounds(plan, arrays)
-    ):
+    # Slices clamp, as the mode says; where an index out of bounds is an error, a slice has it, too.
+    slices = parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS) or (
+        parsed is lax.GatherScatterMode.CLIP
+        and options.error_checking_behavior_oob.value == "ignore"
+    )
+    if static and (slices or _in_bounds(plan, arrays)):
         return _read_static(x, plan, arrays)
     if parsed == "wrap":
         arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
     if (
         plan.array_shape is None
         and not any(isinstance(e, Strided) for e in plan.elements)
-        and (parsed in (None, lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP))
+        and slices
     ):
         return _read_dynamic(x, plan, arrays)
     parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS if parsed is None else parsed

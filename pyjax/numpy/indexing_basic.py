@@ -13,6 +13,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.lax.indexing.gather import default_fill
+from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.numpy import util
 from pyjax.numpy.selection import select_where
 
@@ -65,6 +66,12 @@ def parse_mode(mode: Any) -> Any:
     if mode not in table:
         raise ValueError(f"Unknown index mode {mode!r}; expected one of {MODES}.")
     return table[mode]
+
+
+def filling_mode(fill_value: Any) -> Any:
+    """The mode of functions that fill in for indices out of bounds, if the user has chosen none."""
+    filling = lax.GatherScatterMode.FILL_OR_DROP
+    return mode_left_open(filling) if fill_value is None else filling
 
 
 def take_rows(

@@ -189,7 +189,7 @@ def _check_quantile(
         raise ValueError(f"method can only be one of {', '.join(METHODS)}; got {method!r}.")
     if weights is not None and method != "inverted_cdf":
         raise ValueError(f"{name}: weights are only supported with method='inverted_cdf'.")
-    a, q = util.promote_dtypes_inexact(a, util.as_array(q))
+    a, q = util.promote_dtypes_inexact(*util.as_inexact_with(a, util.as_array(q)))
     if is_complex(a):
         raise ValueError(f"jax.numpy.{name} does not support complex arrays: they have no order.")
     if q.ndim > 1:
@@ -380,7 +380,7 @@ def cov(
     )
     conj = lax.conj(right) if is_complex(right) else right
     out = linear_algebra.dot(centered, lax.transpose(conj, (1, 0)))
-    out = out / util.convert(factor, lax.real(out).dtype if is_complex(out) else out.dtype)
+    out = out / util.convert(factor, out.dtype)
     kept = [i for i, size in enumerate(out.shape) if size == 1]
     return lax.squeeze(out, tuple(kept)) if kept else out
 

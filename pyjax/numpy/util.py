@@ -207,6 +207,20 @@ def promote_dtypes_inexact(*args: Any) -> tuple[Any, ...]:
     return tuple(_convert_operand(x, inexact, weak) for x in args)
 
 
+def as_inexact_with(*args: Any) -> tuple[Any, ...]:
+    """Integers and booleans take the dtype of those arguments that are inexact, if promotion is
+    strict: for what is computed in floating point, whatever it is computed from. Otherwise the
+    promotion that follows does that."""
+    if options.numpy_dtype_promotion.value != "strict":
+        return args
+    arrays = [as_array(to_jax(a)) for a in args]
+    inexact = [x for x in arrays if dtypes.issubdtype(x.dtype, np.inexact)]
+    if not inexact or len(inexact) == len(arrays):
+        return args
+    dtype = dtypes.result_type(*inexact)
+    return tuple(x if dtypes.issubdtype(x.dtype, np.inexact) else convert(x, dtype) for x in arrays)
+
+
 def promote_dtypes_numeric(*args: Any) -> tuple[Any, ...]:
     """As `promote_dtypes`, then booleans to the default integer."""
     args = tuple(to_jax(a) for a in args)

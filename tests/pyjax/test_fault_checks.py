@@ -3,8 +3,11 @@ iteration and lane, whatever the program was made by."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -361,6 +364,107 @@ def test_indices(name: str) -> None:
         assert TABLE[2, -4] == 8 and TABLE[jnp.asarray([0, -3])].shape == (2, 4)
         assert isinstance(OutOfBoundsError("index"), IndexError)
     call()
+
+
+# What is out of bounds, and was asked for.
+ASKED_FOR: dict[str, Callable[[Any], Any]] = {
+    "get fill": lambda i: TABLE.at[i].get(mode="fill"),
+    "get fill value": lambda i: TABLE.at[i].get(fill_value=0.0),
+    "get clip": lambda i: TABLE.at[i].get(mode="clip"),
+    "get clip of one": lambda i: TABLE.at[i[0]].get(mode="clip"),
+    "get clip, static": lambda i: TABLE.at[7].get(mode="clip"),
+    "get wrap": lambda i: TABLE.at[i].get(mode="wrap"),
+    "take fill": lambda i: jnp.take(TABLE, i, axis=0, mode="fill"),
+    "take fill value": lambda i: jnp.take(TABLE, i, axis=0, fill_value=1.0),
+    "take clip": lambda i: jnp.take(TABLE, i, axis=0, mode="clip"),
+    "take along": lambda i: jnp.take_along_axis(TABLE, i[:, None], 0, mode="clip"),
+    "set drop": lambda i: TABLE.at[i].set(1.0, mode="drop"),
+    "set clip": lambda i: TABLE.at[i].set(1.0, mode="clip"),
+    "set drop, static": lambda i: TABLE.at[7].set(1.0, mode="drop"),
+    "add drop": lambda i: TABLE.at[i].add(1.0, mode="drop"),
+    "apply drop": lambda i: TABLE.at[i].apply(jnp.sin, mode="drop"),
+    "mapped": lambda i: vmap(lambda k: TABLE.at[k].get(mode="clip"))(i),
+    "nonzero": lambda i: jnp.nonzero(i, size=9, fill_value=99),
+    "bincount": lambda i: jnp.bincount(i, length=3),
+    "segment_sum": lambda i: pyjax.ops.segment_sum(jnp.ones(2), i, num_segments=3),
+    "one_hot": lambda i: pyjax.nn.one_hot(i, 3),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_FOR)
+def test_indices_out_of_bounds_that_were_asked_for(name: str) -> None:
+    call, far = ASKED_FOR[name], jnp.asarray([7, 1])
+    expected = pyjax.tree.leaves(call(far))
+    with options.error_checking_behavior_oob("raise"):
+        for run in (call, jit(call)):
+            for x, y in zip(pyjax.tree.leaves(run(far)), expected, strict=True):
+                np.testing.assert_array_equal(x, y)
+
+
+def test_a_broken_promise_is_an_error() -> None:
+    far = jnp.asarray([7, 1])
+    with options.error_checking_behavior_oob("raise"):
+        for call in (
+            lambda: TABLE.at[far].get(mode="promise_in_bounds"),
+            lambda: TABLE.at[far].set(1.0, mode="promise_in_bounds"),
+            lambda: TABLE.at[far].get(),
+            lambda: TABLE.at[7].add(1.0),
+            lambda: jnp.take_along_axis(TABLE, far[:, None], 0),
+        ):
+            assert "axis 0 with size 3" in error_of(call, OutOfBoundsError)
+
+
+def test_faults_on_several_threads() -> None:
+    """Each thread finds its own fault, in one program that they share."""
+    f = jit(lambda x: lax.scan(lambda c, a: (c, jnp.log(a)), 0, x)[1])
+
+    def look(number: int) -> str:
+        with pyjax.debug_nans(True):
+            for _ in range(4):
+                text = error_of(lambda: f(jnp.ones(8).at[number].set(-1.0 - number)))
+                assert f"log(-{1.0 + number})" in text and f"in iteration {number} of scan" in text
+            assert f(jnp.ones(8)).tolist() == [0.0] * 8
+        return text
+
+    start = threading.Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda k: (start.wait(), look(k))[1], range(8)))
+    assert len(set(found)) == 8
+    assert np.isnan(f(-jnp.ones(8))).all()  # here nothing is looked for
+
+
+def test_callbacks_on_several_threads() -> None:
+    def look(number: int) -> int:
+        calls: list[float] = []
+        f = jit(lambda x: jnp.log(-_calls_back("io", calls)(x) - number))
+        with pyjax.debug_nans(True):
+            assert f"log(-{1.0 + number})" in error_of(lambda: f(1.0))
+        return len(calls)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(look, range(8))) == [1] * 8
+
+
+def test_faults_in_tasks() -> None:
+    """Tasks of one thread, the outer one waiting for the inner, each with options of its own."""
+    f = jit(lambda x: jnp.log(x) + 0)
+
+    async def inner(x: float) -> str:
+        with pyjax.debug_nans(True):
+            await asyncio.sleep(0)
+            return error_of(lambda: f(x))
+
+    async def outer(x: float) -> list[str]:
+        with options.error_checking_behavior_nan("raise"):
+            texts = [await asyncio.create_task(inner(x - k)) for k in range(3)]
+            return [*texts, error_of(lambda: f(x))]
+
+    async def both() -> list[list[str]]:
+        return await asyncio.gather(outer(-1.0), outer(-9.0))
+
+    for x, texts in zip((1.0, 9.0), asyncio.run(both())):
+        assert [f"log(-{x + k})" in texts[k] for k in range(3)] == [True] * 3
+        assert f"log(-{x})" in texts[3]
 
 
 def test_prints_are_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,9 +31,9 @@ from pyjax.lax.faults.noticing import AbstractNoticer, Noted
 from pyjax.lax.faults.operands import (
     any_of,
     index_components,
-    indices_of,
     nans,
     out_of_bounds,
+    promised_indices,
     zero_divisors,
 )
 
@@ -72,7 +72,7 @@ class _Flags(AbstractNoticer):
         flag = None
         if self.checks.divide:
             flag = self._with(flag, zero_divisors(eqn, values))
-        found = indices_of(eqn) if self.checks.oob else None
+        found = promised_indices(eqn) if self.checks.oob else None
         if found is not None:
             for index in index_components(found, values):
                 flag = self._with(flag, out_of_bounds(index))

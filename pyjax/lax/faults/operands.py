@@ -16,6 +16,7 @@ from pyjax.lax.bitwise import bitwise_or
 from pyjax.lax.common import dtype_of, is_inexact, ndim_of, shape_of
 from pyjax.lax.compare import eq, full_value, gt, lt, ne, select
 from pyjax.lax.indexing.gather_scatter_types import (
+    GatherScatterMode,
     gather_p,
     scatter_add_p,
     scatter_p,
@@ -201,6 +202,13 @@ def any_of(mask: Any) -> Any:
     """Whether any element is true."""
     rank = ndim_of(mask)
     return reduce_or(mask, tuple(range(rank))) if rank else mask
+
+
+def promised_indices(eqn: JaxprEqn) -> Indices | None:
+    """How an equation is indexed by values that are to be in bounds, so that it is an error if they
+    are not: nobody asked for them to be clamped, filled or dropped."""
+    promised = GatherScatterMode.PROMISE_IN_BOUNDS
+    return indices_of(eqn) if eqn.params.get("mode", promised) is promised else None
 
 
 def indices_of(eqn: JaxprEqn) -> Indices | None:

@@ -34,7 +34,7 @@ from pyjax.lax.control_flow.while_loop import while_p
 from pyjax.lax.faults.call_log import CallLog, Mark, bind_remembered, calls_python
 from pyjax.lax.faults.flags import flagged_program, only_prints
 from pyjax.lax.faults.messages import Place, fault_error, index_error
-from pyjax.lax.faults.operands import dividing_primitives, index_components, indices_of
+from pyjax.lax.faults.operands import dividing_primitives, index_components, promised_indices
 from pyjax.lax.faults.walking import place_of
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
 from pyjax.lax.nary import expand_to
@@ -236,7 +236,7 @@ class Search:
         return mask
 
     def _check_indices(self, eqn: JaxprEqn, values: Sequence[Any], frame: Frame | None) -> None:
-        found = indices_of(eqn)
+        found = promised_indices(eqn)
         if found is None:
             return
         for part, window in zip(index_components(found, values), found.windows):

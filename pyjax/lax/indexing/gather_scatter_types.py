@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -107,6 +108,17 @@ _MODES: dict[Any, GatherScatterMode] = {
     "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
     "one_hot": GatherScatterMode.ONE_HOT,
 }
+
+
+def mode_left_open(usual: GatherScatterMode) -> GatherScatterMode:
+    """The mode where the user has chosen none.
+
+    While indices out of bounds are an error (option error_checking_behavior_oob) it is the promise
+    that there are none: that is what is checked, and not what was asked to be clamped or dropped.
+    """
+    if options.error_checking_behavior_oob.value == "raise":
+        return GatherScatterMode.PROMISE_IN_BOUNDS
+    return usual
 
 
 _TWO_SCALARS = tree_structure(((0, 0), {}))

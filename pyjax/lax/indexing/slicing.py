@@ -40,6 +40,7 @@ from pyjax.lax.indexing.gather_scatter_types import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
+    mode_left_open,
 )
 from pyjax.lax.indexing.scatter import scatter
 from pyjax.lax.shape import expand_dims, squeeze
@@ -341,7 +342,7 @@ def _dynamic_slice_batching(
         slice_sizes=slice_sizes,
         unique_indices=True,
         indices_are_sorted=True,
-        mode=GatherScatterMode.CLIP,
+        mode=mode_left_open(GatherScatterMode.CLIP),
         fill_value=None,
     )
 
@@ -461,7 +462,7 @@ def _dynamic_update_slice_batching(axis_size: int, args: Sequence[Any], dims: Se
         dnums,
         indices_are_sorted=True,
         unique_indices=True,
-        mode=GatherScatterMode.CLIP,
+        mode=mode_left_open(GatherScatterMode.CLIP),
     )
     return [out], [0]
 
