@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,3 +120,21 @@ def test_xla_flags_mistakes_are_errors_not_crashes() -> None:
     result = run_python(code, XLA_FLAGS="--xla_force_host_platform_device_cout=2")
     assert result.returncode == 1
     assert "did you mean --xla_force_host_platform_device_count?" in result.stderr
+
+
+@pytest.mark.parametrize("guard, ends", [("fatal", True), ("log", False), ("allow", False)])
+def test_a_fatal_guard_ends_the_process_that_collects_an_array(guard: str, ends: bool) -> None:
+    code = """
+import gc, pyjax.numpy as jnp
+gc.disable()
+cycle = [jnp.ones((3, 4))]
+cycle.append(cycle)
+del cycle
+gc.collect()
+print("collected")
+"""
+    done = run_python(code, PYJAX_ARRAY_GARBAGE_COLLECTION_GUARD=guard)
+    assert done.returncode == (-signal.SIGABRT if ends else 0), done.stderr
+    assert ("collected" in done.stdout) is not ends
+    assert ("float32[3,4], was freed by the garbage collector" in done.stderr) == (guard != "allow")
+    assert ("'fatal': the process ends here" in done.stderr) is ends
