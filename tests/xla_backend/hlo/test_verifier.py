@@ -14,10 +14,12 @@ from xla_backend.hlo.attributes import (
     ParameterAttributes,
 )
 from xla_backend.hlo.errors import VerificationError
+from xla_backend.hlo.instruction import OpMetadata
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.source_tables import FileLocation, SourceTables, StackFrame
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.hlo.verifier import verify
 
@@ -243,7 +245,19 @@ def negative_dimension(m):
     z.shape = Shape.array(PrimitiveType.F32, (-3,))
 
 
+def frame_calls_itself(module):
+    module.source_tables = SourceTables(
+        {1: "a.py"}, {1: "f"}, {1: FileLocation(1, 1)}, {1: StackFrame(1, 1)}
+    )
+
+
+def frame_missing(module):
+    module.entry.root.metadata = OpMetadata(stack_frame_id=7)
+
+
 BROKEN = [
+    ("source_tables_c1", frame_calls_itself, "stack frame 1 is its own caller"),
+    ("source_tables_c2", frame_missing, "stack_frame_id=7 is not in StackFrames"),
     ("module_c1", no_entry, "no entry computation"),
     ("module_c2", entry_not_listed, "not among the module's computations"),
     ("module_c3", equal_computation_names, "two computations are named %neg"),
