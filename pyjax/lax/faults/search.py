@@ -375,9 +375,8 @@ def _while_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
     round_, running = 0, None
     while True:
         what = functools.partial(_round_of, body, "while_loop", round_, carry)
-        (pred,) = search.round(
-            lambda what=what: f"condition before {what()}", cond, [*cond_consts, *carry], running
-        )
+        before = functools.partial(_condition_before, what)
+        (pred,) = search.round(before, cond, [*cond_consts, *carry], running)
         running = np.asarray(pred) if running is None else np.asarray(pred) & running
         if not running.any():
             return
@@ -395,6 +394,10 @@ def _while_rounds(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
 
 def _before(what: Callable[[], str]) -> str:
     return f"condition before {what()}"
+
+
+def _condition_before(round_: Callable[[], str]) -> str:
+    return f"condition before {round_()}"
 
 
 def _round_of(body: ClosedJaxpr, what: str, number: int, carry: Sequence[Any]) -> str:
