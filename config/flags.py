@@ -82,7 +82,7 @@ def config_with_absl() -> None:
         # The environment's value is the flag's default, so that --help shows what holds.
         for flag in _spellings(name):
             if isinstance(option.kind, Bool):
-                flags.DEFINE_bool(flag, option.value, option.help)
+                flags.DEFINE_bool(flag, option.process_value, option.help)
             else:
                 flags.DEFINE_string(flag, None, f"{option.help} ({option.kind.accepts})")
             _FLAG_NAMES[flag] = name

@@ -197,6 +197,11 @@ class Option:
         return self.no_effect is None and self.waits_for is None
 
     @property
+    def process_value(self) -> Any:
+        """The value in force where no block sets the option."""
+        return self._of_process.value
+
+    @property
     def block_value(self) -> Any:
         """The value that the innermost block here gives the option; None if no block does."""
         innermost = self.here()[0]
@@ -205,7 +210,7 @@ class Option:
     @property
     def _key_value(self) -> Any:
         """What keys have of it outside of blocks."""
-        return None if self.affects is Affects.COMPILE_IN_BLOCKS else self._of_process.value
+        return None if self.affects is Affects.COMPILE_IN_BLOCKS else self.process_value
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -235,7 +240,7 @@ class Option:
         """
         with _lock:
             value = self._checked(value, origin)
-            if self._locked is not None and value != self._of_process.value:
+            if self._locked is not None and value != self.process_value:
                 raise RuntimeError(
                     f"cannot set {self.name} to {value!r} ({origin}): {self._locked} "
                     f"Set it before that, for example through the environment variable "
@@ -319,7 +324,7 @@ class Option:
         """Call `listener(value)` now and whenever the process-wide value changes, or the
         source that it comes from."""
         self._listeners.append(listener)
-        listener(self._of_process.value)
+        listener(self.process_value)
 
     def on_block(self, listener: Callable[[Override], None]) -> None:
         """Call `listener(block)` whenever a block is made that gives the option a value in its
@@ -361,8 +366,8 @@ def in_force(*group: Option) -> Any:
         if block._option in group:
             return block.value
     for option in group:
-        if option._of_process.value != option.default:
-            return option._of_process.value
+        if option.process_value != option.default:
+            return option.process_value
     return group[-1].default
 
 
