@@ -189,8 +189,9 @@ def test_gradient_of_mapped(program, model) -> None:
 
 
 @programs
-def test_linearized_directly(program, model) -> None:
-    with pyjax._options.use_direct_linearize(True):
+@pytest.mark.parametrize("direct", [True, False])
+def test_linearized_in_either_way(program, model, direct: bool) -> None:
+    with pyjax._options.use_direct_linearize(direct):
         got = [float(pyjax.grad(f)(XS[0])) for f in (program, pyjax.jit(program))]
     np.testing.assert_allclose(got, [float(pyjax.grad(model)(XS[0]))] * 2, rtol=2e-5)
 
