@@ -159,6 +159,7 @@ def _unpickle(array: DeviceArray, memory_space: Any, kind: str | None) -> Device
 def _sharing(array: DeviceArray, spec: ArraySpec) -> DeviceArray:
     """Another array with the same memory."""
     other = DeviceArray.__new__(DeviceArray)
+    array.settle()
     other.buffer = array.buffer
     other.spec = spec
     return other
@@ -217,6 +218,9 @@ class RefProgram(NamedTuple):
                 _written_now.update(targets)
                 try:
                     results = call([*arrays, *others])
+                    # Who waits for the lock waits for the program, also where others run it.
+                    for value in results:
+                        value.settle()
                 finally:
                     _written_now.difference_update(targets)
                 for ref, value in zip(targets, results):
@@ -238,6 +242,9 @@ def _holding(refs: Sequence[DeviceRef], go: Callable[[], list[DeviceArray]]) -> 
 
 def _own(arrays: list[DeviceArray], others: Sequence[DeviceArray], written: Sequence[bool]) -> None:
     """What is written to must be no other argument's memory: it is a copy where it would be."""
+    for a in (*arrays, *others):
+        if not hasattr(a, "buffer"):
+            a.settle()
     buffers = [id(getattr(a, "buffer", None)) for a in (*arrays, *others)]
     for i, w in enumerate(written):
         if w and buffers.count(buffers[i]) > 1:

@@ -288,7 +288,7 @@ def seen_last(seen):
     return seen[-1] if seen else np.float32(1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps)
 def test_random_programs(program) -> None:
     """Eagerly, in one jitted call, in a call for each step, and as the body of a scan."""
