@@ -300,21 +300,13 @@ class Program:
         after: dict[int, Job] = {}
         for array in (*arguments, *self.constants):
             try:
-                buffers.append(array.buffer)
-                continue
+                buffer, job = array.memory()
             except AttributeError:
-                pass
-            try:
-                buffer, job = array.pending
-            except AttributeError:  # deleted; or another thread has settled it just now
-                try:
-                    buffers.append(array.buffer)
-                except AttributeError:
-                    raise self._find_deleted(arguments) from None
-            else:
-                buffers.append(buffer)
+                raise self._find_deleted(arguments) from None
+            buffers.append(buffer)
+            del buffer  # who takes it over must be alone with it
+            if job is not None:
                 after[id(job)] = job
-                del buffer  # who takes it over must be alone with it
         return buffers, after
 
     # -- donation --------------------------------------------------------------------------------

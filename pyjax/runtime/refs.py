@@ -25,7 +25,7 @@ from pyjax.core.refs import AbstractRef, Ref
 from pyjax.interpreters.dead_code import dce_jaxpr
 from pyjax.interpreters.discharge import discharged, holds_refs
 from pyjax.interpreters.ref_checks import check_aliases
-from pyjax.runtime.array import ArraySpec, DeviceArray, array_spec, from_numpy
+from pyjax.runtime.array import ArraySpec, DeviceArray, array_spec, deleted_error, from_numpy
 from pyjax.runtime.program import Call
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
@@ -157,10 +157,16 @@ def _unpickle(array: DeviceArray, memory_space: Any, kind: str | None) -> Device
 
 
 def _sharing(array: DeviceArray, spec: ArraySpec) -> DeviceArray:
-    """Another array with the same memory."""
+    """Another array with the same memory, which may still be computed."""
+    try:
+        buffer, job = array.memory()
+    except AttributeError:
+        raise deleted_error(array) from None
     other = DeviceArray.__new__(DeviceArray)
-    array.settle()
-    other.buffer = array.buffer
+    if job is None:
+        other.buffer = buffer
+    else:
+        other.pending = (buffer, job)
     other.spec = spec
     return other
 
@@ -242,14 +248,18 @@ def _holding(refs: Sequence[DeviceRef], go: Callable[[], list[DeviceArray]]) -> 
 
 def _own(arrays: list[DeviceArray], others: Sequence[DeviceArray], written: Sequence[bool]) -> None:
     """What is written to must be no other argument's memory: it is a copy where it would be."""
-    for a in (*arrays, *others):
-        if not hasattr(a, "buffer"):
-            a.settle()
-    buffers = [id(getattr(a, "buffer", None)) for a in (*arrays, *others)]
+    buffers = [_memory_id(a) for a in (*arrays, *others)]
     for i, w in enumerate(written):
         if w and buffers.count(buffers[i]) > 1:
             arrays[i] = from_numpy(np.asarray(arrays[i].stored_array), arrays[i].spec)
-            buffers[i] = id(arrays[i].buffer)
+            buffers[i] = _memory_id(arrays[i])
+
+
+def _memory_id(array: DeviceArray) -> int:
+    try:
+        return id(array.memory()[0])
+    except AttributeError:
+        return id(array)  # it was deleted, which the program says
 
 
 def ref_program(closed: ClosedJaxpr, donated: Sequence[bool]) -> RefProgram | None:

@@ -499,6 +499,78 @@ def test_effects_are_seen_in_order() -> None:
     assert seen == [expected(TIMES * i) for i in (1, 2, 3)]
 
 
+# -- references ------------------------------------------------------------------------------------
+
+
+@pyjax.jit
+def _write(ref: Any, n: Any) -> None:
+    ref[...] = lax.fori_loop(0, n, lambda i, c: c + 0.5, ref[...])
+
+
+@pyjax.jit
+def _read(ref: Any, n: Any) -> Any:
+    return lax.fori_loop(0, n, lambda i, c: c + 0.5, ref[...])
+
+
+def _warm_refs() -> None:
+    ref = pyjax.new_ref(X)
+    _write(ref, TIMES)
+    _read(ref, TIMES).block_until_ready()
+
+
+def test_references_hold_what_is_being_computed() -> None:
+    x = slow(X)
+    ref = pyjax.new_ref(x)
+    read = ref[...]
+    assert not (x.is_ready() or read.is_ready())
+    assert float(read[0, 0]) == expected() == float(x[0, 0])
+    ref[...] = slow(X, 2 * TIMES)
+    assert float(pyjax.freeze(ref)[0, 0]) == expected(2 * TIMES)
+    assert float(x[0, 0]) == float(read[0, 0]) == expected()
+
+
+def test_long_programs_read_and_write_references_in_order() -> None:
+    _warm_refs()
+    ref = pyjax.new_ref(X)
+    _write(ref, TIMES)
+    first = ref[...]
+    _write(ref, TIMES)
+    ref[0, 0] = 1.0
+    second = _read(ref, TIMES)
+    _write(ref, TIMES)
+    assert float(ref[1, 1]) == expected(3 * TIMES)
+    assert float(ref[0, 0]) == pytest.approx(1 + TIMES / 2)
+    assert float(second[1, 1]) == expected(3 * TIMES)
+    assert (np.asarray(first) == TIMES / 2).all()
+    assert repr(ref).startswith("Ref(")
+
+
+def test_a_pending_array_in_two_references_is_written_to_in_one() -> None:
+    _warm_refs()
+
+    @pyjax.jit
+    def both(one: Any, two: Any, y: Any, n: Any) -> Any:
+        one[...] = lax.fori_loop(0, n, lambda i, c: c + 0.5, one[...])
+        return two[...] + y
+
+    for settled in (False, True):
+        x = slow(X)
+        one, two = pyjax.new_ref(x), pyjax.new_ref(x)
+        if settled:
+            x.block_until_ready()
+        out = both(one, two, x, TIMES)
+        assert float(out[2, 2]) == expected(2 * TIMES)
+        assert float(one[2, 2]) == expected(2 * TIMES)
+        assert float(two[2, 2]) == float(x[2, 2]) == expected()
+
+
+def test_no_reference_to_a_deleted_array() -> None:
+    x = X + 1
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        pyjax.new_ref(x)
+
+
 # -- forks -----------------------------------------------------------------------------------------
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -95,6 +95,21 @@ class BufferHolder:
         # In this order: another thread may settle it in between.
         return not (hasattr(self, "pending") or hasattr(self, "buffer"))
 
+    def memory(self) -> tuple[Any, Job | None]:
+        """The buffer, and what is computing it, if anything is.
+
+        Raises:
+          AttributeError: the holder was deleted.
+        """
+        try:
+            return self.buffer, None
+        except AttributeError:
+            pass
+        try:
+            return self.pending
+        except AttributeError:
+            return self.buffer, None  # else another thread has settled it just now
+
     def is_computed(self) -> bool:
         """Whether `settle` would return or raise at once."""
         try:
