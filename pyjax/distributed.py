@@ -6,11 +6,11 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import warnings
 from typing import Any
 
 from pyjax._config import options
 from pyjax.core.errors import fail, new_error
+from pyjax.core.source_info import warn_user
 from pyjax.runtime.devices import are_initialised
 
 logger = logging.getLogger(__name__)
@@ -100,20 +100,17 @@ def is_initialized() -> bool:
 def _engine() -> str | None:
     """What exchanges arrays between processes on CPUs; with a warning about older names."""
     if options.cpu_enable_gloo_collectives.value:
-        warnings.warn(
+        warn_user(
             "jax_cpu_enable_gloo_collectives is deprecated: set "
             "jax_cpu_collectives_implementation to 'gloo'",
             DeprecationWarning,
-            stacklevel=3,
         )
         return "gloo"
     engine = options.cpu_collectives_implementation.value
     if engine == "megascale":
-        warnings.warn(
+        warn_user(
             "jax_cpu_collectives_implementation='megascale' has no effect: that engine is not part "
             "of pyjax",
-            UserWarning,
-            stacklevel=3,
         )
     return engine
 

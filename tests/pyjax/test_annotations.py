@@ -29,8 +29,8 @@ ANY: dict[ModuleType, dict[str, str]] = {
         "load": "what is in the file: one array, or a mapping to arrays",
     },
     lax: {
-        **dict.fromkeys(["all_gather", "all_to_all", "pbroadcast", "pmax", "pmean"], _TREE),
-        **dict.fromkeys(["pmin", "ppermute", "pshuffle", "psum", "psum_scatter"], _TREE),
+        **dict.fromkeys(["all_gather", "all_to_all", "pbroadcast", "pcast", "pmax"], _TREE),
+        **dict.fromkeys(["pmean", "pmin", "ppermute", "pshuffle", "psum", "psum_scatter"], _TREE),
         **dict.fromkeys(["pswapaxes", "optimization_barrier", "stop_gradient"], _TREE),
         **dict.fromkeys(["custom_linear_solve", "custom_root", "associative_scan"], _TREE),
         **dict.fromkeys(["reduce", "reduce_window", "with_sharding_constraint"], _TREE),

@@ -204,7 +204,7 @@ def test_every_primitive_with_programs_lifts_their_constants():
     """A new primitive whose parameters hold programs needs a rule."""
     with_programs = {
         *("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "cond", "scan", "while"),
-        *("custom_linear_solve", "custom_root"),
+        *("custom_linear_solve", "custom_root", "linear_call", "shard_map"),
     }
     assert {p.name for p in lift_rules} == with_programs
     assert with_programs <= set(all_primitives)

@@ -51,6 +51,8 @@ _SLICE = 0.05  # seconds of a wait after which signals are looked at in any case
 _SHORT_SECONDS = 0.02
 # For programs to stop when they are told to: they ask every tenth of a second or so.
 _STOP_SECONDS = 10.0
+# That a daemon thread has to end with the process before it fails.
+_END_SECONDS = 2.0
 # That an allocation waits for programs to end when there is no memory.
 _ROOM_SECONDS = 30.0
 
@@ -207,6 +209,8 @@ class QueuedJob(Job):
             self._queue.reap()
         if self._error is not None:
             origin, message = self._error
+            if _is_ending[0] and threading.current_thread().daemon:
+                time.sleep(_END_SECONDS)  # nobody waits for it, nor wants to read how it ended
             raise origin.error(message)
 
 

@@ -183,9 +183,10 @@ def test_every_library_routine_has_a_contract():
     names = {name.partition(".")[0] for name in kernel_library()}
     exported = {name for name in names if name.startswith("pyjax_")}
     helpers = {
-        "pyjax_host_call", "pyjax_main_thread", "pyjax_num_threads", "pyjax_parallel_for",
+        "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_main_thread",
+        "pyjax_num_threads", "pyjax_parallel_for",
         "pyjax_parallel_for_polled", "pyjax_pool_after_fork", "pyjax_poll", "pyjax_poll_begin",
-        "pyjax_poll_end", "pyjax_set_num_threads",
+        "pyjax_poll_end", "pyjax_set_num_threads", "pyjax_stopping",
     }  # fmt: skip
     written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
     contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs
