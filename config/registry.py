@@ -23,9 +23,6 @@ from typing import Any
 from .blocks import Leaving, take_out_of_variables
 from .kinds import AbstractKind
 
-# Why an option that is declared does not act yet; setting it must say so.
-NOT_YET = "pyjax does not implement it yet"
-
 
 class Affects(enum.Enum):
     """What changes when an option changes; cache keys are built from it."""

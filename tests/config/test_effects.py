@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from pyjax._config.registry import (
-    NOT_YET,
     Option,
     Scope,
     all_options,
@@ -22,7 +21,6 @@ from pyjax._config.registry import (
 )
 
 from tests.config.effects import rows, server
-from tests.config.effects.pending import PENDING
 from tests.config.effects.table import ROWS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,17 +95,14 @@ def test_the_reference_has_103_options() -> None:
     assert len(reference()) == 103
 
 
-def test_every_option_has_a_row_or_is_pending() -> None:
-    done = {row.option for row in ROWS}
-    assert not done & PENDING, "an option with a row is not pending"
-    assert done | PENDING == set(all_options())
+def test_every_option_has_a_row() -> None:
+    assert {row.option for row in ROWS} == set(all_options())
 
 
 def test_rows_and_declarations_agree_on_what_acts() -> None:
     for row in ROWS:
         declared = find(row.option).no_effect, find(row.option).waits_for
         assert declared == (row.inert, row.waits), f"{row.option}: {declared} is declared"
-        assert row.inert != NOT_YET, f"{row.option} is pending, not inert"
 
 
 def test_rows_have_names_of_their_own() -> None:
