@@ -45,6 +45,7 @@ from pyjax.lax.refs.access import empty_ref as empty_ref
 from pyjax.lax.refs.access import free_ref as free_ref
 from pyjax.lax.refs.access import freeze as freeze
 from pyjax.lax.refs.access import new_ref as new_ref
+from pyjax.parallel import shard_map_faults as _shard_map_faults  # registers its rules
 from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.parallel.global_arrays import (
     make_array_from_process_local_data as make_array_from_process_local_data,

@@ -33,6 +33,7 @@ from pyjax.lax.faults.error_value import (
     error_if,
     first_error,
     init_error,
+    of_first_lane,
     only,
 )
 from pyjax.lax.faults.noticing import AbstractNoticer, Noted, NotingProgram, noting_program
@@ -149,6 +150,9 @@ class _Checks(AbstractNoticer):
 
     def of_lanes(self, note: Error) -> Error:
         raise AssertionError("in_lanes has raised")
+
+    def of_positions(self, note: Error) -> Error:
+        return of_first_lane(note)
 
 
 def _bind_call(eqn: JaxprEqn, values: Sequence[Any], noting: NotingProgram) -> list[Any]:

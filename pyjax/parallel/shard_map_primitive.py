@@ -119,7 +119,7 @@ def _jvp(
     **params: Any,
 ) -> tuple[list[Any], list[Any]]:
     nonzero = [type(t) is not Zero for t in tangents]
-    new, nonzero_out = _in_body_of(params, ad.jvp_jaxpr, jaxpr, nonzero)
+    new, nonzero_out = in_body_of(params, ad.jvp_jaxpr, jaxpr, nonzero)
     outs = bind_lifted(
         shard_map_p,
         *primals,
@@ -137,7 +137,8 @@ def _jvp(
     ]
 
 
-def _in_body_of(params: dict[str, Any], function: Callable[..., Result], *args: Any) -> Result:
+def in_body_of(params: dict[str, Any], function: Callable[..., Result], *args: Any) -> Result:
+    """`in_body`, of an equation with these parameters."""
     own = params["newly_manual_axes"]
     return in_body(params["mesh"], own, params["check_vma"], function, *args)
 
@@ -238,7 +239,7 @@ def _partial_eval(
     known_in = [not u for u in unknown_in]
     known_args, known_specs = _where(known_in, args), tuple(_where(known_in, in_specs))
     mesh, manual, check_vma = params["mesh"], params["newly_manual_axes"], params["check_vma"]
-    parted = _in_body_of(params, _split, jaxpr, unknown_in, known_specs, mesh, manual, check_vma)
+    parted = in_body_of(params, _split, jaxpr, unknown_in, known_specs, mesh, manual, check_vma)
     known_out = [not u for u in parted.unknown_out]
     computed = [
         spec for spec, (source, _) in zip(parted.residual_specs, parted.sources) if source == "out"
@@ -286,7 +287,7 @@ def _transpose(
     mesh, manual, check_vma = params["mesh"], params["newly_manual_axes"], params["check_vma"]
     linear = tuple(type(x) is UndefinedPrimal for x in args)
     nonzero = tuple(type(ct) is not Zero for ct in cts)
-    new, nonzero_in = _in_body_of(
+    new, nonzero_in = in_body_of(
         params, _transposed, jaxpr, linear, nonzero, in_specs, out_specs, mesh, manual, check_vma
     )
     given = [not lin for lin in linear]
@@ -408,7 +409,7 @@ def _batching(
         )
     varying = frozenset(along) if check_vma else frozenset[Any]()
     size = axis_size // count
-    new, out_batched = _in_body_of(
+    new, out_batched = in_body_of(
         params, _batched_body, jaxpr, size, batched, varying, axis_name, mesh_axes
     )
     moved = [x if d is None else batching.move_bdim(x, d, 0) for x, d in zip(args, dims)]
@@ -525,19 +526,16 @@ def _collected(x: Any, dim: int | None, size: int, named: bool) -> Any:
     return x if dim is None else index_in_dim(x, 0, dim, keepdims=False)
 
 
-def _lowering(
-    ctx: LoweringContext,
-    *operands: Instruction,
-    jaxpr: ClosedJaxpr,
-    in_specs: Specs,
-    out_specs: Specs,
-    mesh: AnyMesh,
-    newly_manual_axes: Axes,
-    check_vma: bool,
-) -> list[Instruction]:
-    avals = tuple(a.update(vma=frozenset()) for a in ctx.avals_in)
+def mapped_program(avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
+    """What an equation of shard_map computes, without shard_map: for operands of these types."""
+    plain = tuple(a.update(vma=frozenset()) for a in avals)
+    specs = params["in_specs"], params["out_specs"]
     with options.check_vma(False):
-        mapped = _mapped(jaxpr, in_specs, out_specs, mesh, newly_manual_axes, avals)
+        return _mapped(params["jaxpr"], *specs, params["mesh"], params["newly_manual_axes"], plain)
+
+
+def _lowering(ctx: LoweringContext, *operands: Instruction, **params: Any) -> list[Instruction]:
+    mapped = mapped_program(ctx.avals_in, params)
     names = ctx.names
     ctx.names = (*names, *(ctx.source.names if ctx.source else ()), "shard_map")
     try:
@@ -594,4 +592,4 @@ shard_map_p = define_primitive(
 shard_map_p.multiple_results = True
 lift_rules[shard_map_p] = _lift
 varying_rules[shard_map_p] = _variation
-program_contexts[shard_map_p] = _in_body_of
+program_contexts[shard_map_p] = in_body_of

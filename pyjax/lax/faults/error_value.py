@@ -277,12 +277,13 @@ def throw_if(error: Error, debug: bool = False) -> None:
       debug: only if `checkify` makes a value of it.
     """
     if any(shape_of(pred) for pred in error._pred.values()):
-        error = _of_first_lane(error)
+        error = of_first_lane(error)
     leaves, tree = tree_flatten(error)
     check_p.bind(*leaves, structure=tree, debug=debug)
 
 
-def _of_first_lane(error: Error) -> Error:
+def of_first_lane(error: Error) -> Error:
+    """Of the errors of lanes the first, of each kind."""
     pred, code, payload = {}, {}, {}
     for kind, raised in error._pred.items():
         lanes = shape_of(raised)
@@ -305,7 +306,8 @@ def error_if(
     leaves, tree = tree_flatten(payload)
     # Of random keys the bits are shown: they go through selects and loops as numbers do.
     numbers = [random_unwrap(x) if is_extended(dtype_of(x)) else x for x in leaves]
-    avals = tuple([abstractify(x).strip_weak_type() for x in numbers])
+    # Errors are of one kind wherever their numbers come from, and vary, in a shard_map.
+    avals = tuple([abstractify(x).update(weak_type=False, vma=frozenset()) for x in numbers])
     kind = ErrorEffect(error_type, avals)
     code = next(_codes)
     origin = Origin(error_type, current_frame(), details, tree)

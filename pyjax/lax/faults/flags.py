@@ -96,6 +96,9 @@ class _Flags(AbstractNoticer):
     def of_lanes(self, note: Any) -> Any:
         return any_of(note)
 
+    def of_positions(self, note: Any) -> Any:
+        return any_of(note)
+
     def _with(self, flag: Any, mask: Any) -> Any:
         return flag if mask is None else self.both(flag, any_of(mask))
 

@@ -86,6 +86,10 @@ class AbstractNoticer(ABC):
     def of_lanes(self, note: Note) -> Note:
         """The note of a loop, from one that went through it by `in_lanes`."""
 
+    @abstractmethod
+    def of_positions(self, note: Note) -> Note:
+        """One note of those, not None, along a new first dimension, of a mesh's positions."""
+
     def evaluate(self, closed: ClosedJaxpr, args: Sequence[Any], at: Frame | None = None) -> Noted:
         """Evaluate a program under the current trace.
 
@@ -108,7 +112,7 @@ class AbstractNoticer(ABC):
     def _equation(self, eqn: JaxprEqn, values: Sequence[Any], at: Frame | None) -> Noted:
         if eqn.primitive in called_programs:
             return self.call(eqn, values, at)
-        rule = _rules.get(eqn.primitive)
+        rule = noting_rules.get(eqn.primitive)
         return self.operation(eqn, values) if rule is None else rule(self, eqn, values, at)
 
 
@@ -278,5 +282,6 @@ def _branch(
     return NotingProgram(new, trees[0], noting.number)
 
 
-_Rule = Callable[[AbstractNoticer, JaxprEqn, Sequence[Any], Frame | None], Noted]
-_rules: dict[Primitive, _Rule] = {scan_p: _scan, while_p: _while, cond_p: _cond}
+NotingRule = Callable[[AbstractNoticer, JaxprEqn, Sequence[Any], Frame | None], Noted]
+# For equations that hold programs and do not call them once.
+noting_rules: dict[Primitive, NotingRule] = {scan_p: _scan, while_p: _while, cond_p: _cond}

@@ -100,7 +100,7 @@ class Search:
     def _equation(self, eqn: JaxprEqn, values: list[Any], frame: Frame | None) -> list[Any]:
         if only_prints(eqn):
             return []
-        if eqn.primitive in called_programs or eqn.primitive in _parts:
+        if eqn.primitive in called_programs or eqn.primitive in search_rules:
             before = self._log.mark()
             *outs, hit = self._noticing(eqn, values)
             if hit:
@@ -178,7 +178,7 @@ class Search:
         """Look into an equation that holds programs; returns if all is well."""
         program = called_programs.get(eqn.primitive)
         if program is None:
-            _parts[eqn.primitive](self, eqn, values)
+            search_rules[eqn.primitive](self, eqn, values)
             return
         inner: ClosedJaxpr = eqn.params[program]
         self.run(inner, values, frame if inner.jaxpr.debug_info.is_library() else None)
@@ -319,7 +319,7 @@ class Search:
     ) -> None:
         override = call_chains.override
         outer, override.frame = override.frame, frame
-        if eqn.primitive in called_programs or eqn.primitive in _parts:
+        if eqn.primitive in called_programs or eqn.primitive in search_rules:
             self._log.go_to(mark)
             self._enter(eqn, operands, frame)
         override.frame = outer
@@ -416,7 +416,7 @@ def _branch(search: Search, eqn: JaxprEqn, values: Sequence[Any]) -> None:
     search.within(f"branch {chosen} of cond", branches[chosen], operands)
 
 
-_parts: dict[Primitive, Callable[[Search, JaxprEqn, Sequence[Any]], None]] = {
+search_rules: dict[Primitive, Callable[[Search, JaxprEqn, Sequence[Any]], None]] = {
     scan_p: _scan_rounds,
     while_p: _while_rounds,
     cond_p: _branch,
