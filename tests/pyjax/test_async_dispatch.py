@@ -445,6 +445,28 @@ def test_threads_get_their_own_results() -> None:
     _in_threads(8, work)
 
 
+def test_a_queue_that_closes_just_now_is_through_with_donated_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a fork in another thread closes it: the program runs on its caller's thread then."""
+    _next(X.copy(), TIMES).block_until_ready()
+    x = (X + 1).block_until_ready()
+    before, reader = slow(X), slow(x)
+
+    def closing(queue: Any, *arguments: Any) -> Any:
+        queue.close(True)
+        try:
+            return submit(queue, *arguments)
+        finally:
+            queue.close(False)
+
+    submit = work_queue.WorkQueue.submit
+    monkeypatch.setattr(work_queue.WorkQueue, "submit", closing)
+    assert _next(x, TIMES).is_ready()
+    assert (np.asarray(reader) == 1 + TIMES / 2).all()
+    assert before.is_ready() and x.is_deleted()
+
+
 def test_one_thread_donates_what_others_wait_for() -> None:
     for _ in range(10):
         x = turns(X, 20_000)

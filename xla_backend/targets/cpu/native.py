@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -135,6 +136,8 @@ class NativeExecutable(LoadedExecutable):
             uses = Uses((*blocks, *outputs), *packed, arena, fresh)
             job = queue.submit(code, uses, after, origin)
             if job is None:  # it was closed or filled by another thread just now
+                if self._donors:  # earlier programs may still read what this one writes over
+                    queue.drain(math.inf)
                 for other in after:
                     other.wait()
                 self._call(*packed)
