@@ -5,7 +5,6 @@ among them. The runtime knows none by name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import NamedTuple
 
 from xla_backend.runtime.client import AbstractClient
@@ -52,6 +51,9 @@ def discover_plugins() -> dict[str, Plugin]:
     global _discovered
     if not _discovered:
         _discovered = True
+        # It takes a twentieth of the import of pyjax, and is needed at the first use of a device.
+        from importlib.metadata import entry_points
+
         for entry in entry_points(group=ENTRY_POINT_GROUP):
             entry.load()()
     return dict(_plugins)
