@@ -27,6 +27,7 @@ LAZY_LIBRARIES = {
     "tqdm",
     "IPython",
     "tomllib",
+    "importlib",  # importlib.metadata
 }
 
 SOURCES = sorted(
