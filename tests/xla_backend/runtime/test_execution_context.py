@@ -169,7 +169,7 @@ def test_numbers_are_read_from_the_context_in_a_fusion_and_in_a_loop(
         assert result.tolist() == [k + 4 * partition for k in range(4)]
 
 
-def test_programs_that_do_not_look_have_a_direct_way_in() -> None:
+def test_programs_that_do_not_look_have_a_direct_way_in(calls: list[ExecutionContext]) -> None:
     client = CpuClient()
     plain = loaded(client, "ENTRY e { x = f32[3] parameter(0)  ROOT r = f32[3] negate(x) }")
     assert plain.direct is not None and not plain.uses_context
