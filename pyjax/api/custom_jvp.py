@@ -6,32 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.api.flat import as_arrays, check_arrays, wraps
+from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import DebugInfo
-from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_rules
+from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
-from pyjax.interpreters.discharge import discharge_inlined
-from pyjax.interpreters.hlo import LoweringContext
-from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
-    FullJvp,
     Unsupported,
-    call_discharge_rules,
-    called_programs,
-    define_primitive,
 )
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
-from pyjax.interpreters.varying import as_program_says, varying_rules
-from xla_backend.hlo.instruction import Instruction
 
 
 class SymbolicZero:
@@ -323,36 +312,7 @@ class CallWithJvp(CustomCall):
         return outs[:n], outs[n:]
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        """Record a call: the function as a jaxpr, the rule as the Python function it is."""
-        avals = [abstractify(x) for x in args]
-        closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_jvp", self.fun))
-        eqn_params = {
-            "name": self.name,
-            "call_jaxpr": closed,
-            "jvp": self.rule,
-            "num_consts": 0,  # what it closes over is lifted
-            "symbolic_zeros": self.symbolic_zeros,
-        }
-        atoms = [trace.to_atom(x) for x in args]
-        return trace.emit(custom_jvp_call_p, atoms, out_avals, eqn_params, closed.effects)
-
-
-def _rebind(
-    *args: Any,
-    name: str,
-    call_jaxpr: ClosedJaxpr,
-    jvp: JvpRule,
-    num_consts: int,
-    symbolic_zeros: bool,
-) -> list[Any]:
-    """Evaluate a recorded call under the current trace, with its rule alive."""
-    consts, primals = args[:num_consts], args[num_consts:]
-
-    def fun(*xs: Any) -> list[Any]:
-        return call_jaxpr.eval(*consts, *xs)
-
-    call = CallWithJvp(fun, jvp, name, symbolic_zeros, consts)
-    return state.traces[0].process_custom_call(call, primals)
+        return record(trace, custom_jvp_call_p, "custom_jvp", self, args, jvp=self.rule)
 
 
 def with_more_results(
@@ -379,22 +339,15 @@ def with_more_results(
     }
 
 
-def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    return list(call_jaxpr.out_avals)
-
-
-def _effects(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Effects:
-    return call_jaxpr.effects
-
-
-def _lowering(
-    ctx: LoweringContext, *operands: Instruction, call_jaxpr: ClosedJaxpr, **_: Any
-) -> list[Instruction]:
-    return ctx.inline_jaxpr(call_jaxpr, *operands)
-
-
-def _jvp_of_equation(primals: Any, tangents: Any, **params: Any) -> Any:
-    raise AssertionError("custom_jvp_call is bound through process_custom_call")
+def _remake(
+    fun: Callable[..., list[Any]],
+    consts: Sequence[Any],
+    call_jaxpr: ClosedJaxpr,
+    name: str,
+    jvp: JvpRule,
+    symbolic_zeros: bool,
+) -> CallWithJvp:
+    return CallWithJvp(fun, jvp, name, symbolic_zeros, consts)
 
 
 def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
@@ -403,24 +356,14 @@ def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> tuple[list[bool], Jaxpr
     return [True] * len(eqn.invars), eqn
 
 
-custom_jvp_call_p = define_primitive(
+custom_jvp_call_p = define_recorded_call(
     "custom_jvp_call",
-    abstract_eval=_abstract_eval,
-    jvp=FullJvp(_jvp_of_equation),
+    _remake,
     transpose=Unsupported(
         "the function is not linear; its jvp rule must be made of linear operations"
     ),
-    batching=Unsupported("it is bound through process_custom_call"),
-    lowering=_lowering,
     dce=_dce,
-    effects=_effects,
 )
-custom_jvp_call_p.multiple_results = True
-called_programs[custom_jvp_call_p] = "call_jaxpr"
-varying_rules[custom_jvp_call_p] = as_program_says("call_jaxpr")
-eval_rules[custom_jvp_call_p] = _rebind
-call_discharge_rules[custom_jvp_call_p] = discharge_inlined("call_jaxpr")
-lift_rules[custom_jvp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = [
     "CallWithJvp",

@@ -18,12 +18,12 @@ from pyjax.api.custom_jvp import (
 )
 from pyjax.api.flat import as_arrays, check_arrays, wraps
 from pyjax.api.linear_call import LinearCall, TransposeRule
+from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
-from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
+from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_name
 from pyjax.core.structural import pvary
@@ -38,23 +38,16 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
-from pyjax.interpreters.discharge import discharge_inlined
-from pyjax.interpreters.hlo import LoweringContext
-from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.ref_checks import check_aliases, check_no_refs
 from pyjax.interpreters.rules import (
     FullJvp,
     Unsupported,
-    call_discharge_rules,
-    called_programs,
     define_primitive,
     keep_refs,
 )
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
-from pyjax.interpreters.varying import as_program_says, as_typed, varying_rules
-from xla_backend.hlo.instruction import Instruction
+from pyjax.interpreters.varying import as_typed, varying_rules
 
 
 class CustomVJPPrimal:
@@ -570,19 +563,9 @@ class _CallWithRules(CustomCall):
         )
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        """Record a call: the function as a jaxpr, the rules as the Python functions they are."""
-        avals = [abstractify(x) for x in args]
-        closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=DebugInfo("custom_vjp", self.fun))
-        eqn_params = {
-            "name": self.name,
-            "call_jaxpr": closed,
-            "fwd": self.fwd,
-            "bwd": self.bwd,
-            "num_consts": 0,  # what it closes over is lifted
-            "symbolic_zeros": self.symbolic_zeros,
-        }
-        atoms = [trace.to_atom(x) for x in args]
-        return trace.emit(custom_vjp_call_p, atoms, out_avals, eqn_params, closed.effects)
+        return record(
+            trace, custom_vjp_call_p, "custom_vjp", self, args, fwd=self.fwd, bwd=self.bwd
+        )
 
 
 class _CallByTranspose(_CallWithRules):
@@ -626,26 +609,6 @@ class _CallByTranspose(_CallWithRules):
         return CallWithJvp(self.fun, named, self.name, self.symbolic_zeros)
 
 
-def _rebind(
-    *args: Any,
-    name: str,
-    call_jaxpr: ClosedJaxpr,
-    fwd: _Rule,
-    bwd: _Rule,
-    num_consts: int,
-    symbolic_zeros: bool,
-) -> list[Any]:
-    """Evaluate a recorded call under the current trace, with its rules alive."""
-    consts, primals = args[:num_consts], args[num_consts:]
-
-    def fun(*xs: Any) -> list[Any]:
-        return call_jaxpr.eval(*consts, *xs)
-
-    n = len(call_jaxpr.out_avals)
-    call = _CallWithRules(name, fun, fwd, bwd, lambda: n, symbolic_zeros, consts)
-    return state.traces[0].process_custom_call(call, primals)
-
-
 def with_more_results(
     params: dict[str, Any], program: ClosedJaxpr, more: Sequence[Any]
 ) -> dict[str, Any]:
@@ -673,39 +636,22 @@ def with_more_results(
     }
 
 
-def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    return list(call_jaxpr.out_avals)
+def _remake(
+    fun: Callable[..., list[Any]],
+    consts: Sequence[Any],
+    call_jaxpr: ClosedJaxpr,
+    name: str,
+    fwd: _Rule,
+    bwd: _Rule,
+    symbolic_zeros: bool,
+) -> _CallWithRules:
+    n = len(call_jaxpr.out_avals)
+    return _CallWithRules(name, fun, fwd, bwd, lambda: n, symbolic_zeros, consts)
 
 
-def _effects(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Effects:
-    return call_jaxpr.effects
-
-
-def _lowering(
-    ctx: LoweringContext, *operands: Instruction, call_jaxpr: ClosedJaxpr, **_: Any
-) -> list[Instruction]:
-    return ctx.inline_jaxpr(call_jaxpr, *operands)
-
-
-def _bound_elsewhere(*args: Any, **params: Any) -> Any:
-    raise AssertionError("custom_vjp_call is bound through process_custom_call")
-
-
-custom_vjp_call_p = define_primitive(
-    "custom_vjp_call",
-    abstract_eval=_abstract_eval,
-    jvp=FullJvp(_bound_elsewhere),
-    transpose=Unsupported("the function is not linear"),
-    batching=Unsupported("it is bound through process_custom_call"),
-    lowering=_lowering,
-    effects=_effects,
+custom_vjp_call_p = define_recorded_call(
+    "custom_vjp_call", _remake, transpose=Unsupported("the function is not linear")
 )
-custom_vjp_call_p.multiple_results = True
-called_programs[custom_vjp_call_p] = "call_jaxpr"
-varying_rules[custom_vjp_call_p] = as_program_says("call_jaxpr")
-eval_rules[custom_vjp_call_p] = _rebind
-call_discharge_rules[custom_vjp_call_p] = discharge_inlined("call_jaxpr")
-lift_rules[custom_vjp_call_p] = lift_leading("call_jaxpr", "num_consts")
 
 __all__ = [
     "CustomVJPPrimal",

@@ -6,34 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.api.flat import check_arrays, check_callable
+from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core.avals import abstractify
-from pyjax.core.debug_info import DebugInfo
-from pyjax.core.effects import Effects
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
+from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import function_name
 from pyjax.core.structural import add_jaxvals
 from pyjax.core.trace import CustomCall, state
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
-from pyjax.interpreters.discharge import discharge_inlined
-from pyjax.interpreters.hlo import LoweringContext
-from pyjax.interpreters.lift_constants import lift_leading, lift_rules
-from pyjax.interpreters.partial_eval import PartialTrace, trace_to_jaxpr
-from pyjax.interpreters.rules import (
-    FullJvp,
-    Unsupported,
-    call_discharge_rules,
-    called_programs,
-    define_primitive,
-)
+from pyjax.interpreters.partial_eval import PartialTrace
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.traced_function import trace_function
-from pyjax.interpreters.varying import as_program_says, varying_rules
 from pyjax.runtime.dispatch import constant_array
-from xla_backend.hlo.instruction import Instruction
 
 
 def linear_call(
@@ -181,19 +168,10 @@ class LinearCall(CustomCall):
         return self.stage(tape.recorder, args)
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        avals = [abstractify(x) for x in args]
-        debug = DebugInfo("linear_call", self.fun)
-        closed, out_avals = trace_to_jaxpr(self.fun, avals, debug=debug)
-        params = {
-            "name": self.name,
-            "call_jaxpr": closed,
-            "transpose": self.rule,
-            "num_consts": 0,  # what it closes over is lifted
-            "num_residuals": self.num_residuals,
-            "symbolic_zeros": self.symbolic_zeros,
-        }
-        atoms = [trace.to_atom(x) for x in args]
-        return trace.emit(linear_call_p, atoms, out_avals, params, closed.effects)
+        n = self.num_residuals
+        return record(
+            trace, linear_call_p, "linear_call", self, args, transpose=self.rule, num_residuals=n
+        )
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -202,23 +180,16 @@ def _sum(a: Any, b: Any) -> Any:
     return add_jaxvals(a, b)
 
 
-def _rebind(
-    *args: Any,
-    name: str,
+def _remake(
+    fun: Callable[..., list[Any]],
+    consts: Sequence[Any],
     call_jaxpr: ClosedJaxpr,
+    name: str,
     transpose: TransposeRule,
-    num_consts: int,
     num_residuals: int,
     symbolic_zeros: bool,
-) -> list[Any]:
-    """Evaluate a recorded call under the current trace, with its transpose alive."""
-    consts, operands = args[:num_consts], args[num_consts:]
-
-    def fun(*xs: Any) -> list[Any]:
-        return call_jaxpr.eval(*consts, *xs)
-
-    call = LinearCall(fun, transpose, name, num_residuals, symbolic_zeros, consts)
-    return state.traces[0].process_custom_call(call, operands)
+) -> LinearCall:
+    return LinearCall(fun, transpose, name, num_residuals, symbolic_zeros, consts)
 
 
 def _transpose(
@@ -245,38 +216,6 @@ def _transpose(
     return [*[None] * first, *linear]
 
 
-def _abstract_eval(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    return list(call_jaxpr.out_avals)
-
-
-def _effects(*avals: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Effects:
-    return call_jaxpr.effects
-
-
-def _lowering(
-    ctx: LoweringContext, *operands: Instruction, call_jaxpr: ClosedJaxpr, **_: Any
-) -> list[Instruction]:
-    return ctx.inline_jaxpr(call_jaxpr, *operands)
-
-
-def _bound_elsewhere(*args: Any, **params: Any) -> Any:
-    raise AssertionError("linear_call is bound through process_custom_call")
-
-
-linear_call_p = define_primitive(
-    "linear_call",
-    abstract_eval=_abstract_eval,
-    jvp=FullJvp(_bound_elsewhere),
-    transpose=_transpose,
-    batching=Unsupported("it is bound through process_custom_call"),
-    lowering=_lowering,
-    effects=_effects,
-)
-linear_call_p.multiple_results = True
-called_programs[linear_call_p] = "call_jaxpr"
-varying_rules[linear_call_p] = as_program_says("call_jaxpr")
-eval_rules[linear_call_p] = _rebind
-call_discharge_rules[linear_call_p] = discharge_inlined("call_jaxpr")
-lift_rules[linear_call_p] = lift_leading("call_jaxpr", "num_consts")
+linear_call_p = define_recorded_call("linear_call", _remake, transpose=_transpose)
 
 __all__ = ["LinearCall", "TransposeRule", "linear_call", "linear_call_p"]
