@@ -4,7 +4,8 @@ later pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,23 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Parameter, Var, constant
 from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
     Buffer,
     BufferRole,
     Carry,
     Combiner,
     Compute,
     Constant,
+    If,
     IndexValue,
     InRange,
     Kernel,
     Load,
     Loop,
+    LoopKind,
+    Shuffle,
+    ShuffleMode,
     Statement,
     Store,
     Value,
@@ -31,17 +38,25 @@ from xla_backend.kernels.ir import (
 
 
 class _Block:
-    """An open loop body: its statements and what they computed."""
+    """An open body of a loop or condition: its statements and what they computed."""
 
     __slots__ = ("loop", "memo", "statements", "suspended")
 
-    def __init__(self, loop: Loop | None, statements: list[Statement]) -> None:
+    def __init__(self, loop: Loop | If | None, statements: list[Statement]) -> None:
         self.loop = loop
         self.statements = statements
         self.memo: dict[Hashable, Any] = {}
         self.suspended: list[
             _Block
         ] = []  # inner blocks set aside while a loop is built further out
+
+    @property
+    def holds_loads(self) -> bool:
+        """Whether what is read inside is not to be read outside: the memory of threads is theirs to
+        read, and what a condition guards may lie outside a buffer."""
+        if isinstance(self.loop, Loop):
+            return self.loop.kind is LoopKind.THREAD
+        return self.loop is not None
 
 
 class LoopBuilder:
@@ -86,6 +101,12 @@ class LoopBuilder:
     @property
     def depth(self) -> int:
         return len(self._blocks) - 1
+
+    @property
+    def _floor(self) -> int:
+        """The depth that loads and loops do not leave."""
+        held = (n for n in range(self.depth, 0, -1) if self._blocks[n].holds_loads)
+        return next(held, 0)
 
     def lookup(self, key: Hashable) -> Any:
         for block in reversed(self._blocks):
@@ -150,7 +171,7 @@ class LoopBuilder:
             result = self._value(buffer.element_type, self.depth)
             self._blocks[-1].statements.append(Load(result, buffer, index, guard))
             return result
-        depth = index.depth if guard is None else max(index.depth, guard.depth)
+        depth = max(index.depth, self._floor, 0 if guard is None else guard.depth)
         return self._emit(
             ("load", buffer, index, guard),
             buffer.element_type,
@@ -162,6 +183,29 @@ class LoopBuilder:
         self, buffer: Buffer, index: Index, values: Sequence[Value], guard: Value | None = None
     ) -> None:
         self._blocks[-1].statements.append(Store(buffer, index, tuple(values), guard))
+
+    # -- threads that work together ----------------------------------------------------------------
+
+    def barrier(self) -> None:
+        """All threads of the block have done what is above."""
+        self._blocks[-1].statements.append(Barrier())
+
+    def atomic(
+        self,
+        buffer: Buffer,
+        index: Index,
+        opcode: Opcode,
+        value: Value,
+        guard: Value | None = None,
+    ) -> None:
+        """Combine a value into an element that other threads may update, too."""
+        self._blocks[-1].statements.append(Atomic(buffer, index, opcode, value, guard))
+
+    def shuffle(self, value: Value, mode: ShuffleMode, number: int, width: int = 32) -> Value:
+        """The value that a neighbour in a group of `width` threads has."""
+        result = self._value(value.type, self.depth)
+        self._blocks[-1].statements.append(Shuffle(result, value, mode, number, width))
+        return result
 
     def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
         """A value that the user of the kernel supplies."""
@@ -213,6 +257,8 @@ class LoopBuilder:
         independent: bool = False,
         may_vectorize: bool = False,
         name: str | None = None,
+        kind: LoopKind = LoopKind.SERIAL,
+        limits: tuple[Index, ...] = (),
     ) -> tuple[Index, list[Value]]:
         """Begin a loop in the block at `depth` (default: the innermost); returns its variable and
         the carried values.
@@ -220,17 +266,18 @@ class LoopBuilder:
         A loop of extent 1 is still a loop. Extent 0 is the caller's business, unless it is known at
         run time only.
         """
-        limits: tuple[Index, ...] = ()
         if isinstance(extent, Parameter):
-            limits, extent = (Index.of(extent),), extent.bounds[1]
+            limits, extent = (Index.of(extent), *limits), extent.bounds[1]
         assert extent > 0
-        at = self.depth if depth is None else depth
+        at = self.depth if depth is None else max(depth, self._floor)
         suspended = self._blocks[at + 1 :]
         del self._blocks[at + 1 :]
         inner = at + 1
         self._vars += 1
         var = Var(name or _loop_name(self._vars - 1), extent, inner)
-        loop = Loop(var, independent=independent, may_vectorize=may_vectorize, limits=limits)
+        loop = Loop(
+            var, independent=independent, may_vectorize=may_vectorize, limits=limits, kind=kind
+        )
         block = _Block(loop, loop.body)
         block.suspended = suspended
         self._blocks.append(block)
@@ -250,7 +297,7 @@ class LoopBuilder:
         """End the innermost loop; returns the results of its carried values."""
         block = self._blocks.pop()
         loop = block.loop
-        assert loop is not None and len(nexts) == len(loop.carries)
+        assert isinstance(loop, Loop) and len(nexts) == len(loop.carries)
         for i, (carry, value) in enumerate(zip(loop.carries, nexts)):
             carry.next = value
             if identities:
@@ -259,6 +306,43 @@ class LoopBuilder:
         self._blocks[-1].statements.append(loop)
         self._blocks.extend(block.suspended)
         return [c.result for c in loop.carries]
+
+    @contextmanager
+    def loop(
+        self, extent: int, kind: LoopKind = LoopKind.SERIAL, limits: tuple[Index, ...] = ()
+    ) -> Iterator[Index]:
+        """A loop around what is built inside, which carries nothing; its rounds are independent
+        unless it is serial."""
+        independent = kind not in (LoopKind.SERIAL, LoopKind.UNROLLED)
+        index, _ = self.open_loop(extent, kind=kind, limits=limits, independent=independent)
+        yield index
+        self.close_loop()
+
+    def open_if(self, index: Index, low: int, high: int, inits: Sequence[Value] = ()) -> None:
+        """Begin a body that runs where low <= index < high, in the innermost block. Where it does
+        not, the results of `close_if` are the `inits`."""
+        at = self.depth
+        condition = If(index, low, high)
+        for init in inits:
+            phi, result = self._value(init.type, at + 1), self._value(init.type, at)
+            condition.carries.append(Carry(phi, init, result))
+        self._blocks.append(_Block(condition, condition.body))
+
+    def close_if(self, nexts: Sequence[Value] = ()) -> list[Value]:
+        """End the innermost condition; returns its results."""
+        condition = self._blocks.pop().loop
+        assert isinstance(condition, If) and len(nexts) == len(condition.carries)
+        for carry, value in zip(condition.carries, nexts):
+            carry.next = value
+        self._blocks[-1].statements.append(condition)
+        return [c.result for c in condition.carries]
+
+    @contextmanager
+    def where(self, index: Index, low: int, high: int) -> Iterator[None]:
+        """A condition around what is built inside, which hands nothing on."""
+        self.open_if(index, low, high)
+        yield
+        self.close_if()
 
     def combiner(
         self,
