@@ -17,7 +17,7 @@ class CompileOptions:
 
     Fields:
       optimization_level: 0 (only what is needed for correctness) to 3 (everything, and LLVM's
-        second level); which pass runs from which level on is a table, `cpu.pass_levels`.
+        second level); which pass runs from which level on is a table, `passes.levels`.
       exec_time_optimization_effort: -1 to 1; moves the level by -2 at -1, by -1 from -0.5 and by
         +1 from 0.5.
       memory_fitting_level, memory_fitting_effort: the same two for what trades time for memory:

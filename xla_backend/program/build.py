@@ -144,6 +144,11 @@ class ProgramBuilder:
         self._slices: dict[Instruction, list[Slice | None]] = {}
         self._state: dict[Hashable, Slice] = {}
 
+    @property
+    def backend(self) -> str:
+        """What messages call the target."""
+        return self._rules.backend
+
     # -- memory ------------------------------------------------------------------------------------
 
     def slice(self, node: Instruction, leaf: int = 0) -> Slice:
@@ -198,7 +203,7 @@ class ProgramBuilder:
         if can_lower(node):
             return self.launch(node)
         raise UnimplementedError(
-            f"{node!r}: the {self._rules.backend} cannot run {opcode}; rewrite it with supported "
+            f"{node!r}: the {self.backend} cannot run {opcode}; rewrite it with supported "
             "operations"
         )
 

@@ -64,6 +64,11 @@ def find_custom_call(target: str) -> HostFunction | None:
     return _targets.get(target)
 
 
+def has_custom_call(target: str) -> bool:
+    """Whether somebody registered a function for a target."""
+    return target in _targets
+
+
 def custom_calls_in(context: ExecutionContext) -> Mapping[str, Callable[..., None]]:
     """All targets with what the evaluator calls for them: their functions in this context."""
     return {target: partial(_call_in, context, function) for target, function in _targets.items()}

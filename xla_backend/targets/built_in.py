@@ -36,11 +36,16 @@ register_plugin(
 )
 
 
-def _emulator(**options: Any) -> AbstractClient:
-    """Programs as the cpu platform runs them."""
-    planner = import_module("xla_backend.targets.cpu.compiler").plan_program
-    client = import_module("xla_backend.targets.emulator").EmulatorClient
-    return client(planner, "cpu", **options)
+def _emulator(platform: str, target: str) -> Callable[..., AbstractClient]:
+    """Programs as a target runs them."""
+
+    def make(**options: Any) -> AbstractClient:
+        planner = import_module(f"xla_backend.targets.{target}.compiler").plan_program
+        client = import_module("xla_backend.targets.emulator").EmulatorClient
+        return client(platform, planner, target, **options)
+
+    return make
 
 
-register_plugin("emulator", _emulator, priority=-100, automatic=False)
+for _platform, _target in (("emulator", "cpu"), ("gpu_emulator", "gpu")):
+    register_plugin(_platform, _emulator(_platform, _target), priority=-100, automatic=False)

@@ -1,4 +1,5 @@
-"""The `emulator` platform: programs exactly as a target would run them, but in Python.
+"""The platforms `emulator` and `gpu_emulator`: programs exactly as a target (the CPU, a GPU) would
+run them, but in Python.
 
 A module goes through the passes, the buffer assignment and the schedules of the target; then the
 program is stepped: kernels in the kernel interpreter as they are scheduled (blocks one after
@@ -71,14 +72,13 @@ class EmulatorExecutable(ArrayExecutable):
 
 
 class EmulatorClient(HloClient):
-    """A client that runs what `planner` plans; `of`: the platform that is emulated."""
+    """A client that runs what `planner` plans, as `platform`; `of`: which target is emulated."""
 
-    platform = "emulator"
-
-    def __init__(self, planner: Planner, of: str) -> None:
+    def __init__(self, platform: str, planner: Planner, of: str) -> None:
+        self.platform = platform
         self.platform_version = f"emulated {of}"
         self._planner = planner
-        self._devices = [Device(self, 0, "emulator")]
+        self._devices = [Device(self, 0, platform)]
 
     def devices(self) -> list[Device]:
         return self._devices

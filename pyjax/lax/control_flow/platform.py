@@ -15,7 +15,12 @@ from pyjax.lax.control_flow.tracing import require_callable
 
 Platforms = tuple[tuple[str, ...] | None, ...]
 # Names under which programs ask for a platform; two run the CPU's programs.
-_ALIASES = {"gpu": ("cuda", "rocm"), "interpreter": ("cpu",), "emulator": ("cpu",)}
+_ALIASES = {
+    "gpu": ("cuda", "rocm"),
+    "interpreter": ("cpu",),
+    "emulator": ("cpu",),
+    "gpu_emulator": ("cuda",),
+}
 
 
 def names_of_platform(platform: str) -> set[str]:

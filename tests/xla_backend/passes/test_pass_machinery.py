@@ -15,6 +15,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes import registry
 from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.levels import LEVELS, MEMORY_LEVELS, PIPELINES
 from xla_backend.passes.registry import (
     UnknownPassError,
     builtin_passes,
@@ -22,8 +23,7 @@ from xla_backend.passes.registry import (
     make_pass,
     pass_names,
 )
-from xla_backend.targets.cpu.pass_levels import LEVELS, MEMORY_LEVELS
-from xla_backend.targets.cpu.pipeline import PIPELINES, build_pipeline
+from xla_backend.targets.cpu.pipeline import build_pipeline
 
 PROGRAM = """HloModule m
 

@@ -23,18 +23,33 @@ from xla_backend.program.ir import Launch
 LARGE = "x = f32[600,512] parameter(0)\n ROOT r = f32[600,512] exponential(x)"
 
 
-def emulated(body, **options):
+def emulated(body, platform="emulator", **options):
     options = CompileOptions(verify=True, **options)
-    return xla_backend.compile(module_of(body, CALLED), "emulator", options)
+    return xla_backend.compile(module_of(body, CALLED), platform, options)
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_gives_the_results_of_native_code(name):
+# GPUs have no sort yet.
+PROGRAMS = [
+    (platform, name)
+    for platform in ("emulator", "gpu_emulator")
+    for name in BODIES
+    if platform == "emulator" or not name.startswith("sort")
+]
+
+
+@pytest.mark.parametrize(("platform", "name"), PROGRAMS)
+def test_gives_the_results_of_native_code(platform, name):
     module = module_of(BODIES[name], CALLED)
     arguments = arguments_of(module)
     native = xla_backend.compile(module).execute(arguments)
-    for got, want in zip(emulated(BODIES[name]).execute(arguments), native, strict=True):
+    for got, want in zip(emulated(BODIES[name], platform).execute(arguments), native, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_runs_the_schedule_of_a_gpu():
+    """One grid of blocks, one loop of threads, no lanes of a CPU's vectors."""
+    text = emulated(LARGE, "gpu_emulator").texts()["loops"]
+    assert "in grid(" in text and "in threads(" in text
 
 
 def test_runs_the_schedule_of_the_cpu():

@@ -32,13 +32,14 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.levels import pass_filter
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.standard import expansion, simplification
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
 from xla_backend.targets.cpu.native import NativeExecutable
-from xla_backend.targets.cpu.pass_levels import pass_filter
-from xla_backend.targets.cpu.pipeline import PIPELINES, expansion, simplification
+from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.targets.cpu.work_queue import QueuedCode
@@ -158,14 +159,14 @@ def _write(
 ) -> tuple[ElementwiseFacts, ElementwiseStages]:
     passes: list[HloPass] = [
         CallInliner(),
-        expansion(options),
+        expansion(options, SORT_TYPES),
         simplification(options),
         OptBarrierElimination(),
         TupleSimplifier(),
         DeadCodeElimination(),
     ]
     pipeline = Pipeline("elementwise", passes, options)
-    pipeline.selects = pass_filter(options, PIPELINES)
+    pipeline.selects = pass_filter(options)
     pipeline.run(module)
     roots = _checked_roots(module)
     assert module.entry is not None

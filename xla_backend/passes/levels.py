@@ -1,4 +1,4 @@
-"""Which pass of the CPU pipeline runs at which level of effort, and what the flags leave out."""
+"""Which pass runs at which level of effort, whatever the target, and what the flags leave out."""
 
 from __future__ import annotations
 
@@ -80,14 +80,17 @@ LEVELS: dict[str, int] = {
 # scheduler looks for an order that needs less, at level 3 rematerialization needs no limit.)
 MEMORY_LEVELS: dict[str, int] = {"rematerialization": 2}
 
+# Names of the pipelines that targets have, and of those inside them.
+PIPELINES = ("cpu", "gpu", "elementwise", "expansion", "simplification")
+
 # Rounds of a fixed point by level: a round that changes something enables at most a few more, and
 # programs settle in two or three.
 ROUNDS = {0: 1, 1: 1, 2: 6, 3: 12}
 
 
 @lru_cache(maxsize=64)
-def pass_filter(options: CompileOptions, pipelines: tuple[str, ...]) -> Callable[[str], bool]:
-    """Which passes run under these options; `pipelines` are names that stand for all their passes.
+def pass_filter(options: CompileOptions) -> Callable[[str], bool]:
+    """Which passes run under these options; the name of a pipeline stands for all its passes.
 
     `enabled_passes` and `disable_all_passes` keep what level 0 keeps, without which nothing would
     compile; `disabled_passes` leaves out what it says, come what may.
@@ -96,7 +99,7 @@ def pass_filter(options: CompileOptions, pipelines: tuple[str, ...]) -> Callable
       UnknownPassError: an option names a pass that does not exist.
     """
     level, memory_level = options.level, options.memory_level
-    phases = frozenset(pipelines)
+    phases = frozenset(PIPELINES)
     if options.disable_all_passes:
         level = memory_level = 0
     disabled = _names(options.disabled_passes, phases, "xla_disable_hlo_passes")

@@ -1,0 +1,160 @@
+"""What the pipelines of all targets share: what comes first, expansion, simplification, and the
+checks that options ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
+from xla_backend.passes.async_to_sync import AsyncToSync
+from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
+from xla_backend.passes.batch_norm_expander import BatchNormExpander
+from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
+from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
+from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
+from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
+from xla_backend.passes.constant_folding import ConstantFolding
+from xla_backend.passes.convert_mover import ConvertMover
+from xla_backend.passes.convolution_dilation_decomposer import ConvolutionDilationDecomposer
+from xla_backend.passes.convolution_to_dot import ConvolutionToDot
+from xla_backend.passes.cse import CommonSubexpressionElimination
+from xla_backend.passes.custom_call_inliner import CustomCallInliner
+from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.defuser import Defuser
+from xla_backend.passes.dot_reassociation import DotReassociation
+from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
+from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
+from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
+from xla_backend.passes.gather_simplifier import GatherSimplifier
+from xla_backend.passes.layout_normalization import LayoutNormalization
+from xla_backend.passes.levels import ROUNDS, pass_filter, with_canonical_fuel
+from xla_backend.passes.map_inliner import MapInliner
+from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
+from xla_backend.passes.registry import add_user_passes
+from xla_backend.passes.reshape_mover import ReshapeMover
+from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
+from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
+from xla_backend.passes.scan_expander import ScanExpander
+from xla_backend.passes.scatter_simplifier import ScatterSimplifier
+from xla_backend.passes.sharding_remover import ShardingRemover
+from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
+from xla_backend.passes.sort_simplifier import SortSimplifier
+from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
+from xla_backend.passes.topk_decomposer import TopKDecomposer
+from xla_backend.passes.transfer_pairing import TransferPairing
+from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveElimination
+from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
+from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
+from xla_backend.passes.update_predication import UpdatePredication
+from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
+from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
+from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
+from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
+from xla_backend.user_passes import user_passes
+
+
+def preparation(has_function: Callable[[str], bool]) -> list[HloPass]:
+    """One computation without layouts, fusions, shardings and asynchronous pairs.
+
+    `has_function`: whether somebody registered a function for a custom-call target.
+    """
+    return [
+        # First: the meaning of a bitcast depends on layouts, and no later pass looks at them.
+        LayoutNormalization(),
+        Defuser(),
+        # Refuses what has no code before any pass counts on fixed sizes.
+        DynamicDimensionSimplifier(),
+        ShardingRemover(),
+        CustomCallInliner(has_function),
+        # Makes calls of asynchronous computations, and collectives for the next two.
+        AsyncToSync(),
+        TrivialCollectiveElimination(),
+        TransferPairing(),
+        CallInliner(),
+        # After inlining (which shares bodies between copies), before anything edits a body.
+        CallGraphFlattener(),
+        ComputationDeduplicator(),
+    ]
+
+
+def finished(pipeline: Pipeline) -> Pipeline:
+    """An outermost pipeline with the checks that options ask for and the passes of users, and
+    without those that options leave out."""
+    before, after = pipeline.options.unstable_reductions
+    if before:
+        pipeline.passes.insert(0, UnstableReductionDetector(before == "fail"))
+    if after:
+        pipeline.passes.append(UnstableReductionDetector(after == "fail"))
+    add_user_passes(pipeline)
+    if pipeline.options.verify or user_passes():
+        # After the passes of users: code generation is next.
+        pipeline.passes.append(FusionRecordVerifier())
+    pipeline.options = with_canonical_fuel(pipeline.options)
+    pipeline.selects = pass_filter(pipeline.options)
+    return pipeline
+
+
+def expansion(options: CompileOptions, sortable: Sequence[PrimitiveType]) -> Pipeline:
+    """Operations that no target has code for, in terms of those they have. `sortable`: types that
+    the target sorts by value."""
+    return Pipeline(
+        "expansion",
+        [
+            # First: to the others, the value of a constant is an array.
+            TupleConstantExpander(),
+            BatchNormExpander(),
+            ComplexInverseExpander(),
+            StochasticConvertDecomposer(),
+            ScanExpander(),
+            RaggedDotRewriter(),
+            ScaledDotRewriter(),
+            # rng becomes arithmetic on bits, so it goes before the bit generators.
+            RngExpander(),
+            RngBitGeneratorExpander(),
+            TopKDecomposer(),
+            MapInliner(),
+            # After everything that makes sorts.
+            SortKeyRewriter(sortable),
+            TupleSimplifier(),
+        ],
+        options,
+    )
+
+
+def simplification(options: CompileOptions) -> Pipeline:
+    """Rewrites that make programs smaller, to a fixed point."""
+    return Pipeline(
+        "simplification",
+        [
+            ZeroSizedElimination(),
+            AlgebraicSimplifier(),
+            ConvertMover(),
+            ReshapeMover(),
+            ConvolutionDilationDecomposer(),
+            # After the decomposer, which leaves 1x1 windows.
+            ConvolutionToDot(),
+            BatchDotSimplification(),
+            DotStrengthReduction(),
+            DotReassociation(),
+            ConstantFolding(),
+            # Behind constant folding, which computes the indices.
+            GatherSimplifier(),
+            ScatterSimplifier(),
+            # Behind it: an update of a slice is easier to predicate than a scatter.
+            UpdatePredication(),
+            SortSimplifier(),
+            ConditionalSimplifier(),
+            WhileLoopSimplifier(),
+            WhileLoopInvariantCodeMotion(),
+            WhileDotAccumulation(),
+            TupleSimplifier(),
+            CommonSubexpressionElimination(),
+            DeadCodeElimination(),
+        ],
+        options,
+        max_iterations=ROUNDS[options.level],
+    )

@@ -1,0 +1,72 @@
+"""Generations of NVIDIA GPUs that code is made for, and the limits that shape it.
+
+Limits are those of the table of technical specifications per compute capability in the CUDA C++
+Programming Guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
+
+WARP = 32
+MOST_BLOCKS = 2**31 - 1
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One generation.
+
+    Fields:
+      name: LLVM's and ptxas's, "sm_90".
+      ptx: version of the PTX instruction set that code for it is written in, 80 for 8.0.
+      multiprocessors: of its usual data centre (or largest) card; schedules only use it to say when
+        there are enough blocks.
+      shared_per_block, shared_per_multiprocessor: bytes of shared memory; more than
+        `static_shared` of a block must be asked for at the launch.
+      threads_per_block, threads_per_multiprocessor, blocks_per_multiprocessor: the most there are.
+      registers: of 32 bits, per multiprocessor.
+    """
+
+    name: str
+    ptx: int
+    multiprocessors: int
+    shared_per_block: int
+    shared_per_multiprocessor: int
+    threads_per_multiprocessor: int
+    blocks_per_multiprocessor: int
+    threads_per_block: int = 1024
+    registers: int = 65536
+    static_shared: int = 48 << 10
+
+
+_KIB = 1 << 10
+ARCHITECTURES = {
+    a.name: a
+    for a in (
+        Architecture("sm_80", 70, 108, 163 * _KIB, 164 * _KIB, 2048, 32),
+        Architecture("sm_90", 80, 132, 227 * _KIB, 228 * _KIB, 2048, 32),
+        Architecture("sm_100", 86, 148, 227 * _KIB, 228 * _KIB, 2048, 32),
+        Architecture("sm_120", 87, 170, 99 * _KIB, 100 * _KIB, 1536, 24),
+    )
+}
+DEFAULT = "sm_90"
+
+
+def architecture_for(options: CompileOptions) -> Architecture:
+    """The architecture that options name as their target's CPU; `DEFAULT` where they name none.
+
+    Raises:
+      UnimplementedError: no code is made for that one.
+    """
+    name = options.target.cpu if options.target is not None else DEFAULT
+    found = ARCHITECTURES.get(name)
+    if found is None:
+        raise UnimplementedError(
+            f"no code is made for the GPU architecture {name!r}; there are "
+            f"{', '.join(ARCHITECTURES)}"
+        )
+    return found

@@ -1,0 +1,9 @@
+"""All rules of GPUs: importing their modules registers them."""
+
+from __future__ import annotations
+
+from xla_backend.targets.gpu import state_rules
+from xla_backend.targets.gpu.rules import RULES as RULES
+
+# Imported for the rules they register.
+_RULE_MODULES = (state_rules,)

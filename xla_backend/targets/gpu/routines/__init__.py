@@ -1,0 +1,7 @@
+"""Contracts of the library routines that programs for GPUs call, by name."""
+
+from __future__ import annotations
+
+from xla_backend.program.routines import Routine
+
+ROUTINES: dict[str, Routine] = {}

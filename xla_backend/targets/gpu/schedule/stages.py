@@ -1,0 +1,55 @@
+"""The form that every stage has once it is scheduled: a grid loop around one loop of threads."""
+
+from __future__ import annotations
+
+from xla_backend.kernels.index import Index, Var
+from xla_backend.kernels.ir import (
+    Compute,
+    Constant,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    Statement,
+)
+from xla_backend.targets.gpu.architectures import MOST_BLOCKS
+
+_PURE = (Constant, Compute, IndexValue, InRange, Load)
+
+
+def is_pure(s: Statement) -> bool:
+    """Whether a statement only computes a value, which each thread may do for itself."""
+    return isinstance(s, _PURE)
+
+
+def is_scheduled(stage: Statement) -> bool:
+    return isinstance(stage, Loop) and stage.kind is LoopKind.GRID
+
+
+def launch(blocks: int, threads: int, name: str = "") -> tuple[Loop, Loop, Index]:
+    """A grid loop around a loop of threads with nothing in it yet, and the number of a thread in
+    the whole grid."""
+    block, thread = Var(f"block{name}", blocks, 0), Var(f"thread{name}", threads, 1)
+    inner = Loop(thread, independent=True, kind=LoopKind.THREAD)
+    outer = Loop(block, [inner], independent=True, kind=LoopKind.GRID)
+    return outer, inner, Index.of(block) * threads + Index.of(thread)
+
+
+def threads_of(stage: Loop) -> Loop:
+    """The loop of threads of a scheduled stage."""
+    (found,) = (s for s in stage.body if isinstance(s, Loop))
+    return found
+
+
+def check_stages(kernel: Kernel) -> None:
+    """Raise AssertionError unless each stage is a launch; see the module docstring."""
+    for stage in kernel.stages:
+        if is_pure(stage):
+            continue
+        assert is_scheduled(stage), f"kernel {kernel.name!r}: {stage!r} is no launch"
+        assert isinstance(stage, Loop) and stage.var.extent <= MOST_BLOCKS
+        others = [s for s in stage.body if not is_pure(s)]
+        assert len(others) == 1 and isinstance(others[0], Loop), f"kernel {kernel.name!r}: {others}"
+        assert others[0].kind is LoopKind.THREAD and others[0].var.extent <= 1024
