@@ -1,0 +1,90 @@
+"""What a launch takes on a card, estimated: a model, nothing measured.
+
+A launch moves bytes through the memory, the caches and shared memory, and computes; what of these
+takes longest is what it takes, if there are enough threads to keep it busy. The roofline is what
+the bytes and operations that there are no ways around would take at the card's full rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xla_backend.targets.gpu.access_counts import SECTOR
+from xla_backend.targets.gpu.architectures import ARCHITECTURES, WARP
+from xla_backend.targets.gpu.cards import Card
+from xla_backend.targets.gpu.occupancy import Occupancy, occupancy
+from xla_backend.targets.gpu.work import Work
+
+# Seconds until what a thread asks the memory for is there, under load. The second-level cache gives
+# each multiprocessor so many bytes per clock (5120 for 108 of them, says the A100's white paper).
+_LATENCY = 800e-9
+_CACHE_BYTES_PER_CLOCK = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a launch takes on a card.
+
+    Fields:
+      seconds: as modelled; roofline_seconds: at the card's full rates.
+      bound: what takes longest: "memory", "cache", "shared memory", "arithmetic".
+      occupancy: of its multiprocessors.
+    """
+
+    seconds: float
+    roofline_seconds: float
+    bound: str
+    occupancy: Occupancy
+
+    @property
+    def fraction(self) -> float:
+        """Of the roofline that it reaches."""
+        return self.roofline_seconds / self.seconds if self.seconds else 1.0
+
+
+def estimate(work: Work, card: Card, registers: int) -> Estimate:
+    """What one launch takes on a card whose threads have so many registers.
+
+    Raises:
+      ValueError: a block of it cannot be launched there.
+    """
+    resident = occupancy(
+        ARCHITECTURES[card.architecture], work.threads, registers, work.shared_bytes
+    )
+    clock = card.multiprocessors * card.clock * 1e9
+    moved = work.sectors * SECTOR
+    # What does not fit into the cache is moved as often as it is asked for.
+    from_memory = max(work.bytes, moved if work.bytes > card.l2_bytes else 0.0)
+    seconds = {
+        "memory": from_memory / (card.bandwidth * _busy(work, card, resident)),
+        "cache": moved / (_CACHE_BYTES_PER_CLOCK * clock),
+        "shared memory": work.shared_passes / clock,
+        "arithmetic": _arithmetic(work, card, instructions=True),
+    }
+    bound = max(seconds, key=lambda what: seconds[what])
+    roofline = max(work.bytes / card.bandwidth, _arithmetic(work, card, instructions=False))
+    return Estimate(seconds[bound] / _whole_waves(work, card, resident), roofline, bound, resident)
+
+
+def _arithmetic(work: Work, card: Card, *, instructions: bool) -> float:
+    """Seconds of its operations; `instructions`: where each takes one, and none is half of a
+    multiply-add."""
+    single = sum(n / card.vector_rate(name) for name, n in work.operations.items())
+    tiles = sum(n / card.tensor_rate(name) for name, n in work.matrix_operations.items())
+    return single * (2 if instructions else 1) + tiles
+
+
+def _busy(work: Work, card: Card, resident: Occupancy) -> float:
+    """How much of the memory's bandwidth so many threads can ask for (Little's law)."""
+    needed = card.bandwidth * _LATENCY
+    blocks = min(work.blocks, resident.blocks * card.multiprocessors)
+    warps = blocks * -(-work.threads // WARP)
+    asked = warps * WARP * max(work.in_flight, 4.0)
+    return min(1.0, asked / needed)
+
+
+def _whole_waves(work: Work, card: Card, resident: Occupancy) -> float:
+    """How much of the time all multiprocessors have blocks: the last wave is seldom whole. A launch
+    of less than one wave lacks threads, which `_busy` knows."""
+    waves = work.blocks / (resident.blocks * card.multiprocessors)
+    return 1.0 if waves <= 1 else waves / -(-waves // 1)

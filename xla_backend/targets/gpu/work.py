@@ -1,0 +1,309 @@
+"""What the launches of a scheduled kernel have to do, told from the kernel alone.
+
+Loops are not run: an access is looked at for all threads of some blocks in some rounds of the loops
+around it, and counted for all of them. So the counts are exact where accesses are alike from block
+to block, as in nearly all kernels; indices that are read from memory are taken to be anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
+    Buffer,
+    BufferRole,
+    Compute,
+    If,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    MatrixTile,
+    Move,
+    Shuffle,
+    Statement,
+    Store,
+    Value,
+)
+from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
+from xla_backend.targets.gpu.architectures import WARP
+
+# Where in the range of each loop variable accesses are looked at.
+_SAMPLES = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
+# Instructions that a transcendental function takes, about.
+TRANSCENDENTAL = 20
+_WIDEST = 16  # bytes that a thread accesses at once
+
+
+@dataclass(slots=True)
+class Work:
+    """One launch: what all its threads do together.
+
+    Fields:
+      blocks, threads: how many, and of how many threads each.
+      read_bytes, written_bytes: of the arrays, each element once: what there is to move.
+      requests, sectors: accesses by warps of global memory, and what these move.
+      shared_requests, shared_passes: of shared memory; without conflicts there are as many passes
+        as requests (of at most 4 bytes a thread).
+      shared_bytes: of shared memory that a block has.
+      in_flight: bytes of global memory that a thread can ask for before it needs the first.
+      operations: of single threads, by element type; matrix_operations: of tiles (a multiplication
+        and an addition are two).
+    """
+
+    blocks: int
+    threads: int
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+    requests: float = 0.0
+    sectors: float = 0.0
+    shared_requests: float = 0.0
+    shared_passes: float = 0.0
+    shared_bytes: int = 0
+    in_flight: float = 0.0
+    barriers: float = 0.0
+    operations: dict[str, float] = field(default_factory=dict)
+    matrix_operations: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> float:
+        """What there is to move at the least."""
+        return self.read_bytes + self.written_bytes
+
+    @property
+    def flops(self) -> float:
+        return sum(self.operations.values()) + sum(self.matrix_operations.values())
+
+
+def kernel_work(kernel: Kernel) -> list[Work]:
+    """The work of each launch of a kernel that is scheduled for a GPU."""
+    return [
+        _Counter(stage).count()
+        for stage in kernel.stages
+        if isinstance(stage, Loop) and stage.kind is LoopKind.GRID
+    ]
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a statement stands: loops around it, and conditions that say who comes there."""
+
+    rounds: float  # of serial loops, all blocks together
+    conditions: tuple[tuple[Index, int, int], ...] = ()
+    lanes: Loop | None = None
+    innermost: Loop | None = None
+
+
+class _Counter:
+    def __init__(self, stage: Loop) -> None:
+        self._stage = stage
+        threads = next((s for s in stage.body if isinstance(s, Loop)), None)
+        self._threads = threads
+        self._work = Work(stage.var.extent, threads.var.extent if threads else 1)
+        self._indices: dict[Value, Index] = {}  # of values that hold one
+        self._ranges: dict[Value, tuple[Index, int, int]] = {}  # of values that tell one
+        self._read: dict[Buffer, float] = {}
+        self._written: dict[Buffer, float] = {}
+        self._asked: dict[Loop | None, float] = {}  # bytes a thread reads in a round of a loop
+        self._shared: set[Buffer] = set()
+
+    def count(self) -> Work:
+        work = self._work
+        self._block(self._stage.body, _Place(float(work.blocks)))
+        work.read_bytes = _at_most_once(self._read)
+        work.written_bytes = _at_most_once(self._written)
+        work.shared_bytes = sum(b.size * b.element_type.byte_size for b in self._shared)
+        work.in_flight = max(self._asked.values(), default=0.0)
+        return work
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def _block(self, statements: Sequence[Statement], place: _Place) -> None:
+        for s in statements:
+            if isinstance(s, Loop):
+                self._loop(s, place)
+            elif isinstance(s, If):
+                inside = (*place.conditions, (s.index, s.low, s.high))
+                self._block(s.body, replace(place, conditions=inside))
+            else:
+                self._statement(s, place)
+
+    def _loop(self, s: Loop, place: _Place) -> None:
+        limits = tuple((Index.of(s.var) - limit, -(1 << 62), 0) for limit in s.limits)
+        place = replace(place, conditions=(*place.conditions, *limits))
+        if s.kind is LoopKind.THREAD:
+            self._block(s.body, place)
+        elif s.kind is LoopKind.LANES:
+            self._block(s.body, replace(place, lanes=s))
+        elif s.kind is LoopKind.UNROLLED:
+            self._block(s.body, replace(place, rounds=place.rounds * s.var.extent))
+        else:
+            rounds = place.rounds * s.var.extent
+            self._block(s.body, replace(place, rounds=rounds, innermost=s))
+
+    def _statement(self, s: Statement, place: _Place) -> None:
+        if isinstance(s, IndexValue):
+            self._indices[s.result] = s.index
+        elif isinstance(s, InRange):
+            self._ranges[s.result] = (s.index, s.low, s.high)
+        elif isinstance(s, Load):
+            self._access(s.buffer, s.index, place, s.guard, reads=True)
+        elif isinstance(s, Store):
+            for part in range(len(s.values)):
+                self._access(s.buffer, s.index + part, place, s.guard, reads=False)
+        elif isinstance(s, Move):
+            self._access(s.buffer, s.index, place, None, reads=True)
+            self._access(s.target, s.target_index, place, None, reads=False)
+        elif isinstance(s, Atomic):
+            self._access(s.buffer, s.index, place, s.guard, reads=False)
+        elif isinstance(s, Barrier):
+            self._work.barriers += place.rounds
+        elif isinstance(s, MatrixTile):
+            self._tile(s, place)
+        elif isinstance(s, Compute):
+            weight = TRANSCENDENTAL if s.opcode.is_transcendental else 1
+            self._operation(str(s.operands[0].type), weight, place)
+        elif isinstance(s, Shuffle):
+            self._operation(str(s.value.type), 1, place)
+
+    def _operation(self, element_type: str, weight: int, place: _Place) -> None:
+        lanes = place.lanes.var.extent if place.lanes else 1
+        times = place.rounds * lanes * weight * self._share(place)
+        operations = self._work.operations
+        operations[element_type] = operations.get(element_type, 0.0) + times
+
+    def _tile(self, s: MatrixTile, place: _Place) -> None:
+        rows, columns, depth = s.shape
+        warps = place.rounds * self._share(place) / WARP
+        operations = self._work.matrix_operations
+        name = {"f32": "tf32"}.get(str(s.lhs[0].type), str(s.lhs[0].type))
+        operations[name] = operations.get(name, 0.0) + 2.0 * rows * columns * depth * warps
+
+    # -- who is where ------------------------------------------------------------------------------
+
+    def _share(self, place: _Place) -> float:
+        """Threads of a block that come to a place, on average."""
+        if not place.conditions:
+            return float(self._work.threads)
+        found = [sample.active(place).sum() for sample in self._samples(place)]
+        lanes = place.lanes.var.extent if place.lanes else 1
+        return float(np.mean(found)) / lanes
+
+    def _samples(self, place: _Place) -> Iterator[_Sample]:
+        lanes = place.lanes.var if place.lanes else None
+        threads = self._threads.var if self._threads else None
+        for part in _SAMPLES:
+            yield _Sample(part, threads, lanes, self._indices)
+
+    def _access(
+        self, buffer: Buffer, index: Index, place: _Place, guard: Value | None, *, reads: bool
+    ) -> None:
+        if buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS):
+            return
+        if guard in self._ranges:
+            place = replace(place, conditions=(*place.conditions, self._ranges[guard]))
+        width = buffer.element_type.byte_size
+        samples = list(self._samples(place))
+        for sample in samples:
+            addresses = sample.value(index) * width
+            addresses, active, wide = _vectors(addresses, sample.active(place), width)
+            times = place.rounds / len(samples)
+            for lane in range(addresses.shape[1]):
+                self._request(buffer, addresses[:, lane], active[:, lane], wide, times)
+            moved = float(active.sum()) * wide * times
+            side = self._read if reads else self._written
+            if buffer.role.is_global:
+                side[buffer] = side.get(buffer, 0.0) + moved
+            else:
+                self._shared.add(buffer)
+        if reads and buffer.role.is_global:
+            lanes = place.lanes.var.extent if place.lanes else 1
+            asked = self._asked
+            asked[place.innermost] = asked.get(place.innermost, 0.0) + width * lanes
+
+    def _request(
+        self, buffer: Buffer, addresses: np.ndarray, active: np.ndarray, width: int, times: float
+    ) -> None:
+        work = self._work
+        if buffer.role.is_global:
+            work.requests += times * requests(active)
+            work.sectors += times * sectors(addresses, active)
+        else:
+            work.shared_requests += times * requests(active)
+            work.shared_passes += times * bank_passes(addresses, width, active)
+
+
+class _Sample:
+    """One block in one round of the loops around: values of indices for its threads and lanes."""
+
+    def __init__(
+        self, part: float, threads: Var | None, lanes: Var | None, indices: dict[Value, Index]
+    ) -> None:
+        self._part = part
+        self._indices = indices
+        self._lockstep: dict[object, np.ndarray] = {}
+        self.shape = (threads.extent if threads else 1, lanes.extent if lanes else 1)
+        if threads is not None:
+            self._lockstep[threads] = np.arange(threads.extent)[:, None]
+        if lanes is not None:
+            self._lockstep[lanes] = np.arange(lanes.extent)[None, :]
+
+    def value(self, index: Index) -> np.ndarray:
+        """[threads, lanes]"""
+        total = np.full(self.shape, index.constant, np.int64)
+        for atom, coefficient in index.terms.items():
+            total = total + coefficient * self._atom(atom)
+        return total
+
+    def _atom(self, atom: object) -> np.ndarray | int:
+        if isinstance(atom, FloorDiv):
+            return self.value(atom.index) // atom.divisor
+        if isinstance(atom, Mod):
+            return self.value(atom.index) % atom.divisor
+        if isinstance(atom, Parameter):
+            return atom.bounds[1]
+        if isinstance(atom, Var):
+            return self._lockstep.get(atom, int(atom.extent * self._part))
+        assert isinstance(atom, Value)
+        index = self._indices.get(atom)
+        if index is not None:
+            return self.value(index)
+        low, high = atom.bounds or (0, 0)
+        # Anywhere, and the same each time that somebody asks.
+        return np.random.default_rng(atom.number).integers(low, high + 1, self.shape)
+
+    def active(self, place: _Place) -> np.ndarray:
+        """Which threads and lanes come there."""
+        here = np.ones(self.shape, bool)
+        for index, low, high in place.conditions:
+            at = self.value(index)
+            here &= (low <= at) & (at < high)
+        return here
+
+
+def _vectors(
+    addresses: np.ndarray, active: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Accesses as threads make them: neighbouring lanes together where they are one vector of at
+    most 16 bytes."""
+    lanes = addresses.shape[1]
+    together = min(lanes, _WIDEST // width)
+    if lanes == 1 or together < 2 or lanes % together:
+        return addresses, active, width
+    steps = np.diff(addresses, axis=1)
+    if (steps[active[:, 1:] & active[:, :-1]] != width).any():
+        return addresses, active, width
+    return addresses[:, ::together], active[:, ::together], width * together
+
+
+def _at_most_once(accessed: dict[Buffer, float]) -> float:
+    """Bytes accessed, each element of a buffer once."""
+    return sum(min(n, float(b.size * b.element_type.byte_size)) for b, n in accessed.items())
