@@ -24,8 +24,10 @@ FunctionWriter (w)                         pure operations: value-numbered and h
   .splat(ty, scalar) .iota(ty) .extract(ty, v, i) .insert(ty, v, s, i) .shuffle(ty, a, b, indices)
   .reduce(kind, ty, v)                     llvm.vector.reduce: add mul and or xor smax umin fmax
                                            fadd ... (fadd, fmul reassociate)
-  .iadd(a, b) .isub(a, b) .imul(a, b)      i64 index arithmetic; ints or values; folds constants
-  .imin(a, b) .imax(a, b)                  signed, i64
+  .iadd(a, b) .isub(a, b) .imul(a, b)      index arithmetic; ints or values; folds constants
+  .imin(a, b) .imax(a, b)                  signed, of indices
+  .as_index(ty, a)                         a signed integer of type ty, as an index
+  .index                                   the integer that indices are: i64; set it first if not
   .gep(elem_ty, ptr, index)                address of element `index`
 memory and calls: in order, never merged
   .load(ty, ptr, align=None)   .store(ty, value, ptr, align=None)     align: element size if None
@@ -40,7 +42,7 @@ memory and calls: in order, never merged
 control flow
   with w.loop(lo, hi, step=1, carries=[(ty, init)], guard=True) as loop:
       loop.index, loop.carried[i];  loop.next = [values]     # then after it: loop.results[i]
-      guard=False promises at least one round. Bounds are ints or i64 values.
+      guard=False promises at least one round. Bounds are ints or index values.
   with w.if_(condition, likely=None): ...                    # no values leave
   w.if_else(condition, [tys], then_fn, else_fn, likely=None) -> [values]   each fn() -> [values]
   w.while_(carries, condition_fn, body_fn) -> [values]       condition_fn(values) -> i1
@@ -195,6 +197,7 @@ class FunctionWriter:
         self.params = list(params)
         self.result = result
         self.internal = internal
+        self.index = "i64"
         linkage = "internal " if internal else ""
         args = ", ".join(f"{ty} %{n}" for ty, n in params)
         self._header = f"define {linkage}{result} @{name}({args}) {attributes} #0 {{"
@@ -371,7 +374,7 @@ class FunctionWriter:
             return str(int(a) + int(b))
         if a[0] != "%":
             a, b = b, a
-        return self.pure(f"add nsw i64 {a}, {b}", a, b)
+        return self.pure(f"add nsw {self.index} {a}, {b}", a, b)
 
     def isub(self, a: str | int, b: str | int) -> str:
         a, b = str(a), str(b)
@@ -379,7 +382,7 @@ class FunctionWriter:
             return a
         if a[0] != "%" and b[0] != "%":
             return str(int(a) - int(b))
-        return self.pure(f"sub nsw i64 {a}, {b}", a, b)
+        return self.pure(f"sub nsw {self.index} {a}, {b}", a, b)
 
     def imul(self, a: str | int, b: str | int) -> str:
         a, b = str(a), str(b)
@@ -392,26 +395,32 @@ class FunctionWriter:
         if b == "0":
             return "0"
         if b[0] != "%" and int(b) > 0 and int(b) & (int(b) - 1) == 0:
-            return self.pure(f"shl nsw i64 {a}, {int(b).bit_length() - 1}", a)
-        return self.pure(f"mul nsw i64 {a}, {b}", a, b)
+            return self.pure(f"shl nsw {self.index} {a}, {int(b).bit_length() - 1}", a)
+        return self.pure(f"mul nsw {self.index} {a}, {b}", a, b)
 
     def imin(self, a: str | int, b: str | int) -> str:
         a, b = str(a), str(b)
         if a[0] != "%" and b[0] != "%":
             return str(min(int(a), int(b)))
-        return self.intrinsic("smin", "i64", a, b)
+        return self.intrinsic("smin", self.index, a, b)
 
     def imax(self, a: str | int, b: str | int) -> str:
         a, b = str(a), str(b)
         if a[0] != "%" and b[0] != "%":
             return str(max(int(a), int(b)))
-        return self.intrinsic("smax", "i64", a, b)
+        return self.intrinsic("smax", self.index, a, b)
+
+    def as_index(self, ty: str, a: str) -> str:
+        if ty == self.index:
+            return a
+        opcode = "sext" if bits_of(ty) < bits_of(self.index) else "trunc"
+        return self.cast(opcode, ty, a, self.index)
 
     def gep(self, elem_ty: str, ptr: str, index: str | int) -> str:
         if index == 0 or index == "0":
             return ptr
-        index = str(index)
-        return self.pure(f"getelementptr inbounds {elem_ty}, ptr {ptr}, i64 {index}", ptr, index)
+        place = f"{self.index} {index}"
+        return self.pure(f"getelementptr inbounds {elem_ty}, ptr {ptr}, {place}", ptr, str(index))
 
     # ---- memory -------------------------------------------------------------------------------
 
@@ -638,7 +647,7 @@ class FunctionWriter:
         carries: Sequence[tuple[str, str]] = (),
         guard: bool = True,
     ) -> Iterator[Loop]:
-        """Counts an i64 from lo up to (not including) hi; carries flow from round to round.
+        """Counts an index from lo up to (not including) hi; carries flow from round to round.
 
         The step must be positive. With guard=False the body runs at least once.
         """
@@ -653,7 +662,7 @@ class FunctionWriter:
             else:
                 guard = False
         if guard:
-            entered = self.pure(f"icmp slt i64 {lo}, {hi}", lo, hi)
+            entered = self.pure(f"icmp slt {self.index} {lo}, {hi}", lo, hi)
             before = self.new_label("ph")
             self.cond_br(entered, before, done)
             self.label(before)
@@ -675,11 +684,12 @@ class FunctionWriter:
             raise ValueError(f"loop carries {len(carries)} values, but next has {len(handle.next)}")
         self._count += 1
         following = f"%v{self._count}"
-        self._lines.append(f"  {following} = add nsw i64 {names[0]}, {step}")
+        self._lines.append(f"  {following} = add nsw {self.index} {names[0]}, {step}")
         latch = self.block
-        again = self.value(f"icmp slt i64 {following}, {hi}")
+        again = self.value(f"icmp slt {self.index} {following}, {hi}")
         self.cond_br(again, head, done)
-        phis.append(f"  {names[0]} = phi i64 [ {lo}, %{before} ], [ {following}, %{latch} ]")
+        counts = f"[ {lo}, %{before} ], [ {following}, %{latch} ]"
+        phis.append(f"  {names[0]} = phi {self.index} {counts}")
         for (ty, init), name, value in zip(carries, names[1:], handle.next, strict=True):
             phis.append(f"  {name} = phi {ty} [ {init}, %{before} ], [ {value}, %{latch} ]")
         self._pop()

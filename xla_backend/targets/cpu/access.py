@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
@@ -23,8 +23,7 @@ class Emitter(Protocol):
 
     Attributes:
       pointers: the address of each buffer.
-      env: the text of each value; `vars` those of variables, and `steps` the variables of which
-        the code has a multiple.
+      env: the text of each value; `vars` those of variables.
       vector_var: the variable that differs between `lanes`; None outside loops in lanes.
       mask: the lanes in use; None means all.
     """
@@ -33,7 +32,6 @@ class Emitter(Protocol):
     pointers: dict[Buffer, str]
     env: dict[Value, str]
     vars: dict[Var | Parameter, str]
-    steps: dict[Atom, int]
     vector_var: Var | None
     lanes: int
     mask: str | None
@@ -47,6 +45,18 @@ class Emitter(Protocol):
     def get(self, value: Value, lanes: int = 1) -> str:
         """The text of a value, spread over `lanes` if it is scalar."""
 
+    def varies(self, index: Index) -> bool:
+        """Whether the index differs between lanes."""
+
+    def atom_varies(self, atom: object) -> bool:
+        """Whether a part of an index does."""
+
+    def uniform(self, index: Index) -> str:
+        """An index that is the same in all lanes; of others, that of the first lane."""
+
+    def uniform_in_range(self, index: Index, low: int, high: int) -> str:
+        """low <= index < high, the index being the same in all lanes."""
+
 
 class Access:
     """Loads, stores and index values of one emitter."""
@@ -54,62 +64,8 @@ class Access:
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
         self.w = emitter.w
-        self._varies: dict[Index, bool] = {}
-
-    def forget_lanes(self) -> None:
-        """The vector loop changed: what varies must be asked again."""
-        self._varies.clear()
 
     # -- index expressions -------------------------------------------------------------------------
-
-    def varies(self, index: Index) -> bool:
-        """Whether the index differs between lanes."""
-        if self.e.vector_var is None:
-            return False
-        found = self._varies.get(index)
-        if found is None:
-            found = any(self._atom_varies(a) for a in index.terms)
-            self._varies[index] = found
-        return found
-
-    def _atom_varies(self, atom: object) -> bool:
-        if isinstance(atom, Var | Parameter):
-            return atom is self.e.vector_var
-        if isinstance(atom, Value):
-            return self.e.is_vector(atom)
-        assert isinstance(atom, FloorDiv | Mod)
-        return self.varies(atom.index)
-
-    def uniform(self, index: Index) -> str:
-        """The index as an i64, for an index that is the same in all lanes (the vector variable
-        counts as its first lane)."""
-        w = self.w
-        total = "0"
-        for atom, c in sorted(index.terms.items(), key=_depth_of_term):
-            step = self.e.steps.get(atom, 1)
-            total = w.iadd(total, w.imul(self._uniform_atom(atom), c // step))
-        return w.iadd(total, index.constant)
-
-    def _uniform_atom(self, atom: object) -> str:
-        w = self.w
-        if isinstance(atom, Var | Parameter):
-            return self.e.vars.get(atom, "0")
-        if isinstance(atom, Value):
-            text = self.e.env[atom]
-            ty = register_type(atom.type)
-            return text if ty == "i64" else w.cast("sext", ty, text, "i64")
-        assert isinstance(atom, FloorDiv | Mod)
-        inner = self.uniform(atom.index)
-        divisor = atom.divisor
-        if inner[0] != "%":
-            number = int(inner)
-            return str(number // divisor if isinstance(atom, FloorDiv) else number % divisor)
-        if divisor & (divisor - 1) == 0:
-            if isinstance(atom, FloorDiv):
-                return w.pure(f"lshr i64 {inner}, {divisor.bit_length() - 1}", inner)
-            return w.pure(f"and i64 {inner}, {divisor - 1}", inner)
-        opcode = "udiv" if isinstance(atom, FloorDiv) else "urem"
-        return w.pure(f"{opcode} i64 {inner}, {divisor}", inner)
 
     def lanes_of_index(self, index: Index, element: str) -> str:
         """The index in every lane, as a vector of i32 or i64."""
@@ -118,14 +74,14 @@ class Access:
         same: dict = {}
         total: str | None = None
         for atom, c in index.terms.items():
-            if not self._atom_varies(atom):
+            if not e.atom_varies(atom):
                 same[atom] = c
                 continue
             text = self._lane_atom(atom, element, ty)
             if c != 1:
                 text = w.op("mul", ty, text, const(ty, c))
             total = text if total is None else w.op("add", ty, total, text)
-        rest = self.uniform(Index(same, index.constant))
+        rest = self.e.uniform(Index(same, index.constant))
         if rest != "0" or total is None:
             if element == "i32" and rest[0] == "%":
                 rest = w.cast("trunc", "i64", rest, "i32")
@@ -162,24 +118,20 @@ class Access:
 
     def index(self, index: Index) -> tuple[str, str, int]:
         """(text, type, lanes) of an index as a value."""
-        if not self.varies(index):
-            return self.uniform(index), "i64", 1
+        if not self.e.varies(index):
+            return self.e.uniform(index), "i64", 1
         element = _width(index)
         return self.lanes_of_index(index, element), vector(element, self.e.lanes), self.e.lanes
 
     def in_range(self, index: Index, low: int, high: int) -> tuple[str, int]:
         """(i1 or lanes of i1, lanes): low <= index < high, as one unsigned comparison."""
-        w = self.w
         shifted = index - low
-        if not self.varies(shifted):
-            text = self.uniform(shifted)
-            if text[0] != "%":
-                return ("true" if 0 <= int(text) < high - low else "false"), 1
-            return w.cmp("ult", "i64", text, str(high - low)), 1
+        if not self.e.varies(shifted):
+            return self.e.uniform_in_range(index, low, high), 1
         element = _width(shifted)
         ty = vector(element, self.e.lanes)
         lanes = self.lanes_of_index(shifted, element)
-        return w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
+        return self.w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
 
     def lanes_in_range(self, index: Index, low: int, high: int) -> str:
         """The lanes where low <= index < high, as a mask: as one that the machine can count out
@@ -187,12 +139,12 @@ class Access:
         w, e = self.w, self.e
         lane = e.vector_var
         rest = {a: c for a, c in index.terms.items() if a is not lane}
-        counts = index.coefficient(lane) == 1 and not any(self._atom_varies(a) for a in rest)
+        counts = index.coefficient(lane) == 1 and not any(e.atom_varies(a) for a in rest)
         if not counts or index.bounds[0] < low:
             return self.in_range(index, low, high)[0]
         begin = Index({a: c for a, c in rest.items() if c > 0})
         end = Index({a: -c for a, c in rest.items() if c < 0}, high - index.constant)
-        first, last = self.uniform(begin), self.uniform(end)
+        first, last = self.e.uniform(begin), self.e.uniform(end)
         if first[0] != "%" and last[0] != "%":
             count = int(last) - int(first)
             return vector_const("i1", [1 if i < count else 0 for i in range(e.lanes)])
@@ -206,7 +158,7 @@ class Access:
         if var is None:
             return 0
         for atom in index.terms:
-            if atom is not var and self._atom_varies(atom):
+            if atom is not var and self.e.atom_varies(atom):
                 return None
         return index.coefficient(var)
 
@@ -243,9 +195,9 @@ class Access:
         mask = self._mask(guard)
         base = e.pointers[s.buffer]
         if stride == 1:
-            raw = self._contiguous(ty, w.gep(stored, base, self.uniform(s.index)), mask)
+            raw = self._contiguous(ty, w.gep(stored, base, self.e.uniform(s.index)), mask)
         elif stride == -1:
-            first = w.gep(stored, base, self.uniform(s.index - (lanes - 1)))
+            first = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
             backwards = list(range(lanes - 1, -1, -1))
             if mask is not None:
                 mask = w.shuffle(vector("i1", lanes), mask, "poison", backwards)
@@ -263,7 +215,7 @@ class Access:
         e, w = self.e, self.w
         assert self.stride(s.index) == 1 and e.mask is None
         stored = memory_type(s.buffer.element_type)
-        pointer = w.gep(stored, e.pointers[s.buffer], self.uniform(s.index))
+        pointer = w.gep(stored, e.pointers[s.buffer], self.e.uniform(s.index))
         return w.load(vector(stored, e.lanes), pointer)
 
     def _contiguous(self, ty: str, pointer: str, mask: str | None) -> str:
@@ -273,7 +225,7 @@ class Access:
 
     def _scalar_load(self, s: Load, stored: str, guard: Value | None) -> str:
         e, w = self.e, self.w
-        pointer = w.gep(stored, e.pointers[s.buffer], self.uniform(s.index))
+        pointer = w.gep(stored, e.pointers[s.buffer], self.e.uniform(s.index))
         if guard is None:
             return w.load(stored, pointer)
         # Reads a zero instead: no branch.
@@ -294,7 +246,7 @@ class Access:
     def _every_second(self, s: Load, base: str, stored: str) -> str:
         w, lanes = self.w, self.e.lanes
         odd = s.index.constant % 2
-        pointer = w.gep(stored, base, self.uniform(s.index - odd))
+        pointer = w.gep(stored, base, self.e.uniform(s.index - odd))
         wide_ty = vector(stored, 2 * lanes)
         wide = w.load(wide_ty, pointer)
         return w.shuffle(wide_ty, wide, "poison", list(range(odd, 2 * lanes, 2)))
@@ -323,7 +275,7 @@ class Access:
         for i, raw in enumerate(raws):
             index = s.index + i
             if stride == 1:
-                pointer = w.gep(stored, base, self.uniform(index))
+                pointer = w.gep(stored, base, self.e.uniform(index))
                 if mask is None:
                     w.store(ty, raw, pointer)
                 else:
@@ -339,7 +291,7 @@ class Access:
 
         def write() -> None:
             for i, raw in enumerate(raws):
-                w.store(stored, raw, w.gep(stored, base, self.uniform(s.index + i)))
+                w.store(stored, raw, w.gep(stored, base, self.e.uniform(s.index + i)))
 
         if guard is None:
             write()
@@ -355,7 +307,7 @@ class Access:
         ty = vector(stored, lanes)
         order = [lanes * (i % 2) + i // 2 for i in range(2 * lanes)]
         wide = w.shuffle(ty, raws[0], raws[1], order)
-        pointer = w.gep(stored, base, self.uniform(s.index))
+        pointer = w.gep(stored, base, self.e.uniform(s.index))
         wide_ty = vector(stored, 2 * lanes)
         if mask is None:
             w.store(wide_ty, wide, pointer)
@@ -389,7 +341,3 @@ def _reach(index: Index) -> tuple[int, int]:
         low += min(c * a, c * b)
         high += max(c * a, c * b)
     return low, high
-
-
-def _depth_of_term(term: tuple) -> int:
-    return term[0].depth
