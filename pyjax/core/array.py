@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import HasAval, ShapedArray
 
 _Operator = Callable[["Array", Any], "Array"]
 _Unary = Callable[["Array"], "Array"]
 _Method = Callable[..., "Array"]
 
 
-class Array:
+class Array(HasAval):
     """A multi-dimensional array of one dtype, immutable.
 
     Made by functions of pyjax.numpy, not by calling this class. What jit, grad and vmap pass to a
@@ -41,26 +41,6 @@ class Array:
     def aval(self) -> ShapedArray:
         """Shape, dtype and whether the dtype is weak."""
         raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     @property
     def itemsize(self) -> int:

@@ -142,6 +142,36 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
 
+class HasAval:
+    """What values with a type say of it themselves."""
+
+    __slots__ = ()
+
+    @property
+    def aval(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+
 class VaryingArray(ShapedArray):
     """Aval inside of shard_map of an array that differs along some mesh axes, `vma`.
 

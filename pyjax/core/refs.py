@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyjax.core.avals import AbstractValue, ShapedArray
+from pyjax.core.avals import AbstractValue, HasAval, ShapedArray
 from pyjax.core.trace import Tracer
 from xla_backend.process.bounded_cache import InternTable
 
@@ -104,7 +104,7 @@ class _RefType(type):
         return super().__instancecheck__(x) or (cls is Ref and isinstance(x, Tracer) and is_ref(x))
 
 
-class Ref(metaclass=_RefType):
+class Ref(HasAval, metaclass=_RefType):
     """A mutable reference to an array, made by `pyjax.new_ref`.
 
     It is read and written by indexing, and by the functions of `pyjax.ref`; what is read is an
@@ -128,26 +128,6 @@ class Ref(metaclass=_RefType):
     def aval(self) -> AbstractRef:
         """The type of the reference."""
         raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     def __len__(self) -> int:
         if not self.shape:

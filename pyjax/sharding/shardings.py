@@ -79,19 +79,8 @@ class Sharding:
 
 
 @dataclass(frozen=True)
-class SingleDeviceSharding(Sharding):
-    """The whole array on one device.
-
-    >>> import pyjax
-    >>> SingleDeviceSharding(pyjax.devices()[0]).shard_shape((4, 2))
-    (4, 2)
-    """
-
+class _OnOneDevice(Sharding):
     device: Device
-    memory_kind: str | None = None  # type: ignore[assignment]
-
-    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        return SingleDeviceSharding(self.device, kind)
 
     @property
     def device_set(self) -> set[Device]:
@@ -100,6 +89,21 @@ class SingleDeviceSharding(Sharding):
     @property
     def is_fully_replicated(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class SingleDeviceSharding(_OnOneDevice):
+    """The whole array on one device.
+
+    >>> import pyjax
+    >>> SingleDeviceSharding(pyjax.devices()[0]).shard_shape((4, 2))
+    (4, 2)
+    """
+
+    memory_kind: str | None = None  # type: ignore[assignment]
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.device, kind)
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(global_shape)
@@ -112,7 +116,7 @@ class SingleDeviceSharding(Sharding):
 
 
 @dataclass(frozen=True)
-class PmapSharding(Sharding):
+class PmapSharding(_OnOneDevice):
     """One example of a mapped axis on one device, in a part without that axis: what pmap returns
     with `jax_pmap_no_rank_reduction=False`.
 
@@ -121,16 +125,7 @@ class PmapSharding(Sharding):
     (2,)
     """
 
-    device: Device
     axis: int
-
-    @property
-    def device_set(self) -> set[Device]:
-        return {self.device}
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        return True
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         shape = tuple(global_shape)

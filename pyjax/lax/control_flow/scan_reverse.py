@@ -7,7 +7,7 @@ are slices of xs are not stored again; the others are stacked by the known scan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,40 +49,49 @@ class _Split:
     sources: list[tuple[str, int]]
 
 
+# (body, which inputs are marked, which outputs must be) -> the two bodies, which outputs are
+# marked, residuals.
+_Cut = Callable[
+    [ClosedJaxpr, list[bool], list[bool]],
+    tuple[ClosedJaxpr, ClosedJaxpr, Sequence[bool], Sequence[Any]],
+]
+
+
 @jaxpr_cache
 def _split_body(
     jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, unknown: tuple[bool, ...]
 ) -> _Split:
-    consts_uk, carry_uk, xs_uk = split_list(unknown, num_consts, num_carry)
-    num_ys = len(jaxpr.out_avals) - num_carry
-    while True:
-        known, staged, out_uk, residual_avals = partial_eval_jaxpr(
-            jaxpr, consts_uk + carry_uk + xs_uk, carry_uk + [False] * num_ys
-        )
-        carry_out, ys_uk = split_list(out_uk, num_carry)
-        if carry_out == carry_uk:
-            break
-        carry_uk = either(carry_uk, carry_out)
-    counts = num_consts - sum(consts_uk), num_carry - sum(carry_uk), sum(consts_uk)
-    return _arranged(known, staged, len(residual_avals), counts, carry_uk, ys_uk)
+    n_consts, n_carry = num_consts, num_carry
+    known, staged, residuals, marks = _cut(partial_eval_jaxpr, jaxpr, n_consts, n_carry, unknown)
+    consts_uk, carry_uk, ys_uk = marks
+    counts = n_consts - sum(consts_uk), n_carry - sum(carry_uk), sum(consts_uk)
+    return _arranged(known, staged, residuals, counts, carry_uk, ys_uk)
 
 
 @jaxpr_cache
 def _linearized_body(
     jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, nonzero: tuple[bool, ...]
 ) -> _Split:
-    consts_nz, carry_nz, xs_nz = split_list(nonzero, num_consts, num_carry)
+    n_consts, n_carry = num_consts, num_carry
+    primal, linear, residuals, marks = _cut(linearize_jaxpr, jaxpr, n_consts, n_carry, nonzero)
+    consts_nz, carry_nz, ys_nz = marks
+    counts = n_consts, n_carry, sum(consts_nz)
+    return _arranged(primal, linear, residuals, counts, carry_nz, ys_nz)
+
+
+def _cut(
+    cut: _Cut, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, marked: Sequence[bool]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, int, tuple[list[bool], list[bool], list[bool]]]:
+    """Cut a body in two so that a carry that comes out marked goes in marked; (the two, number of
+    residuals, marks of constants, carry and ys)."""
+    consts, carry, xs = split_list(marked, num_consts, num_carry)
     num_ys = len(jaxpr.out_avals) - num_carry
     while True:
-        primal, linear, nonzero_out, residual_avals = linearize_jaxpr(
-            jaxpr, consts_nz + carry_nz + xs_nz, carry_nz + [False] * num_ys
-        )
-        carry_out, ys_nz = split_list(nonzero_out, num_carry)
-        if carry_out == carry_nz:
-            break
-        carry_nz = either(carry_nz, carry_out)
-    counts = num_consts, num_carry, sum(consts_nz)
-    return _arranged(primal, linear, len(residual_avals), counts, carry_nz, ys_nz)
+        first, second, out, residuals = cut(jaxpr, consts + carry + xs, carry + [False] * num_ys)
+        carry_out, ys = split_list(out, num_carry)
+        if carry_out == carry:
+            return first, second, len(residuals), (consts, carry, ys)
+        carry = either(carry, carry_out)
 
 
 def _arranged(
