@@ -28,13 +28,7 @@ def emulated(body, platform="emulator", **options):
     return xla_backend.compile(module_of(body, CALLED), platform, options)
 
 
-# GPUs have no sort yet.
-PROGRAMS = [
-    (platform, name)
-    for platform in ("emulator", "gpu_emulator")
-    for name in BODIES
-    if platform == "emulator" or not name.startswith("sort")
-]
+PROGRAMS = [(platform, name) for platform in ("emulator", "gpu_emulator") for name in BODIES]
 
 
 @pytest.mark.parametrize(("platform", "name"), PROGRAMS)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind, Value
@@ -119,9 +118,7 @@ class _Stretches:
         row = stretch // self.per_row
         k = stretch % self.per_row * self.size + within
         b = self.b
-        guard = guard_of(
-            b, b.in_range(stretch, 0, self.stretches), b.in_range(k, 0, self.rows.n)
-        )
+        guard = guard_of(b, b.in_range(stretch, 0, self.stretches), b.in_range(k, 0, self.rows.n))
         return shared, row, k, guard
 
     def _fill(self, block: Index, at: Index) -> None:

@@ -16,9 +16,7 @@ from xla_backend.kernels.library.orders import Order, Rows, operands_and_outputs
 from xla_backend.kernels.library.places import for_each, power_of_two
 
 
-def sort_kernel(
-    name: str, shapes: Sequence[Shape], axis: int, comparator: Computation
-) -> Kernel:
+def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Computation) -> Kernel:
     """`out0`, `out1` ...: the operands `p0`, `p1` ... in the stable order of a comparator along an
     axis. They have elements.
 
