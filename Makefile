@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench clean
+.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench gpu-check clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -46,6 +46,12 @@ format: $(VENV)/.ready-test
 # Side by side with NumPy and, where it can be installed, JAX.
 bench: $(VENV)/.ready-demo,bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# On a machine with an NVIDIA GPU: tests, corpus, compute-sanitizer and benchmarks, at most ten minutes, one report.
+# make gpu-check CUDA=cuda12 ARGS="--corpus FOLDER"; without a network: python benchmarks/gpu_check.py
+CUDA ?= cuda13
+gpu-check: $(VENV)/.ready-test,$(CUDA)
+	$(BIN)/python benchmarks/gpu_check.py $(ARGS)
 
 $(VENV)/.ready-%: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyjax needs Python 3.11 or newer")'

@@ -1,9 +1,11 @@
 """`python -m benchmarks [pattern]`: the rows of the budget table, pyjax beside JAX (if installed)
-and NumPy.
+and NumPy; with `--platform gpu` the rows of `gpu_rows`, beside JAX and CuPy.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import importlib
 import importlib.util
 import os
@@ -11,7 +13,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +22,19 @@ import numpy as np
 import pyjax
 import pyjax.lax
 import pyjax.numpy
-from benchmarks import programs
+from benchmarks import gpu_rows, programs
 from benchmarks.harness import Row, Step, measure, table
 from benchmarks.programs import Framework
 
+# Names of platforms of GPUs; JAX has the same.
+GPUS = ("cuda", "gpu")
 
-def frameworks() -> dict[str, Framework]:
+
+@functools.cache
+def frameworks(with_jax: bool = True) -> dict[str, Framework]:
     """pyjax, and JAX where it is installed."""
     found = {"pyjax": Framework(pyjax, pyjax.numpy, pyjax.lax)}
-    if importlib.util.find_spec("jax") is not None:
+    if with_jax and importlib.util.find_spec("jax") is not None:
         found["jax"] = Framework(
             *(importlib.import_module(n) for n in ("jax", "jax.numpy", "jax.lax"))
         )
@@ -277,22 +284,82 @@ ROWS: list[Callable[[], Row]] = [
 ]
 
 
-def main() -> None:
-    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
-    done = []
-    for make in ROWS:
-        row = make()
-        if pattern in row.name:
+def arguments_of(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="", help="part of the names of rows")
+    parser.add_argument(
+        "--platform", default="cpu", help="where programs run: cpu (the default), gpu, a plugin's"
+    )
+    parser.add_argument("--seconds", type=float, help="begin no row after so many seconds")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="rows of GPUs in sizes that an emulator gets through: a rehearsal, no measurement",
+    )
+    return parser.parse_args(words)
+
+
+def use_platform(platform: str) -> None:
+    """Let both frameworks compute there; JAX is not imported yet."""
+    pyjax.config.update("jax_platforms", platform)
+    os.environ["JAX_PLATFORMS"] = "cuda" if platform in GPUS else "cpu"
+
+
+def in_time(makers: Iterable[Callable[[], Any]], seconds: float | None) -> Iterator[Any]:
+    """What the makers make, until the time is over; says so of the others."""
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    left = list(makers)
+    while left and time.monotonic() < deadline:
+        yield left.pop(0)()
+    if left:
+        print(f"not run: {len(left)} rows, for the {seconds:g} seconds are over", flush=True)
+
+
+def measured_rows(chosen: argparse.Namespace) -> str:
+    """The table of the rows that are asked for, each printed as it is ready."""
+    done: list[Row] = []
+    for row in in_time(ROWS, chosen.seconds):
+        if chosen.pattern in row.name:
             measure(row)
             done.append(row)
             print(table([row]).splitlines()[-1], flush=True)
+    return table(done)
+
+
+def measured_gpu_rows(chosen: argparse.Namespace) -> str:
+    """The same for platforms of GPUs. A row that fails is named, and the others go on."""
+    with_jax = chosen.platform in GPUS
+    done: list[gpu_rows.GpuRow] = []
+    makers = gpu_rows.rows(frameworks(with_jax), small=chosen.small)
+    failed = 0
+    for gpu in in_time(makers, chosen.seconds):
+        if chosen.pattern not in gpu.row.name:
+            continue
+        try:
+            measure(gpu.row)
+        except Exception as error:
+            failed += 1
+            print(f"failed: {gpu.row.name}: {type(error).__name__}: {error}", flush=True)
+            continue
+        done.append(gpu)
+        print(gpu_rows.table([gpu]).splitlines()[-1], flush=True)
+    if failed:
+        raise SystemExit(f"{failed} rows failed\n\n{gpu_rows.table(done)}")
+    return gpu_rows.table(done)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    chosen = arguments_of(words)
+    use_platform(chosen.platform)
+    rows = measured_rows if chosen.platform == "cpu" else measured_gpu_rows
+    printed = rows(chosen)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(
-        f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f}, ",
-        end="",
+        f"\n{pyjax.devices()[0].device_kind}, {platform.processor() or platform.machine()}, "
+        f"{os.cpu_count()} CPUs, load {load:.1f}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}\n"
     )
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}\n")
-    print(table(done))
+    print(printed)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ class Row:
       name: what is measured.
       contenders: "pyjax", "jax", "numpy" → a function whose call is timed (results must be waited
         for).
-      unit: "us", "ms" or "s".
+      unit: "us", "ms" or "s", or the rate's.
       must: the budget for pyjax in that unit, set on a machine on which JAX took `reference`;
-        elsewhere the ratio must / reference is what counts.
+        elsewhere the ratio must / reference is what counts. (Rows of GPUs have their own goals.)
       reference: JAX's figure on the machine of the budgets.
       seconds: rough time to spend on each contender.
       once: call each contender a single time (cold measurements make a fresh program themselves).
@@ -31,8 +31,8 @@ class Row:
     name: str
     contenders: dict[str, Step]
     unit: str
-    must: float
-    reference: float
+    must: float = float("nan")
+    reference: float = float("nan")
     seconds: float = 0.6
     once: bool = False
     rate: Callable[[float], float] | None = None
