@@ -14,10 +14,15 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from xla_backend.kernels.index import Atom, Index, delinearize
-from xla_backend.kernels.ir import If, Kernel, Loop, Statement, Value, walk
-from xla_backend.kernels.schedule.copying import operands_of, replace_atoms
+from xla_backend.kernels.ir import If, Kernel, Loop, Statement
+from xla_backend.kernels.schedule.copying import replace_atoms
 from xla_backend.targets.gpu.architectures import Architecture
-from xla_backend.targets.gpu.schedule.stages import is_pure, is_scheduled, launch
+from xla_backend.targets.gpu.schedule.stages import (
+    hands_values_on,
+    is_pure,
+    is_scheduled,
+    launch,
+)
 
 _THREADS = 128
 
@@ -31,7 +36,7 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
 def _launches(stages: Sequence[Statement]) -> list[Statement]:
     shared = [s for s in stages if is_pure(s)]
     others = [s for s in stages if not is_pure(s)]
-    if _needs_one_thread(others, shared):
+    if hands_values_on(stages):
         assert not any(map(is_scheduled, others)), "a scheduled stage needs a value of another one"
         outer, inner, _ = launch(1, 1)
         inner.body = list(stages)
@@ -57,16 +62,6 @@ def _launches(stages: Sequence[Statement]) -> list[Statement]:
         result.append(threads or stage)
     finish()
     return result
-
-
-def _needs_one_thread(stages: Sequence[Statement], shared: Sequence[Statement]) -> bool:
-    """Whether stages hand values on."""
-    made: set[Value] = set()
-    for stage in stages:
-        if isinstance(stage, Loop | If):
-            made |= {c.result for c in stage.carries}
-    used = {v for s in walk([*stages, *shared]) for v in operands_of(s)}
-    return bool(made & used)
 
 
 def _by_threads(stage: Loop, name: str) -> Loop | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
     Compute,
     Constant,
+    If,
     IndexValue,
     InRange,
     Kernel,
@@ -13,7 +16,9 @@ from xla_backend.kernels.ir import (
     Loop,
     LoopKind,
     Statement,
+    walk,
 )
+from xla_backend.kernels.schedule.copying import operands_of
 from xla_backend.targets.gpu.architectures import MOST_BLOCKS
 
 _PURE = (Constant, Compute, IndexValue, InRange, Load)
@@ -26,6 +31,12 @@ def is_pure(s: Statement) -> bool:
 
 def is_scheduled(stage: Statement) -> bool:
     return isinstance(stage, Loop) and stage.kind is LoopKind.GRID
+
+
+def hands_values_on(stages: Sequence[Statement]) -> bool:
+    """Whether a stage computes values that statements beside it use: no launch of its own may."""
+    made = {c.result for stage in stages if isinstance(stage, Loop | If) for c in stage.carries}
+    return bool(made) and any(v in made for s in walk(list(stages)) for v in operands_of(s))
 
 
 def launch(blocks: int, threads: int, name: str = "") -> tuple[Loop, Loop, Index]:

@@ -1,0 +1,72 @@
+"""A nest of independent loops as one loop over all of its iterations.
+
+    for i in range(4):                      for i in range(400):
+        v0 = p0[i]                              v0 = p0[i // 100]
+        for j in range(100):         ->         out[i] = v0 * p1[i]
+            out[100*i + j] = v0 * p1[100*i + j]
+
+What an outer loop computes moves into the one loop. Indices simplify: those that walk through an
+array in the order of the nest are the new variable itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+from xla_backend.kernels.index import Atom, Index, Var, delinearize
+from xla_backend.kernels.ir import Kernel, Load, Loop
+from xla_backend.kernels.schedule.copying import replace_atoms
+from xla_backend.kernels.schedule.dependence import Pure, written
+from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+
+
+def nest_of(stage: Loop) -> list[Loop]:
+    """The loops of a stage that `collapse` takes, from the outermost inwards: independent ones, of
+    which each contains the next and otherwise computes values only. Empty if the stage itself is
+    none."""
+    nest: list[Loop] = []
+    loop = stage
+    while loop.independent and not loop.carries and not loop.limits:
+        nest.append(loop)
+        inner = _only_loop(loop)
+        if inner is None:
+            break
+        loop = inner
+    return nest
+
+
+def _only_loop(loop: Loop) -> Loop | None:
+    inner = [s for s in loop.body if not isinstance(s, Pure)]
+    if len(inner) != 1 or not isinstance(inner[0], Loop) or inner[0] is not loop.body[-1]:
+        return None
+    stored = written(inner)
+    if any(isinstance(s, Load) and s.buffer in stored for s in loop.body):
+        return None
+    return inner[0]
+
+
+def collapse(kernel: Kernel, loops: Sequence[Loop]) -> Loop:
+    """Make one loop of these, of which each is directly inside the one before it.
+
+    Raises:
+      ScheduleError: iterations of a loop need their order, or a loop does more than contain the
+        next.
+    """
+    for loop in loops:
+        if not loop.independent or loop.carries or loop.limits:
+            raise ScheduleError(f"iterations of loop {loop.var.name!r} need their order")
+    for outer, inside in pairwise(loops):
+        if _only_loop(outer) is not inside:
+            raise ScheduleError(f"loop {outer.var.name!r} does more than contain a loop")
+    outermost, innermost = loops[0], loops[-1]
+    extents = [loop.var.extent for loop in loops]
+    var = Var(outermost.var.name, prod(extents), outermost.var.depth)
+    body = [s for loop in loops[:-1] for s in loop.body[:-1]] + innermost.body
+    places = delinearize(Index.of(var), extents)
+    atoms: dict[Atom, Index] = {loop.var: place for loop, place in zip(loops, places)}
+    replace_atoms(body, atoms)
+    new = Loop(var, body, independent=True, may_vectorize=True)
+    replace(kernel, outermost, [new])
+    return new

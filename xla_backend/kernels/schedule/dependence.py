@@ -1,0 +1,102 @@
+"""What statements and indices depend on: which of them vary with a loop, which a value needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod
+from xla_backend.kernels.ir import (
+    Buffer,
+    Compute,
+    Constant,
+    If,
+    IndexValue,
+    InRange,
+    Load,
+    Loop,
+    Statement,
+    Store,
+    Value,
+    walk,
+)
+from xla_backend.kernels.schedule.copying import operands_of
+
+# Statements that do nothing but compute a value.
+Pure = Compute | Constant | IndexValue | InRange | Load
+
+
+def mentions(index: Index, atoms: Collection[object]) -> bool:
+    """Whether an index depends on one of some atoms, also inside a quotient."""
+    return any(
+        mentions(a.index, atoms) if isinstance(a, FloorDiv | Mod) else a in atoms
+        for a in index.terms
+    )
+
+
+def varies(s: Statement, atoms: Collection[object]) -> bool:
+    """Whether a statement, or one inside it, depends on variables or values among `atoms`."""
+    return any(
+        any(mentions(index, atoms) for index in indices_of(inner))
+        or any(value in atoms for value in operands_of(inner))
+        for inner in walk([s])
+    )
+
+
+def indices_of(s: Statement) -> Iterator[Index]:
+    """The indices that a statement itself speaks of."""
+    if isinstance(s, Load | Store | IndexValue | InRange | If):
+        yield s.index
+    elif isinstance(s, Loop):
+        yield from s.limits
+
+
+def divided(statements: Sequence[Statement], var: Atom) -> tuple[list[Statement], list[Statement]]:
+    """(those that compute the same in all iterations over `var`, the others), in order. Only pure
+    statements are the same: what is stored is stored each time, and a load must not see it."""
+    atoms: set[object] = {var}
+    stored = written(statements)
+    same: list[Statement] = []
+    others: list[Statement] = []
+    for s in statements:
+        is_fixed = isinstance(s, Pure) and not varies(s, atoms)
+        if is_fixed and not (isinstance(s, Load) and s.buffer in stored):
+            same.append(s)
+            continue
+        others.append(s)
+        atoms.update(results_of(s))
+    return same, others
+
+
+def results_of(s: Statement) -> Iterator[Value]:
+    """The values that the statements after this one may use."""
+    if isinstance(s, Pure):
+        yield s.result
+    elif isinstance(s, Loop | If):
+        yield from (carry.result for carry in s.carries)
+        if isinstance(s, Loop) and s.combination is not None:
+            yield from s.combination.results
+
+
+def needed(statements: Sequence[Statement], values: Iterable[Value]) -> list[Statement] | None:
+    """The statements among these that some values come from, in order; None if one of them does
+    more than compute a value."""
+    wanted = set(values)
+    found: list[Statement] = []
+    for s in reversed(statements):
+        if wanted.isdisjoint(results_of(s)):
+            continue
+        if not isinstance(s, Pure):
+            return None
+        wanted.update(operands_of(s))
+        found.append(s)
+    return found[::-1]
+
+
+def read(statements: Sequence[Statement]) -> set[Buffer]:
+    """The buffers that statements load from."""
+    return {s.buffer for s in walk(list(statements)) if isinstance(s, Load)}
+
+
+def written(statements: Sequence[Statement]) -> set[Buffer]:
+    """The buffers that statements store to."""
+    return {s.buffer for s in walk(list(statements)) if isinstance(s, Store)}

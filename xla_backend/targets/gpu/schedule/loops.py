@@ -1,0 +1,134 @@
+"""Stages of independent iterations: elementwise fusions, broadcasts, slices, pads, gathers, and
+those in which an element takes a loop of its own (windows, small products).
+
+The loops of such a stage become one, and that is spread over threads (`kernels.schedule.collapsing`
+and `spreading`). Where arrays are walked through in order, a thread takes as many neighbours as 16
+bytes hold. How many threads there are, and what each of them does, follows from the extents, from
+the accesses of the body and from the size of the machine, and from nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from xla_backend.kernels.index import Atom, Index, Var
+from xla_backend.kernels.ir import Compute, Kernel, Load, Loop, Statement, Store, walk
+from xla_backend.kernels.schedule.collapsing import collapse, nest_of
+from xla_backend.kernels.schedule.dependence import mentions
+from xla_backend.kernels.schedule.spreading import Spread, spread
+from xla_backend.targets.gpu.architectures import WARP, Architecture
+from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_scheduled
+
+_VECTOR_BYTES = 16
+_SMALL_BLOCK, _LARGE_BLOCK = 128, 256
+# Bodies of more cycles need threads more than they need wide accesses.
+_LIGHT_WORK = 24
+# A thread does several vectors if there are still so many times the threads that run at once.
+_WAVES = 2
+_MOST_EACH = 4
+_MOST_STATEMENTS_EACH = 16
+
+
+def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], None]) -> None:
+    """Make a launch of each stage whose outermost loops are independent."""
+    if hands_values_on(kernel.stages):
+        return
+    for stage in list(kernel.stages):
+        if not isinstance(stage, Loop) or is_scheduled(stage):
+            continue
+        nest = nest_of(stage)
+        if nest:
+            loop = collapse(kernel, nest)
+            done("collapse")
+            spread(kernel, loop, how_to_spread(loop, architecture))
+            done("spread")
+
+
+def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
+    """Threads, lanes and vectors of each thread for a loop over all iterations of a stage."""
+    total = loop.var.extent
+    at_once = architecture.multiprocessors * architecture.threads_per_multiprocessor
+    light = is_light(loop.body)
+    lanes = lanes_for(loop)
+    enough = _SMALL_BLOCK if light else _SMALL_BLOCK * architecture.multiprocessors
+    while lanes > 1 and total // lanes < enough:
+        lanes //= 2
+    each = _MOST_EACH if light and len(loop.body) <= _MOST_STATEMENTS_EACH else 1
+    while each > 1 and total // (lanes * each) < _WAVES * at_once:
+        each //= 2
+    wanted = -(-total // (lanes * each))
+    if wanted < _SMALL_BLOCK:
+        threads = -(-wanted // WARP) * WARP
+    else:
+        threads = _LARGE_BLOCK if wanted >= at_once else _SMALL_BLOCK
+    return Spread(threads, lanes, each)
+
+
+def is_light(body: Sequence[Statement]) -> bool:
+    """Whether iterations are short: what they read and write takes longer than what they do."""
+    work = sum(s.opcode.cycles for s in body if isinstance(s, Compute))
+    return work <= _LIGHT_WORK and not any(isinstance(s, Loop) for s in body)
+
+
+class _Access(NamedTuple):
+    """Of elements of so many bytes, at a place."""
+
+    at: Index
+    bytes: int
+    is_store: bool
+
+
+def lanes_for(loop: Loop) -> int:
+    """How many neighbours a thread takes at once: as many as make accesses of 16 bytes, if most of
+    what it accesses is read and written so then, and no store falls apart."""
+    if any(isinstance(s, Loop) for s in loop.body):
+        return 1
+    var = loop.var
+    accesses = list(_accesses(loop.body))
+    units = [a.bytes * a.at.coefficient(var) for a in accesses if walks(a.at, var)]
+    lanes = _VECTOR_BYTES // max(units, default=_VECTOR_BYTES)
+    while lanes > 1:
+        if _in_lanes(accesses, var, lanes):
+            return lanes
+        lanes //= 2
+    return 1
+
+
+def _in_lanes(accesses: Sequence[_Access], var: Var, lanes: int) -> bool:
+    """Whether accesses by `lanes` neighbours are worth it."""
+    group, lane = Var("group", -(-var.extent // lanes), 0), Var("lane", lanes, 0)
+    places: dict[Atom, Index] = {var: Index.of(group) * lanes + Index.of(lane)}
+    whole = broken = 0
+    for access in accesses:
+        index = access.at.replaced(places.get)
+        if not mentions(index, {lane}):
+            continue
+        if walks(index, lane) and _is_aligned(index, lane):
+            whole += access.bytes
+        elif access.is_store and walks(access.at, var):
+            return False
+        else:
+            broken += access.bytes
+    return whole > broken
+
+
+def _accesses(body: Sequence[Statement]) -> Iterator[_Access]:
+    for s in walk(list(body)):
+        if isinstance(s, Load | Store):
+            yield _Access(s.index, s.buffer.element_type.byte_size, isinstance(s, Store))
+
+
+def walks(index: Index, var: Var) -> bool:
+    """Whether neighbours in a loop are neighbours in memory (or complex numbers of two parts
+    are)."""
+    rest = Index({a: c for a, c in index.terms.items() if a is not var})
+    return index.coefficient(var) in (1, 2) and not mentions(rest, {var})
+
+
+def _is_aligned(index: Index, lane: Var) -> bool:
+    """Whether vectors begin at whole vectors."""
+    unit = index.coefficient(lane)
+    width = unit * lane.extent
+    others = (c for a, c in index.terms.items() if a is not lane)
+    return index.constant % width < unit and not any(c % width for c in others)
