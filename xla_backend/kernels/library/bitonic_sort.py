@@ -16,7 +16,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind, Value
-from xla_backend.kernels.library.orders import Order, Rows
+from xla_backend.kernels.library.orders import Order
 from xla_backend.kernels.library.places import (
     SHARED_BYTES,
     Places,
@@ -28,6 +28,7 @@ from xla_backend.kernels.library.places import (
     negated,
     power_of_two,
 )
+from xla_backend.kernels.library.rows import Rows
 
 P = PrimitiveType
 _MOST_THREADS = 512

@@ -16,7 +16,7 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, Value
 from xla_backend.kernels.library.bitonic_sort import Sorted, longest, sort_stretches
-from xla_backend.kernels.library.orders import Order, Rows
+from xla_backend.kernels.library.orders import Order
 from xla_backend.kernels.library.places import (
     Places,
     both,
@@ -26,6 +26,7 @@ from xla_backend.kernels.library.places import (
     log2,
     negated,
 )
+from xla_backend.kernels.library.rows import Rows
 
 P = PrimitiveType
 # Results that one thread merges.

@@ -3,7 +3,6 @@ say, by where they were before."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xla_backend.hlo.instruction import Computation
@@ -12,22 +11,6 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, Value
-
-
-class Rows:
-    """The rows of an array along one axis, as [outer, n, inner] with the middle one sorted; they
-    are numbered by outer and inner."""
-
-    def __init__(self, shape: Shape, axis: int) -> None:
-        dims = shape.dimensions
-        self.outer, self.n = math.prod(dims[:axis]), dims[axis]
-        self.inner = math.prod(dims[axis + 1 :])
-        self.count = self.outer * self.inner
-        self.elements = self.count * self.n
-
-    def place(self, row: Index, k: Index) -> Index:
-        """Where element k of a row lies."""
-        return (row // self.inner * self.n + k) * self.inner + row % self.inner
 
 
 class Order:

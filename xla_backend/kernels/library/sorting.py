@@ -12,8 +12,9 @@ from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, Kernel
 from xla_backend.kernels.library.bitonic_sort import Sorted, longest, sort_stretches
 from xla_backend.kernels.library.merge_sort import merge_sort
-from xla_backend.kernels.library.orders import Order, Rows, operands_and_outputs
+from xla_backend.kernels.library.orders import Order, operands_and_outputs
 from xla_backend.kernels.library.places import for_each, power_of_two
+from xla_backend.kernels.library.rows import Rows
 
 
 def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Computation) -> Kernel:
@@ -26,7 +27,7 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
     b = LoopBuilder(name)
     operands, outputs = operands_and_outputs(b, shapes)
     e = ElementalEmitter(b, {})
-    rows = Rows(shapes[0], axis)
+    rows = Rows(shapes[0].dimensions, axis)
     order = Order(e, comparator, shapes)
     size = power_of_two(rows.n)
     if size > longest(order):

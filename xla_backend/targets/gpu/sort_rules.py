@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
+from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.library.sorting import sort_kernel
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Slice, Step
+from xla_backend.program.ir import Step
 from xla_backend.program.kernel_table import computation_key
+from xla_backend.targets.gpu.places import arrays_of
 from xla_backend.targets.gpu.rules import RULES
 
 
@@ -25,10 +26,4 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
 
     key = ("sort", tuple(shapes), axis, computation_key(comparator))
     scheduled = builder.kernels.get_built(key, node.name, build, node)
-
-    def place(buffer: Buffer) -> Slice:
-        if buffer.role is BufferRole.OPERAND:
-            return builder.slice(node.operands[buffer.number])
-        return builder.slice(node, buffer.number)
-
-    return [builder.launch_kernel(node.name, scheduled, place)]
+    return [builder.launch_kernel(node.name, scheduled, arrays_of(builder, node))]

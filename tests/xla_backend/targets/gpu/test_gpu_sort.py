@@ -15,7 +15,8 @@ from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.kernels.library.bitonic_sort import longest
 from xla_backend.kernels.library.merge_sort import merge_sort
-from xla_backend.kernels.library.orders import Order, Rows
+from xla_backend.kernels.library.orders import Order
+from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.sorting import sort_kernel
 from xla_backend.kernels.races import RaceError
 
@@ -122,7 +123,7 @@ def merged(shape: Shape, axis: int, comparator: Computation, stretch: int) -> Ke
     b = LoopBuilder("k")
     e = ElementalEmitter(b, {})
     operand = b.buffer("p0", shape.element_type, shape.num_elements, BufferRole.OPERAND, 0)
-    rows = Rows(shape, axis)
+    rows = Rows(shape.dimensions, axis)
     order = merge_sort(e, Order(e, comparator, [shape]), [operand], rows, stretch)
     order.role = BufferRole.OUTPUT
     return b.kernel
