@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xla_backend.compile_target import Target
 from xla_backend.dump_options import DumpOptions
+from xla_backend.gpu_options import GpuOptions
 from xla_backend.measured_costs import Costs
 
 
@@ -42,6 +43,7 @@ class CompileOptions:
       fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
       dump: what to write where, or None.
       target: what code is made for; None: this machine.
+      gpu: what is done otherwise than usual for GPUs.
       profile_version: of the profiles that guide compilation; it is recorded, and tells programs
         apart that are kept on disk.
       profiled_runs: so many runs record what each kernel takes (`LoadedExecutable.measured_runs`);
@@ -69,6 +71,7 @@ class CompileOptions:
     fast_math: tuple[str, ...] = ()
     dump: DumpOptions | None = None
     target: Target | None = None
+    gpu: GpuOptions = field(default_factory=GpuOptions)
     profile_version: int = 0
     profiled_runs: int = 0
     measured: Costs = ()

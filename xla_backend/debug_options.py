@@ -32,7 +32,14 @@ class DebugOptions(SimpleNamespace):
 _TYPES = {name: kind for name, kind, _ in FLAGS}
 _DEFAULTS = {name: default for name, _, default in FLAGS}
 # Flags whose repetition appends instead of replacing.
-_APPENDING = frozenset({"xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_gpu_ptx_file"})
+_APPENDING = frozenset(
+    {
+        "xla_disable_hlo_passes",
+        "xla_enable_hlo_passes_only",
+        "xla_gpu_llvm_ir_file",
+        "xla_gpu_ptx_file",
+    }
+)
 # Flags that act, and what makes sense for them; others take whatever fits their type.
 _MOST_DEVICES = 4096
 _RANGES = {
@@ -41,6 +48,7 @@ _RANGES = {
     "xla_cpu_prefer_vector_width": (1, 1 << 16),
     "xla_dump_max_hlo_modules": (-1, (1 << 31) - 1),
     "xla_force_host_platform_device_count": (1, _MOST_DEVICES),
+    "xla_gpu_autotune_level": (0, 4),
 }
 # Enums that also take their values without the prefix.
 _SHORT_ENUMS = frozenset({"xla_cpu_opt_preset"})

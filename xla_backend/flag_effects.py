@@ -11,6 +11,7 @@ from typing import Any
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, FlagError, changed_flags
 from xla_backend.dump_options import DumpOptions
+from xla_backend.gpu_options import GpuOptions
 
 # Flag -> field of DumpOptions.
 _DUMP_FIELDS = {
@@ -71,6 +72,23 @@ _DETECTION = {
     "DETECTION_MODE_FAIL": "fail",
 }
 
+# Any of them asks for results that have the same bits in each run.
+_DETERMINISM = (
+    "xla_gpu_deterministic_ops",
+    "xla_gpu_enable_scatter_determinism_expander",
+    "xla_gpu_exclude_nondeterministic_ops",
+)
+
+# Flag -> field of GpuOptions.
+_GPU_FIELDS = {
+    "xla_gpu_autotune_level": "autotune_level",
+    "xla_gpu_cuda_data_dir": "toolkit",
+    "xla_gpu_fail_ptx_compilation_on_register_spilling": "refuse_spills",
+    "xla_gpu_ftz": "flush_denormals",
+    "xla_gpu_llvm_ir_file": "llvm_files",
+    "xla_gpu_ptx_file": "ptx_files",
+}
+
 _COMPILATION = frozenset(
     {
         "xla_backend_optimization_level",
@@ -86,6 +104,9 @@ _COMPILATION = frozenset(
         "xla_disable_hlo_passes",
         "xla_enable_hlo_passes_only",
         "xla_fuel",
+        "xla_gpu_disable_gpuasm_optimizations",
+        "xla_gpu_enable_command_buffer",
+        "xla_gpu_ptx_compiler_extra_flags",
     }
 )
 # Read where devices are made, and where the environment variable is.
@@ -96,6 +117,8 @@ _ELSEWHERE = frozenset(
 ACTING = (
     frozenset(_DUMP_FIELDS)
     | frozenset(_AUDITS)
+    | frozenset(_DETERMINISM)
+    | frozenset(_GPU_FIELDS)
     | frozenset(guard for _, guard in _FAST_MATH if guard)
     | _COMPILATION
     | _ELSEWHERE
@@ -118,6 +141,7 @@ def with_flags(base: CompileOptions, flags: DebugOptions) -> CompileOptions:
         )
     fields: dict[str, Any] = _pass_fields(base, flags, changed)
     fields |= _code_fields(flags, changed)
+    fields["gpu"] = _gpu_options(base.gpu, flags, changed)
     dump = dump_options(flags, changed)
     if dump.wanted:
         fields["dump"] = dump
@@ -160,6 +184,20 @@ def _code_fields(flags: DebugOptions, changed: dict[str, Any]) -> dict[str, Any]
             name for name, guard in _FAST_MATH if not guard or not getattr(flags, guard)
         )
     return fields
+
+
+def _gpu_options(base: GpuOptions, flags: DebugOptions, changed: dict[str, Any]) -> GpuOptions:
+    fields = {field: changed[flag] for flag, field in _GPU_FIELDS.items() if flag in changed}
+    if any(getattr(flags, flag) for flag in _DETERMINISM):
+        fields["deterministic"] = True
+    assembler = tuple(flags.xla_gpu_ptx_compiler_extra_flags)
+    if flags.xla_gpu_disable_gpuasm_optimizations:
+        assembler = ("-O0", *assembler)
+    if assembler:
+        fields["assembler_flags"] = assembler
+    if not flags.xla_gpu_enable_command_buffer:
+        fields["graphs"] = False
+    return replace(base, **fields)
 
 
 def dump_options(flags: DebugOptions, changed: dict[str, Any]) -> DumpOptions:

@@ -18,6 +18,7 @@ from xla_backend import debug_options, flags
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import DebugOptions, FlagError, parse_flags, set_option
 from xla_backend.flag_effects import ACTING, with_flags
+from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.llvm.target import host_target
 from xla_backend.passes.registry import UnknownPassError
@@ -312,6 +313,35 @@ def test_effort_of_jax(tmp_path: Path) -> None:
 
 
 # -- the table -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("xla_gpu_deterministic_ops", {"deterministic": True}),
+        ("xla_gpu_exclude_nondeterministic_ops", {"deterministic": True}),
+        ("xla_gpu_enable_scatter_determinism_expander", {"deterministic": True}),
+        ("xla_gpu_autotune_level=0", {"autotune_level": 0}),
+        ("xla_gpu_enable_command_buffer=", {"graphs": False}),
+        ("xla_gpu_enable_command_buffer=-fusion", {}),
+        ("xla_gpu_ftz", {"flush_denormals": True}),
+        ("xla_gpu_cuda_data_dir=/opt/cuda", {"toolkit": "/opt/cuda"}),
+        ("xla_gpu_fail_ptx_compilation_on_register_spilling", {"refuse_spills": True}),
+        ("xla_gpu_disable_gpuasm_optimizations", {"assembler_flags": ("-O0",)}),
+        ("xla_gpu_ptx_compiler_extra_flags=-v,-w", {"assembler_flags": ("-v", "-w")}),
+        ("xla_gpu_ptx_file=a --xla_gpu_ptx_file=b", {"ptx_files": ("a", "b")}),
+        ("xla_gpu_llvm_ir_file=a,b", {"llvm_files": ("a", "b")}),
+        ("xla_fuel=cse=1", {}),
+    ],
+)
+def test_options_of_gpus(text: str, expected: dict[str, object]) -> None:
+    """What these do is tested in tests/xla_backend/targets/gpu."""
+    assert options_of(f"--{text}").gpu == GpuOptions(**expected)  # type: ignore[arg-type]
+
+
+def test_levels_of_autotuning_that_there_are_not() -> None:
+    with pytest.raises(FlagError, match="it must be from 0 to 4"):
+        parse_flags("--xla_gpu_autotune_level=5")
 
 
 def test_every_flag_has_a_meaning_and_enums_have_values() -> None:

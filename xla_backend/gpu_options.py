@@ -1,0 +1,34 @@
+"""GpuOptions: what a compilation for GPUs does otherwise than usual. Settings only; other targets
+look at none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOptions:
+    """The `xla_gpu_*` flags of one compilation.
+
+    Fields:
+      deterministic: results have the same bits in each run; nothing is added up in the order in
+        which threads come.
+      autotune_level: 0: what is measured on the device elsewhere is decided by the sizes alone.
+      graphs: programs may become CUDA graphs.
+      flush_denormals: subnormal numbers of f32 are zeros, as operands and as results.
+      toolkit: folder of a CUDA toolkit, to look for its programs in first; "" for none.
+      assembler_flags: of ptxas, in addition.
+      refuse_spills: a kernel whose registers spill is an error.
+      llvm_files, ptx_files: texts that take the place of what is generated for a module, where the
+        file's name begins with that of the module's dumps.
+    """
+
+    deterministic: bool = False
+    autotune_level: int = 4
+    graphs: bool = True
+    flush_denormals: bool = False
+    toolkit: str = ""
+    assembler_flags: tuple[str, ...] = ()
+    refuse_spills: bool = False
+    llvm_files: tuple[str, ...] = ()
+    ptx_files: tuple[str, ...] = ()
