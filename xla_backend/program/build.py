@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
+from xla_backend.hlo.cost_analysis import known_trip_count
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.exchanges import COLLECTIVES, exchange_of
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -284,7 +285,8 @@ def _while(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     steps = builder.steps(condition)
     assert condition.root is not None
     predicate = builder.slice(condition.root)
-    return [While(node.name, 0.0, steps, predicate, builder.steps(body))]
+    trips = known_trip_count(node)
+    return [While(node.name, 0.0, steps, predicate, builder.steps(body), trips)]
 
 
 def _conditional(builder: ProgramBuilder, node: Instruction) -> list[Step]:

@@ -166,13 +166,15 @@ class Collective(Step):
 
 
 class While(Step):
-    """While the condition's steps leave a true value in `predicate`: run the body."""
+    """While the condition's steps leave a true value in `predicate`: run the body. `trips`: how
+    often that is, where it is known; then nobody needs to look."""
 
     name: str
     cycles: float
     condition: tuple[Step, ...]
     predicate: Slice
     body: tuple[Step, ...]
+    trips: int | None = None
 
 
 class If(Step):
@@ -191,6 +193,16 @@ class Call(Step):
     name: str
     cycles: float
     procedure: str
+
+
+class Resident(Step):
+    """Steps that one block of `threads` threads runs as one launch, with a barrier behind each:
+    launches, whose blocks come one after another, copies, and control flow among these."""
+
+    name: str
+    cycles: float
+    threads: int
+    steps: tuple[Step, ...]
 
 
 Steps = tuple[Step, ...]
@@ -261,6 +273,8 @@ def inner_steps(step: Step) -> tuple[Steps, ...]:
     """The blocks of steps inside one (a call's procedure is the program's)."""
     if isinstance(step, While):
         return step.condition, step.body
+    if isinstance(step, Resident):
+        return (step.steps,)
     return step.branches if isinstance(step, If) else ()
 
 

@@ -25,6 +25,7 @@ from xla_backend.program.ir import (
     Library,
     Operand,
     Program,
+    Resident,
     Slice,
     Space,
     Step,
@@ -105,9 +106,12 @@ class _Printer:
         cycles = f", {step.cycles:.0f} cycles" if step.cycles else ""
         note = f"  # %{step.name}{cycles}"
         if isinstance(step, While):
-            self._line(depth, f"while {slice_to_text(step.predicate)}:{note}")
+            often = "" if step.trips is None else f", {step.trips} times"
+            self._line(depth, f"while {slice_to_text(step.predicate)}{often}:{note}")
             self._block("condition", step.condition, depth + 1)
             self._block("body", step.body, depth + 1)
+        elif isinstance(step, Resident):
+            self._block(f"by one block of {step.threads} threads", step.steps, depth)
         elif isinstance(step, If):
             self._line(depth, f"if {slice_to_text(step.selector)}:{note}")
             for i, branch in enumerate(step.branches):

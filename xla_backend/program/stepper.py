@@ -40,6 +40,7 @@ from xla_backend.program.ir import (
     Library,
     Operand,
     Program,
+    Resident,
     Slice,
     Space,
     Step,
@@ -162,6 +163,8 @@ class Stepper:
                     if not self.flat(step.predicate)[0]:
                         break
                     yield from self._steps(step.body)
+            elif isinstance(step, Resident):
+                yield from self._steps(step.steps)
             elif isinstance(step, If):
                 yield from self._steps(step.branches[self._chosen(step)])
             elif isinstance(step, Call):

@@ -26,12 +26,14 @@ from xla_backend.program.ir import (
     Library,
     Operand,
     Program,
+    Resident,
     Slice,
     Space,
     Step,
     Steps,
     Undefined,
     While,
+    all_steps,
     launched_buffers,
     passed_buffers,
 )
@@ -173,6 +175,8 @@ class _Verifier:
                 self._while(step, written)
             elif isinstance(step, If):
                 self._if(step, written)
+            elif isinstance(step, Resident):
+                self._resident(step, written)
             elif isinstance(step, Call):
                 self._call(step, written)
             else:
@@ -194,6 +198,13 @@ class _Verifier:
             ends.append(written.copy())
             self._steps(branch, ends[-1])
         written.add_common(ends)
+
+    def _resident(self, step: Resident, written: Written) -> None:
+        for inner in all_steps(step.steps):
+            if not isinstance(inner, Launch | Copy | Undefined | While | If | Call):
+                self.step = inner
+                self._fail("threads of a block cannot run it")
+        self._steps(step.steps, written)
 
     def _call(self, step: Call, written: Written) -> None:
         steps = self.program.procedures.get(step.procedure)

@@ -13,6 +13,7 @@ from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.gpu.architectures import architecture_for
 from xla_backend.targets.gpu.pipeline import build_pipeline
 from xla_backend.targets.gpu.program_rules import RULES
+from xla_backend.targets.gpu.residents import with_residents
 from xla_backend.targets.gpu.routines import ROUTINES
 from xla_backend.targets.gpu.schedules import Schedules
 
@@ -24,8 +25,10 @@ def plan_program(module: HloModule, options: CompileOptions) -> Plan:
       UnimplementedError: the program uses something this backend cannot run.
     """
     build_pipeline(options).run(module)
-    table = KernelTable(Schedules(architecture_for(options), verify=options.verify))
+    architecture = architecture_for(options)
+    table = KernelTable(Schedules(architecture, verify=options.verify))
     program = build_program(module, assign_buffers(module), RULES, table)
+    program = with_residents(program, architecture)
     if options.verify:
         verify_program(program, ROUTINES)
     return Plan(program, ROUTINES, host_function)

@@ -1,0 +1,145 @@
+"""Control flow that stays on the device: loops and branches that one block is enough for.
+
+while 100 times:                    by one block of 256 threads:
+  body:                      ->       while 100 times:
+    launch step(...)                    body:
+    copy ...                              launch step(...)
+                                          copy ...
+
+A launch takes the host and the device some microseconds, about what one block takes for a few
+thousand elements; and where a condition decides, the host would have to wait for it. Larger bodies
+are launched from outside, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
+    BufferRole,
+    Kernel,
+    Loop,
+    Statement,
+    walk,
+)
+from xla_backend.program.ir import (
+    Call,
+    Copy,
+    If,
+    Launch,
+    Program,
+    Resident,
+    Step,
+    Steps,
+    Undefined,
+    While,
+)
+from xla_backend.targets.gpu.architectures import WARP, Architecture
+from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
+
+# Rounds that the block makes for one stage, and rounds of serial loops inside of a thread.
+_MOST_ROUNDS = 4
+_MOST_SERIAL = 1 << 10
+_MOST_COPIED = 1 << 16
+
+
+def with_residents(program: Program, architecture: Architecture) -> Program:
+    """The program with its small loops and branches as steps of one block."""
+    finder = _Finder(program, architecture)
+    procedures = {name: finder.steps(steps) for name, steps in program.procedures.items()}
+    return replace(program, steps=finder.steps(program.steps), procedures=procedures)
+
+
+class _Finder:
+    def __init__(self, program: Program, architecture: Architecture) -> None:
+        self._architecture = architecture
+        self._kernels: Mapping[str, Kernel] = program.kernels
+        self._procedures: Mapping[str, Steps] = program.procedures
+
+    def steps(self, steps: Steps) -> Steps:
+        return tuple(map(self._step, steps))
+
+    def _step(self, step: Step) -> Step:
+        if not isinstance(step, While | If):
+            return step
+        threads = self._threads(step)
+        if threads is not None:
+            return Resident(step.name, step.cycles, threads, (step,))
+        if isinstance(step, If):
+            branches = tuple(map(self.steps, step.branches))
+            return If(step.name, step.cycles, step.selector, branches)
+        condition, body = self.steps(step.condition), self.steps(step.body)
+        return While(step.name, step.cycles, condition, step.predicate, body, step.trips)
+
+    def _threads(self, step: Step) -> int | None:
+        """How many threads a block needs for a step; None if it is not one block's work."""
+        match step:
+            case Launch():
+                return self._threads_of_kernel(self._kernels[step.kernel])
+            case Copy():
+                return WARP if step.target.size <= _MOST_COPIED else None
+            case Undefined():
+                return WARP
+            case While():
+                return self._most((*step.condition, *step.body))
+            case If():
+                return self._most(tuple(s for branch in step.branches for s in branch))
+            case Call():
+                return self._most(self._procedures[step.procedure])
+            case _:
+                return None
+
+    def _most(self, steps: Steps) -> int | None:
+        most = WARP
+        for step in steps:
+            threads = self._threads(step)
+            if threads is None:
+                return None
+            most = max(most, threads)
+        return most
+
+    def _threads_of_kernel(self, kernel: Kernel) -> int | None:
+        shared = sum(
+            b.size * b.element_type.byte_size for b in kernel.buffers if b.role is BufferRole.SHARED
+        )
+        if shared > self._architecture.static_shared:
+            return None
+        needed = [self._threads_of_stage(s) for s in kernel.stages if isinstance(s, Loop)]
+        return None if None in needed else max([WARP, *(n for n in needed if n is not None)])
+
+    def _threads_of_stage(self, stage: Loop) -> int | None:
+        blocks, inner = stage.var.extent, threads_of(stage)
+        threads = inner.var.extent
+        if _serial_rounds(inner.body) > _MOST_SERIAL:
+            return None
+        if works_together(inner):
+            return threads if blocks <= _MOST_ROUNDS else None
+        most = self._architecture.threads_per_block
+        rounds = -(-blocks * threads // most)
+        return min(most, -(-blocks * threads // WARP) * WARP) if rounds <= _MOST_ROUNDS else None
+
+
+def works_together(threads: Loop) -> bool:
+    """Whether the threads of a block share more than a warp does: then blocks stay whole."""
+    return any(
+        isinstance(s, Barrier | Atomic) or any(b.role is BufferRole.SHARED for b in _buffers_of(s))
+        for s in walk(threads.body)
+    )
+
+
+def _buffers_of(s: Statement) -> list:
+    return [getattr(s, name) for name in ("buffer", "target", "source") if hasattr(s, name)]
+
+
+def _serial_rounds(statements: list[Statement]) -> int:
+    """Rounds of the serial loops of a thread, one inside another."""
+    total = 1
+    for s in statements:
+        if isinstance(s, Loop):
+            total = max(total, s.var.extent * _serial_rounds(s.body))
+        elif not is_pure(s) and hasattr(s, "body"):
+            total = max(total, _serial_rounds(s.body))
+    return total
