@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .kinds import Bool, Enum, Int, Object, Optional, Str
+from .kinds import Bool, Enum, Float, Int, Object, Optional, Str
 from .registry import Affects, Scope, option
 
 backend_target = option(
@@ -86,6 +86,18 @@ num_threads = option(
     ours=True,
     interactions="A context manager never raises the number of the process. Results are the same "
     "bits for any number, but for LAPACK's on matrices of 1024 rows and more.",
+)
+
+cuda_memory_fraction = option(
+    "jax_cuda_memory_fraction",
+    kind=Optional(Float(low=0.0, high=1.0)),
+    default=None,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="The part of the memory of each NVIDIA GPU that arrays and programs may take; it is taken "
+    "when it is needed. None: 0.95.",
+    ours=True,
+    at_start=True,
 )
 
 cuda_visible_devices = option(

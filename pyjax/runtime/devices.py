@@ -37,6 +37,7 @@ options.num_threads.on_change(set_num_threads)
 
 _READ_AT_START = (
     options.backend_target,
+    options.cuda_memory_fraction,
     options.cuda_visible_devices,
     options.mock_gpu_topology,
     options.mock_num_gpu_processes,
@@ -60,10 +61,22 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
         if count < 0:
             count = current_debug_options().xla_force_host_platform_device_count
         given = {"device_count": max(1, count), **given}
+    if platform == "cuda":
+        given = {**_gpu_options(), **given}
     try:
         return plugin.factory(**given)
     except Exception as error:
-        raise RuntimeError(f"platform {platform!r}{asked} failed to start: {error}") from error
+        left_out = "" if asked else "; jax_platforms=cpu starts without it"
+        raise RuntimeError(
+            f"platform {platform!r}{asked} failed to start: {error}{left_out}"
+        ) from error
+
+
+def _gpu_options() -> dict[str, Any]:
+    """What the client of GPUs is made with."""
+    chosen, fraction = _chosen_gpus(), options.cuda_memory_fraction.value
+    given = {} if chosen is None else {"visible_devices": chosen}
+    return given if fraction is None else {**given, "memory_fraction": fraction}
 
 
 def _client_options() -> dict[str, Any]:
@@ -102,7 +115,8 @@ def _requested_platforms() -> tuple[list[str], str]:
     if options.platforms.value and set(names) != set(default):
         missing = ", ".join(sorted(set(names) - set(default)))
         raise RuntimeError(f"{missing} is the default platform{asked}, but is not to be started")
-    known = {*discover_plugins(), *(["cuda"] if _mocked() else [])} - {"mock-gpu"}
+    known = {*discover_plugins()} - {"mock-gpu"}
+    names = [_registered(name, known) for name in names]
     for name in names:
         if name not in known:
             raise RuntimeError(
@@ -137,24 +151,37 @@ def _mock_client() -> AbstractClient:
     return mock.factory(processes=processes, local_devices=_visible(list(range(local))))
 
 
-def _visible(numbers: list[int]) -> list[int]:
-    """Those of a host's GPUs that `jax_cuda_visible_devices` names."""
+def _registered(name: str, known: set[str]) -> str:
+    """The platform that a generic name stands for, or the name itself."""
+    return next((alias for alias in _ALIASES.get(name, ()) if alias in known), name)
+
+
+def _chosen_gpus() -> list[int] | None:
+    """The numbers of GPUs in `jax_cuda_visible_devices`; None: all."""
     text = options.cuda_visible_devices.value
     if text == "all":
-        return numbers
+        return None
     chosen = [part.strip() for part in text.split(",")]
     if not all(part.isdigit() for part in chosen) or len(set(chosen)) != len(chosen):
         raise RuntimeError(
             f"jax_cuda_visible_devices={text!r}: write different numbers of GPUs with commas "
             "between, such as 0,2, or all"
         )
-    missing = [part for part in chosen if int(part) not in numbers]
+    return [int(part) for part in chosen]
+
+
+def _visible(numbers: list[int]) -> list[int]:
+    """Those of a host's pretended GPUs that `jax_cuda_visible_devices` names."""
+    chosen = _chosen_gpus()
+    if chosen is None:
+        return numbers
+    missing = [number for number in chosen if number not in numbers]
     if missing:
         raise RuntimeError(
-            f"jax_cuda_visible_devices={text!r}: there is no GPU {missing[0]}; each host has "
-            f"{len(numbers)}"
+            f"jax_cuda_visible_devices={options.cuda_visible_devices.value!r}: there is no GPU "
+            f"{missing[0]}; each host has {len(numbers)}"
         )
-    return [int(part) for part in chosen]
+    return chosen
 
 
 def _start_all() -> dict[str, AbstractClient]:
@@ -169,8 +196,9 @@ def _start_all() -> dict[str, AbstractClient]:
     plugins = discover_plugins()
     if not names:
         by_priority = sorted(plugins.values(), key=lambda p: -p.priority)
-        names = [plugin.name for plugin in by_priority if plugin.automatic]
-        names += ["cuda"] if _mocked() and "cuda" not in names else []
+        pretended = ["cuda"] if _mocked() else []
+        real = [p for p in by_priority if p.name not in pretended]
+        names = [plugin.name for plugin in real if plugin.automatic()] + pretended
     given = _client_options()
     clients: dict[str, AbstractClient] = {}
     for name in names:
@@ -240,6 +268,11 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
     for name in (platform, *_ALIASES.get(platform, ())):
         if name in clients:
             return clients[name]
+    plugins = discover_plugins()
+    plugin = plugins.get(_registered(platform, set(plugins)))
+    lacking = "" if plugin is None else plugin.missing()
+    if lacking:
+        raise RuntimeError(f"there is no platform {platform!r} here: {lacking}")
     raise RuntimeError(
         f"unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}. "
         "Name one of them, or list it in jax_platforms before the first use."

@@ -17,6 +17,8 @@ from pyjax._config.registry import Source, all_options
 import pyjax
 from pyjax.tools import command_line
 from pyjax.tools.as_jax import as_jax
+from xla_backend.targets.gpu.cuda import availability
+from xla_backend.targets.gpu.cuda.driver import Driver, Gpu
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,6 +98,31 @@ def test_doctor_finds_a_device_that_does_not_compute(
     monkeypatch.setattr(doctor, "device_put", fails)
     assert command_line.main(["doctor"]) == 1
     assert "RuntimeError: out of order" in capsys.readouterr().out
+
+
+NO_GPU = Driver((12, 4), (), "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected")
+SOME_GPU = Driver((12, 4), (Gpu("NVIDIA H200", (9, 0)),), "")
+
+
+@pytest.mark.parametrize(
+    "driver, words",
+    [
+        (Driver(None, (), "libcuda.so.1 is not found"), "none (libcuda.so.1 is not found)"),
+        (NO_GPU, "not usable: the NVIDIA driver finds no GPU (CUDA_ERROR_NO_DEVICE"),
+        (SOME_GPU, "0: NVIDIA H200, sm_90"),
+        (SOME_GPU, "runs CUDA 12.4"),
+        (SOME_GPU, 'not usable: CuPy is not installed: pip install "pyjax[cuda12]"'),
+        (SOME_GPU, "not installed"),
+    ],
+)
+def test_doctor_says_what_gpus_lack(
+    driver: Driver, words: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(availability, "find_driver", lambda: driver)
+    monkeypatch.setattr(availability, "cupy_is_installed", lambda: False)
+    monkeypatch.setattr(availability, "cupy_distribution", lambda: None)
+    assert command_line.main(["doctor"]) == 0
+    assert words in capsys.readouterr().out
 
 
 SCRIPT = """

@@ -12,13 +12,23 @@ from xla_backend.runtime.client import AbstractClient
 ENTRY_POINT_GROUP = "pyjax_plugins"
 
 
+def _nothing() -> str:
+    return ""
+
+
 class Plugin(NamedTuple):
-    """A platform that can be initialised. The highest priority becomes the default platform."""
+    """A platform that can be initialised. The highest priority becomes the default platform.
+
+    Fields:
+      automatic: whether it is tried when no platform is named; asked then.
+      missing: what it lacks on this machine and how to get it; empty if nothing.
+    """
 
     name: str
     priority: int
     factory: Callable[..., AbstractClient]
-    automatic: bool  # tried when no platform is named
+    automatic: Callable[[], bool]
+    missing: Callable[[], str]
 
 
 _plugins: dict[str, Plugin] = {}
@@ -30,17 +40,20 @@ def register_plugin(
     factory: Callable[..., AbstractClient],
     priority: int = 400,
     *,
-    automatic: bool = True,
+    automatic: bool | Callable[[], bool] = True,
+    missing: Callable[[], str] = _nothing,
 ) -> None:
-    """Add a platform; `factory(**options)` makes its client on first use. Unless `automatic`, it
-    must be asked for by name.
+    """Add a platform; `factory(**options)` makes its client on first use. Unless `automatic`, which
+    may be a function that is asked at the first use of a device, it must be asked for by name.
+    `missing()` says what it lacks on this machine, if anything, to who asks for it in vain.
 
     Raises:
       ValueError: the name is taken.
     """
     if name in _plugins:
         raise ValueError(f"platform {name!r} is registered already")
-    _plugins[name] = Plugin(name, priority, factory, automatic)
+    asked = automatic if callable(automatic) else lambda: automatic
+    _plugins[name] = Plugin(name, priority, factory, asked, missing)
 
 
 def discover_plugins() -> dict[str, Plugin]:

@@ -27,6 +27,20 @@ register_plugin(
     priority=-100,
     automatic=False,
 )
+
+
+def _of_cuda(function: str) -> Callable[[], Any]:
+    """What the platform's own room says about this machine, asked when somebody wants to know."""
+    return lambda: getattr(import_module("xla_backend.targets.gpu.cuda.availability"), function)()
+
+
+register_plugin(
+    "cuda",
+    _on_first_use("xla_backend.targets.gpu.cuda.client", "CudaClient"),
+    priority=200,
+    automatic=False,
+    missing=_of_cuda("missing"),
+)
 # Stands in for "cuda" where a topology is pretended.
 register_plugin(
     "mock-gpu",

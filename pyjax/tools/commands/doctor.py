@@ -19,6 +19,7 @@ from pyjax.version import __version__
 from xla_backend.persistent import store
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.runtime.pages import memory_limit
+from xla_backend.targets.gpu.cuda import availability
 
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "ml_dtypes", "opt_einsum", "absl-py")
 
@@ -27,8 +28,8 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "doctor",
         help="what pyjax runs on here, and whether it computes",
-        description="Versions, machine, devices, cache and options; exit status 1 if a device does "
-        "not compute.",
+        description="Versions, machine, what NVIDIA GPUs need, devices, cache and options; exit "
+        "status 1 if a device does not compute.",
     )
     parser.set_defaults(run=run)
 
@@ -45,6 +46,7 @@ def facts() -> Iterator[tuple[str, str]]:
     cache = store.status()
     used = f"{cache.entries} entries, {cache.bytes >> 10} KiB"
     yield "cache", f"{cache.directory}: {used}" if cache.enabled else "not used"
+    yield from availability.facts()
     yield "XLA_FLAGS", os.environ.get("XLA_FLAGS", "") or "not set"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pyjax
 import pyjax.numpy as jnp
@@ -19,6 +20,7 @@ from pyjax import lax
 from tests.config.effects.observe import error_of, records_of, warnings_of
 from tests.config.effects.table import effect, inert, waits
 from tests.pyjax import toy_platform
+from tests.xla_backend.targets.gpu import fake_cupy
 
 inert("jax_rocm_visible_devices", "0", "pyjax has no AMD runtime")
 waits(
@@ -266,6 +268,35 @@ def cuda_visible_devices() -> list[tuple[int, int]]:
 def cuda_visible_devices_unknown() -> str:
     pyjax.config.update("jax_mock_gpu_topology", "1x1x4")
     return error_of(pyjax.devices)
+
+
+def gpus() -> list[Any]:
+    """Devices of GPUs that a stand-in for CuPy pretends."""
+    fake_cupy.install(pytest.MonkeyPatch(), 3)
+    pyjax.config.update("jax_platforms", "cpu,cuda")
+    return pyjax.devices("gpu")
+
+
+@effect("jax_cuda_memory_fraction", 0.25, default=1020054732, changed=1 << 28, at_start=True)
+def cuda_memory_fraction() -> int:
+    """How many bytes of a GPU's GiB may be taken."""
+    return gpus()[0].memory_stats()["bytes_limit"]
+
+
+@effect("jax_cuda_visible_devices", "2,0", default=[0, 1, 2], changed=[2, 0], at_start=True)
+def cuda_visible_devices_of_a_machine() -> list[int]:
+    return [device.local_hardware_id for device in gpus()]
+
+
+@effect(
+    "jax_cuda_visible_devices",
+    "5",
+    default="",
+    changed=re.compile("^RuntimeError: platform 'cuda' .* failed to start: there is no GPU 5; th"),
+    at_start=True,
+)
+def cuda_visible_devices_not_there() -> str:
+    return error_of(gpus)
 
 
 @effect(

@@ -1,0 +1,595 @@
+"""A stand-in for the parts of CuPy that the `cuda` platform uses, on machines without a GPU.
+
+Device memory is NumPy bytes at made-up addresses; who reads outside an allocation loses the device,
+as on hardware. Streams really lag behind: work waits in a queue until somebody synchronises, and
+each query of an event does one piece of it. Kernels run in the kernel interpreter: `known_kernels`
+says which stage of which kernel an entry point of loaded code stands for.
+
+`install(monkeypatch, gpus)` puts it in CuPy's place, and a driver that has the same GPUs.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import importlib.machinery
+import itertools
+import re
+import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xla_backend.kernels.interpreter import Interpreter
+from xla_backend.kernels.ir import Constant, Kernel
+from xla_backend.program.ir import launched_buffers
+from xla_backend.targets.gpu.cuda import availability, driver
+from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
+
+SUCCESS, INVALID, OUT_OF_MEMORY, CONFIGURATION, NOT_READY = 0, 1, 2, 9, 600
+INVALID_DEVICE, BAD_PTX, NEW_PTX, NO_ENTRY = 101, 218, 222, 500
+ILLEGAL_ADDRESS, TOO_LARGE, CAPTURING = 700, 701, 900
+_GARBAGE = 0xA5
+_NAMES = {
+    1: "cudaErrorInvalidValue: invalid argument",
+    2: "cudaErrorMemoryAllocation: out of memory",
+    9: "cudaErrorInvalidConfiguration: invalid configuration argument",
+    101: "cudaErrorInvalidDevice: invalid device ordinal",
+    218: "CUDA_ERROR_INVALID_PTX: a PTX JIT compilation failed",
+    222: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION: the provided PTX was compiled with an unsupported "
+    "toolchain.",
+    500: "CUDA_ERROR_NOT_FOUND: named symbol not found",
+    700: "cudaErrorIllegalAddress: an illegal memory access was encountered",
+    701: "cudaErrorLaunchOutOfResources: too many resources requested for launch",
+    900: "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing",
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(_NAMES.get(status, f"cudaErrorUnknown: {status}"))
+
+
+class CUDADriverError(CUDARuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    def __init__(self, size: int, total: int, limit: int = 0) -> None:
+        super().__init__(f"Out of memory allocating {size} bytes (allocated so far: {total} bytes)")
+
+
+@dataclass
+class FakeGpu:
+    """One GPU, and what happened to it: `counts` has launches, copies and graphs by name."""
+
+    number: int
+    name: str = "NVIDIA H200"
+    capability: tuple[int, int] = (9, 0)
+    memory_bytes: int = 1 << 30
+    blocks: dict[int, np.ndarray] = field(default_factory=dict)
+    status: int = SUCCESS
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._next = (self.number + 1) << 40
+        self.streams: list[Stream] = []
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def used(self) -> int:
+        return sum(block.size for block in self.blocks.values())
+
+    def malloc(self, nbytes: int) -> int:
+        if any(stream.capture is not None for stream in self.streams):
+            raise CUDARuntimeError(CAPTURING)
+        if self.used() + nbytes > self.memory_bytes:
+            raise CUDARuntimeError(OUT_OF_MEMORY)
+        address = self._next
+        self._next += nbytes + 4096
+        self.blocks[address] = np.full(nbytes, _GARBAGE, np.uint8)
+        return address
+
+    def view(self, address: int, nbytes: int) -> np.ndarray:
+        """Bytes at an address; the device is lost where there are none."""
+        starts = sorted(self.blocks)
+        place = bisect.bisect_right(starts, address) - 1
+        if place >= 0:
+            start = starts[place]
+            if address + nbytes <= start + self.blocks[start].size:
+                return self.blocks[start][address - start : address - start + nbytes]
+        self.status = ILLEGAL_ADDRESS
+        raise CUDARuntimeError(ILLEGAL_ADDRESS)
+
+    def check(self) -> None:
+        if self.status:
+            raise CUDARuntimeError(self.status)
+
+
+@dataclass
+class Kernels:
+    """What entry points stand for: entry name -> (kernel, number of its stage)."""
+
+    stages: dict[str, tuple[Kernel, int]] = field(default_factory=dict)
+
+
+GPUS: list[FakeGpu] = []
+known_kernels = Kernels()
+_local = threading.local()
+_numbers = itertools.count(1)
+_objects: dict[int, Any] = {}  # what handles stand for
+_kept: list[Any] = []  # page-locked memory, so that a late copy finds some
+
+
+def _current() -> FakeGpu:
+    return GPUS[getattr(_local, "device", 0)]
+
+
+def _handle(thing: Any) -> int:
+    number = next(_numbers)
+    _objects[number] = thing
+    return number
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+class Device:
+    def __init__(self, device: int | None = None) -> None:
+        self.id = _current().number if device is None else int(device)
+
+    def __enter__(self) -> Device:
+        if not 0 <= self.id < len(GPUS):
+            raise CUDARuntimeError(INVALID_DEVICE)
+        stack = _local.__dict__.setdefault("devices", [])
+        stack.append(getattr(_local, "device", 0))
+        _local.device = self.id
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _local.device = _local.devices.pop()
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        gpu = GPUS[self.id]
+        return gpu.memory_bytes - gpu.used(), gpu.memory_bytes
+
+    def synchronize(self) -> None:
+        for stream in GPUS[self.id].streams:
+            stream.synchronize()
+
+
+# -- streams, events, graphs -----------------------------------------------------------------------
+
+
+class Event:
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        self.ptr = _handle(self)
+        self.stream: Stream | None = None
+        self.over = True
+
+    def record(self, stream: Stream | None = None) -> None:
+        stream = stream or get_current_stream()
+        self.stream, self.over = stream, False
+
+        def reached() -> None:
+            self.over = True
+
+        stream.put(reached)
+
+    def synchronize(self) -> None:
+        assert self.stream is not None
+        if self.stream.capture is not None:
+            raise CUDARuntimeError(CAPTURING)
+        while not self.over:
+            self.stream.step()
+        self.stream.gpu.check()
+
+    @property
+    def done(self) -> bool:
+        return runtime.eventQuery(self.ptr) == SUCCESS
+
+
+class Stream:
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        self.gpu = _current()
+        self.gpu.streams.append(self)
+        self.queue: list[Callable[[], None]] = []
+        self.capture: list[Callable[[], None]] | None = None
+        self.ptr = _handle(self)
+
+    def __enter__(self) -> Stream:
+        if _current() is not self.gpu:
+            raise RuntimeError("the stream is on another device than the current one")
+        _local.__dict__.setdefault("streams", []).append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        assert _local.streams.pop() is self
+
+    def put(self, work: Callable[[], None]) -> None:
+        self.gpu.check()
+        (self.queue if self.capture is None else self.capture).append(work)
+
+    def step(self) -> None:
+        """Do one piece of work; after an error there is none any more."""
+        self.gpu.check()
+        if self.queue:
+            try:
+                self.queue.pop(0)()
+            except CUDARuntimeError:
+                self.queue.clear()
+                raise
+
+    def synchronize(self) -> None:
+        if self.capture is not None:
+            raise CUDARuntimeError(CAPTURING)
+        while self.queue:
+            self.step()
+        self.gpu.check()
+
+    @property
+    def done(self) -> bool:
+        return runtime.streamQuery(self.ptr) == SUCCESS
+
+    def wait_event(self, event: Event) -> None:
+        def wait() -> None:
+            assert event.stream is not None
+            while not event.over:
+                event.stream.step()
+
+        self.put(wait)
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        assert self.capture is None
+        self.capture = []
+
+    def end_capture(self) -> Graph:
+        assert self.capture is not None
+        work, self.capture = self.capture, None
+        self.gpu.count("captures")
+        return Graph(work)
+
+
+class Graph:
+    def __init__(self, work: list[Callable[[], None]]) -> None:
+        self.work = work
+
+    def launch(self, stream: Stream | None = None) -> None:
+        stream = stream or get_current_stream()
+        stream.gpu.count("graph launches")
+        for piece in self.work:
+            stream.put(piece)
+
+
+def get_current_stream() -> Stream:
+    streams = getattr(_local, "streams", [])
+    assert streams, "no stream is entered"
+    return streams[-1]
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+class _Pooled:
+    """Memory of a pool, which gets it back when this goes."""
+
+    def __init__(self, pool: MemoryPool, gpu: FakeGpu, address: int, size: int) -> None:
+        self.pool, self.gpu, self.ptr, self.size = pool, gpu, address, size
+        self.device_id = gpu.number
+
+    def __del__(self) -> None:
+        self.pool.give_back(self.gpu, self.ptr, self.size)
+
+
+class UnownedMemory:
+    def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
+        self.ptr, self.size, self.owner, self.device_id = ptr, size, owner, device_id
+
+
+class MemoryPointer:
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+        self.device_id = mem.device_id
+
+
+class MemoryPool:
+    def __init__(self) -> None:
+        self.free: dict[tuple[int, int], list[int]] = {}
+        self.limits: dict[int, int] = {}
+        self.used: dict[int, int] = {}
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        gpu = _current()
+        self.limits[gpu.number] = size or int(gpu.memory_bytes * (fraction or 0))
+
+    def get_limit(self) -> int:
+        return self.limits.get(_current().number, 0)
+
+    def malloc(self, size: int) -> MemoryPointer:
+        gpu = _current()
+        get_current_stream()  # whose list of free memory it is taken from
+        rounded = -(-size // 512) * 512
+        if not rounded:
+            return MemoryPointer(types.SimpleNamespace(ptr=0, device_id=gpu.number), 0)
+        listed = self.free.setdefault((gpu.number, rounded), [])
+        if listed:
+            address = listed.pop()
+        else:
+            address = self._from_device(gpu, rounded)
+        self.used[gpu.number] = self.used.get(gpu.number, 0) + rounded
+        return MemoryPointer(_Pooled(self, gpu, address, rounded), 0)
+
+    def _from_device(self, gpu: FakeGpu, size: int) -> int:
+        limit = self.limits.get(gpu.number, 0)
+        for last in (False, True):
+            try:
+                if limit and self.total_bytes() + size > limit:
+                    raise CUDARuntimeError(OUT_OF_MEMORY)
+                return gpu.malloc(size)
+            except CUDARuntimeError as error:
+                if error.status != OUT_OF_MEMORY:
+                    raise
+                if last:
+                    raise OutOfMemoryError(size, self.total_bytes(), limit) from None
+                self.free_all_blocks()
+        raise AssertionError
+
+    def give_back(self, gpu: FakeGpu, address: int, size: int) -> None:
+        self.used[gpu.number] -= size
+        self.free.setdefault((gpu.number, size), []).append(address)
+
+    def free_all_blocks(self) -> None:
+        gpu = _current()
+        for stream in gpu.streams:  # cudaFree waits
+            if stream.capture is not None:
+                raise CUDARuntimeError(CAPTURING)
+            stream.synchronize()
+        for (number, _), listed in self.free.items():
+            if number == gpu.number:
+                for address in listed:
+                    del gpu.blocks[address]
+                listed.clear()
+
+    def used_bytes(self) -> int:
+        return self.used.get(_current().number, 0)
+
+    def total_bytes(self) -> int:
+        number = _current().number
+        free = sum(size * len(found) for (n, size), found in self.free.items() if n == number)
+        return self.used_bytes() + free
+
+
+def _spoil(memory: Any) -> None:
+    ctypes.memset(memory.ptr, _GARBAGE, len(memory))
+
+
+class PinnedMemoryPool:
+    """Others write to page-locked memory as soon as nobody holds it."""
+
+    def malloc(self, size: int) -> Any:
+        storage = np.full(size, _GARBAGE, np.uint8)
+        _kept.append(storage)
+        members = {"_type_": ctypes.c_uint8, "_length_": size, "__del__": _spoil}
+        pointer: Any = type("PinnedMemoryPointer", (ctypes.Array,), members)
+        memory = pointer.from_address(storage.ctypes.data)
+        memory.ptr = storage.ctypes.data
+        return memory
+
+
+class _Runtime(types.SimpleNamespace):
+    memcpyHostToDevice = 1
+    memcpyDeviceToHost = 2
+    memcpyDeviceToDevice = 3
+
+    @staticmethod
+    def getDeviceCount() -> int:
+        return len(GPUS)
+
+    @staticmethod
+    def getDeviceProperties(number: int) -> dict[str, Any]:
+        if not 0 <= number < len(GPUS):
+            raise CUDARuntimeError(INVALID_DEVICE)
+        gpu = GPUS[number]
+        return {
+            "name": gpu.name.encode(),
+            "major": gpu.capability[0],
+            "minor": gpu.capability[1],
+            "multiProcessorCount": 132,
+            "totalGlobalMem": gpu.memory_bytes,
+            "sharedMemPerBlockOptin": 227 << 10,
+            "maxThreadsPerBlock": 1024,
+            "maxGridSize": (2**31 - 1, 65535, 65535),
+        }
+
+    @staticmethod
+    def eventQuery(event: int) -> int:
+        found = _objects[event]
+        if found.stream is None:
+            return SUCCESS
+        gpu = found.stream.gpu
+        if not gpu.status and not found.over:
+            try:
+                found.stream.step()
+            except CUDARuntimeError as error:
+                return error.status
+        return gpu.status or (SUCCESS if found.over else NOT_READY)
+
+    @staticmethod
+    def streamQuery(stream: int) -> int:
+        found = _objects[stream]
+        return found.gpu.status or (NOT_READY if found.queue else SUCCESS)
+
+    @staticmethod
+    def check_status(status: int) -> None:
+        if status:
+            raise CUDARuntimeError(status)
+
+    def memcpyAsync(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
+        found = _objects[stream]
+        gpu = found.gpu
+        gpu.count(f"copies {kind}")
+
+        def copy() -> None:
+            to_host, from_host = kind == self.memcpyDeviceToHost, kind == self.memcpyHostToDevice
+            data = _host(source, size) if from_host else gpu.view(source, size)
+            (_host(target, size) if to_host else gpu.view(target, size))[:] = data
+
+        found.put(copy)
+
+    def memsetAsync(self, address: int, value: int, size: int, stream: int) -> None:
+        found = _objects[stream]
+
+        def fill() -> None:
+            found.gpu.view(address, size)[:] = value
+
+        found.put(fill)
+
+
+def _host(address: int, size: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+
+
+runtime: Any = _Runtime()
+
+
+# -- code ------------------------------------------------------------------------------------------
+
+
+class Function:
+    def __init__(self, module: Module, name: str) -> None:
+        self.module, self.name = module, name
+        self.attributes = {"shared": 48 << 10}
+        self.ptr = _handle(self)
+
+
+class Module:
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def load(self, image: bytes) -> None:
+        text = image.rstrip(b"\0").decode()
+        target = re.search(r"\.target\s+sm_(\d+)", text)
+        if target is None:
+            raise CUDADriverError(BAD_PTX)
+        major, minor = _current().capability
+        if int(target[1]) > 10 * major + minor:
+            raise CUDADriverError(NEW_PTX)
+        self.gpu = _current()
+        self.entries = re.findall(r"\.entry\s+([\w$]+)", text)
+
+    def get_function(self, name: str) -> Function:
+        if name not in self.entries:
+            raise CUDADriverError(NO_ENTRY)
+        return Function(self, name)
+
+
+class _Driver:
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
+
+    @staticmethod
+    def funcSetAttribute(function: int, attribute: int, value: int) -> None:
+        assert attribute == _Driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        if value > 227 << 10:
+            raise CUDADriverError(INVALID)
+        _objects[function].attributes["shared"] = value
+
+    @staticmethod
+    def launchKernel(
+        function: int,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int,
+        parameters: int,
+        extra: int,
+    ) -> None:
+        found, queue = _objects[function], _objects[stream]
+        gpu = queue.gpu
+        gpu.check()
+        if found.module.gpu is not gpu:
+            raise CUDADriverError(400)
+        if not (1 <= gx < 2**31 and 1 <= gy < 65536 and 1 <= bx * by * bz <= 1024):
+            raise CUDADriverError(INVALID)
+        if shared > found.attributes["shared"]:
+            raise CUDADriverError(INVALID)
+        kernel, stage = known_kernels.stages[found.name]
+        buffers = launched_buffers(kernel)
+        pointers = (ctypes.c_void_p * len(buffers)).from_address(parameters)
+        # What they point to is copied now, as CUDA does.
+        addresses = [ctypes.c_uint64.from_address(p or 0).value for p in pointers]
+        gpu.count("launches")
+
+        def run() -> None:
+            places = {
+                b: gpu.view(address, b.size * b.element_type.numpy_dtype.itemsize)
+                for b, address in zip(buffers, addresses)
+            }
+            memory = {b: v.view(b.element_type.numpy_dtype) for b, v in places.items()}
+            constants = [s for s in kernel.stages if isinstance(s, Constant)]
+            stages = [s for s in kernel.stages if not isinstance(s, Constant)]
+            one = Kernel(kernel.name, kernel.buffers, [*constants, stages[stage]], kernel.in_place)
+            Interpreter(one, memory=memory).run()
+
+        queue.put(run)
+
+
+# -- the module ------------------------------------------------------------------------------------
+
+
+def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) -> Any:
+    """The module `cupy`, built for one version of CUDA, on a driver that runs another."""
+    cupy: Any = types.ModuleType("cupy")
+    cupy.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    cupy.__version__ = version
+    runtime.runtimeGetVersion = lambda: built
+    runtime.driverGetVersion = lambda: runs
+    cupy.cuda = types.SimpleNamespace(
+        Device=Device,
+        Event=Event,
+        Graph=Graph,
+        MemoryPointer=MemoryPointer,
+        MemoryPool=MemoryPool,
+        PinnedMemoryPool=PinnedMemoryPool,
+        Stream=Stream,
+        UnownedMemory=UnownedMemory,
+        driver=_Driver,
+        function=types.SimpleNamespace(Module=Module),
+        get_current_stream=get_current_stream,
+        memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        runtime=runtime,
+    )
+    return cupy
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: int | list[FakeGpu] = 1,
+    *,
+    built: int = 12090,
+    runs: int = 12080,
+) -> list[FakeGpu]:
+    """Put all of this in CuPy's and the driver's place for a test; the GPUs."""
+    found = [FakeGpu(i) for i in range(gpus)] if isinstance(gpus, int) else gpus
+    monkeypatch.setattr(sys.modules[__name__], "GPUS", found)
+    monkeypatch.setitem(sys.modules, "cupy", make_module(built=built, runs=runs))
+    listed = tuple(driver.Gpu(gpu.name, gpu.capability) for gpu in found)
+    version = runs // 1000, runs % 1000 // 10
+    monkeypatch.setattr(availability, "find_driver", lambda: driver.Driver(version, listed, ""))
+    monkeypatch.setattr(availability, "cupy_distribution", lambda: ("cupy", "14.2.0", None))
+    load_cupy.clear()
+    monkeypatch.setattr(_local, "device", 0, raising=False)
+    known_kernels.stages.clear()
+    return found

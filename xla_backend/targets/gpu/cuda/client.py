@@ -1,0 +1,128 @@
+"""The `cuda` platform: NVIDIA GPUs, reached through CuPy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.module import HloModule
+from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.hlo_client import HloClient
+from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
+from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
+from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.driver import Gpu
+
+# Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
+DEFAULT_FRACTION = 0.95
+
+
+class CudaClient(HloClient):
+    """The GPUs of this machine.
+
+    Args:
+      visible_devices: numbers of those to use, in this order; None: all that code is made for.
+      memory_fraction: the part of the memory of each that may be taken.
+    """
+
+    platform = "cuda"
+    shared_memory = None
+
+    def __init__(
+        self,
+        visible_devices: Sequence[int] | None = None,
+        memory_fraction: float | str = DEFAULT_FRACTION,
+    ) -> None:
+        lacking = missing()
+        if lacking:
+            raise RuntimeError(lacking)
+        fraction = _fraction(memory_fraction)
+        cupy = load_cupy()
+        _check_versions(cupy)
+        numbers = _numbers(cupy, visible_devices)
+        self.platform_version = f"pyjax cuda (CuPy {cupy.__version__}, {_cuda_version(cupy)})"
+        self._devices = [
+            CudaDevice(self, id, number, cupy, fraction) for id, number in enumerate(numbers)
+        ]
+
+    def devices(self) -> list[Device]:
+        return list(self._devices)
+
+    def buffer_kind(  # type: ignore[override]
+        self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
+    ) -> CudaBufferKind:
+        assert isinstance(device, CudaDevice)
+        return CudaBufferKind(device, dimensions, dtype)
+
+    def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        raise UnimplementedError(
+            f"module {module.name!r}: programs do not run on GPUs yet; use the platform 'cpu', or "
+            "'gpu_emulator'"
+        )
+
+    def memory_stats(self, device: Device) -> dict[str, int]:
+        assert isinstance(device, CudaDevice)
+        return device.memory.stats()
+
+
+def _fraction(given: float | str) -> float:
+    try:
+        fraction = float(given)
+    except ValueError:
+        fraction = -1.0
+    if not 0 < fraction <= 1:
+        raise ValueError(
+            f"memory_fraction is {given!r}: write the part of a GPU's memory that may be taken, "
+            "more than 0 and at most 1"
+        )
+    return fraction
+
+
+def _cuda_version(cupy: Any) -> str:
+    number = cupy.cuda.runtime.driverGetVersion()
+    return f"driver for CUDA {number // 1000}.{number % 1000 // 10}"
+
+
+def _check_versions(cupy: Any) -> None:
+    """A CuPy that was built where it is installed says only now what for."""
+    runtime = cupy.cuda.runtime
+    built, driver = runtime.runtimeGetVersion(), runtime.driverGetVersion()
+    if built // 1000 > driver // 1000:
+        raise RuntimeError(
+            f"CuPy {cupy.__version__} is built for CUDA {built // 1000}, and the driver runs CUDA "
+            f"{driver // 1000}.{driver % 1000 // 10}: install a newer driver, or pip install "
+            f'"pyjax[cuda{driver // 1000}]" in its place'
+        )
+
+
+def _numbers(cupy: Any, visible: Sequence[int] | None) -> list[int]:
+    """Numbers of the GPUs to use."""
+    runtime = cupy.cuda.runtime
+    found = []
+    for number in range(runtime.getDeviceCount()):
+        properties = runtime.getDeviceProperties(number)
+        capability = properties["major"], properties["minor"]
+        found.append(Gpu(properties["name"].decode(), capability))
+    if visible is not None:
+        for number in visible:
+            if number >= len(found):
+                raise ValueError(f"there is no GPU {number}; this machine has {len(found)}")
+            if not is_supported(found[number]):
+                raise ValueError(f"GPU {number}: {unsupported((found[number],))}")
+        return list(visible)
+    usable = [number for number, gpu in enumerate(found) if is_supported(gpu)]
+    others = tuple(gpu for gpu in found if not is_supported(gpu))
+    if not usable:
+        raise RuntimeError(unsupported(others))
+    if others:
+        left = ", ".join(gpu.name for gpu in others)
+        warnings.warn(
+            f"GPUs are left out that no code is made for (older than sm_80): {left}", stacklevel=2
+        )
+    return usable
