@@ -8,10 +8,11 @@ plain, the meaning of the kernel IR.
 
 Blocks of a grid run one after another in the order that one asks for. The threads of a block and
 the lanes of a vector run in lockstep: a value inside their loops is an array with one axis for
-each. So do the rounds of independent serial loops where nobody looks at single steps (`run`): that
-is faster by far, and finds rounds that are not independent after all. Accesses that a schedule must
-not make raise (`kernels.races`): outside a buffer, of elements that nothing wrote, and by two
-blocks, threads or rounds whose order is left open.
+each. So do many blocks, and the rounds of independent serial loops, where nobody looks at single
+steps (`run`): that is faster by far, and finds rounds that are not independent after all. Accesses
+that a schedule must not make raise (`kernels.races`): outside a buffer, of elements that nothing
+wrote, and by two blocks, threads or rounds whose order is left open. What a kernel asks of a GPU
+can be counted on the way (`kernels.counters`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,9 +32,10 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.independent_rounds import MOST_AT_ONCE, own_buffers
+from xla_backend.kernels.at_once import MOST_AT_ONCE, blocks_at_once, own_buffers
+from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
-from xla_backend.kernels.interpreter_memory import Memory
+from xla_backend.kernels.interpreter_memory import Here, Memory
 from xla_backend.kernels.ir import (
     Atomic,
     Barrier,
@@ -89,11 +92,12 @@ class Interpreter:
         grid_order: GridOrder = range,
         *,
         memory: Mapping[Buffer, np.ndarray] | None = None,
+        counters: KernelCounters | None = None,
     ) -> None:
         """`operands`: by operand number; complex arrays are taken as pairs of reals. In their
         place `memory` may hold a flat array for each buffer that a caller provides: the kernel
         works in it. `parameters`: the run-time numbers of the kernel, by name. `grid_order(n)`: the
-        numbers of n blocks in the order in which they are to run."""
+        numbers of n blocks in the order in which they are to run. `counters`: to count in."""
         self.kernel = kernel
         self.values: dict[Value, np.ndarray] = {}
         self.variables: dict[Var | Parameter, int | np.ndarray] = {
@@ -103,7 +107,8 @@ class Interpreter:
         self._axes: list[Axis] = []  # of what runs in lockstep around
         self._together = False
         self._mask: np.ndarray | None = None  # which of them take part; None: all
-        self._memory = Memory(kernel, operands, self._count, memory or {})
+        self._counters = counters
+        self._memory = Memory(kernel, operands, self._count, memory or {}, counters)
 
     def _checked(self, parameter: Parameter, number: int) -> int:
         (low, high), unit = parameter.bounds, parameter.unit
@@ -143,6 +148,8 @@ class Interpreter:
         """
         for stage in self.kernel.stages:
             self._memory.begin_stage()
+            if self._counters is not None:
+                self._counters.begin_launch(self.kernel.buffers)
             yield from self._block([stage])
 
     # -- statements --------------------------------------------------------------------------------
@@ -155,24 +162,48 @@ class Interpreter:
                 yield from self._if(s)
             else:
                 result = self._execute(s)
-                yield Step(s, self._position(), result)
+                if not self._together:
+                    yield Step(s, self._position(), result)
 
     def _position(self) -> dict[str, int]:
         return {v.name: i for v, i in self.variables.items() if not isinstance(i, np.ndarray)}
 
+    def _here(self) -> Here:
+        return Here(tuple(self._axes), self._position())
+
     def _loop(self, s: Loop) -> Iterator[Step]:
         if s.kind is LoopKind.GRID:
-            for block in self._grid_order(s.var.extent):
-                self.variables[s.var] = block
-                self._memory.begin_block(block)
-                yield from self._block(s.body)
+            yield from self._grid(s)
         elif s.kind in (LoopKind.THREAD, LoopKind.LANES):
             yield from self._lockstep(s)
-        elif self._together and not self._axes and (own := own_buffers(self.kernel, s)) is not None:
+        elif self._may_run_together() and (own := own_buffers(self.kernel, s)) is not None:
             yield from self._at_once(s, own)
         else:
             yield from self._rounds(s)
         del self.variables[s.var]
+
+    def _grid(self, s: Loop) -> Iterator[Step]:
+        if self._counters is not None:
+            self._counters.grid(s)
+        if not self._together:
+            for block in self._grid_order(s.var.extent):
+                self.variables[s.var] = block
+                self._memory.begin_blocks(np.array([block]))
+                yield from self._block(s.body)
+            return
+        order = np.fromiter(self._grid_order(s.var.extent), np.int64)
+        most = blocks_at_once(self.kernel, s)
+        for first in range(0, order.size, most):
+            blocks = order[first : first + most]
+            self._axes.append(Axis(LoopKind.GRID, blocks.size, s.var.name))
+            self.variables[s.var] = blocks
+            self._memory.begin_blocks(blocks)
+            yield from self._block(s.body)
+            self._axes.pop()
+
+    def _may_run_together(self) -> bool:
+        """Whether rounds of a serial loop may, if they are independent."""
+        return self._together and all(axis.kind is LoopKind.GRID for axis in self._axes)
 
     def _lockstep(self, s: Loop) -> Iterator[Step]:
         outer = self._mask
@@ -191,15 +222,24 @@ class Interpreter:
 
     def _at_once(self, s: Loop, own: Sequence[Buffer]) -> Iterator[Step]:
         """Independent rounds, many at a time; each has its own memory in the buffers `own`."""
-        count = min([s.var.extent, *(int(self.index(limit)) for limit in s.limits)])
+        outer = self._mask
+        limits = [self.index(limit) for limit in s.limits]
+        count = min([s.var.extent, *(int(np.max(limit)) for limit in limits)])
+        most = max(MOST_AT_ONCE // prod(axis.extent for axis in self._axes), 1)
         self._memory.barrier()
-        for first in range(0, count, MOST_AT_ONCE):
-            extent = min(count - first, MOST_AT_ONCE)
+        for first in range(0, count, most):
+            extent = min(count - first, most)
             self._axes.append(Axis(LoopKind.SERIAL, extent, s.var.name, first))
-            self.variables[s.var] = np.arange(first, first + extent)
+            here = np.arange(first, first + extent)
+            here = here.reshape((1,) * (len(self._axes) - 1) + (extent,))
+            self.variables[s.var] = here
+            for limit in s.limits:
+                self._narrow(here < self.index(limit))
             yield from self._block(s.body)
+            self._mask = outer
             self._axes.pop()
-            self._memory.barrier(own)
+            self._memory.barrier()
+            self._memory.forget(own)
         self.variables[s.var] = count
 
     def _combine(self, c: Combination) -> Iterator[Step]:
@@ -211,6 +251,7 @@ class Interpreter:
         ]
         while width > 1:
             width //= 2
+            self._axes[-1] = self._axes[-1]._replace(extent=width)
             yield from self._apply(
                 c, [v[..., :width] for v in values], [v[..., width:] for v in values]
             )
@@ -264,17 +305,15 @@ class Interpreter:
         index = self.index(s.index)
         self._narrow((s.low <= index) & (index < s.high))
         state = self._all([c.init for c in s.carries])
-        assert self._mask is not None
-        if self._mask.any():
-            if self._mask.ndim == 0:
-                self._mask = None
+        if self._mask is None or self._mask.any():
             state = yield from self._round(s.carries, state, s.body)
         self._mask = outer
         self.values.update(zip([c.result for c in s.carries], state))
 
     def _narrow(self, condition: Any) -> None:
         condition = np.asarray(condition)
-        self._mask = condition if self._mask is None else self._deep(self._mask) & condition
+        if not condition.all():
+            self._mask = condition if self._mask is None else self._deep(self._mask) & condition
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -312,12 +351,28 @@ class Interpreter:
             return mask
         return self._value(guard) if mask is None else mask & self._value(guard)
 
-    def _all_take_part(self) -> bool:
-        return self._mask is None or bool(self._mask.all())
+    def _groups_taking_part(self, size: int | None = None) -> np.ndarray | None:
+        """Which groups of `size` neighbouring threads (None: blocks) do; None: all.
+
+        Raises:
+          ValueError: some threads of a group do and others do not.
+        """
+        if self._mask is None:
+            return None
+        shape = tuple(axis.extent for axis in self._axes)
+        blocks = shape[0] if shape and self._axes[0].kind is LoopKind.GRID else 1
+        taking = np.broadcast_to(self._deep(self._mask), shape)
+        groups = taking.reshape(blocks, -1) if size is None else taking.reshape(-1, size)
+        some = np.asarray(groups.any(axis=1))
+        if (some != groups.all(axis=1)).any():
+            raise ValueError("some threads of a group take part and others do not")
+        return some
 
     # -- execution ---------------------------------------------------------------------------------
 
     def _execute(self, s: Statement) -> Any:
+        if self._counters is not None:
+            self._counters.statement(s, self._axes, self._taking_part(getattr(s, "guard", None)))
         if isinstance(s, Store):
             at, active = self.index(s.index), self._taking_part(s.guard)
             for i, value in enumerate(s.values):
@@ -338,21 +393,26 @@ class Interpreter:
             self._matrix_tile(s)
             return None
         if isinstance(s, Barrier):
-            if not self._all_take_part():
-                raise self._error("has a barrier that only some threads of a block come to")
-            self._memory.barrier()
+            self._barrier()
             return None
         result = self._result(s)
         self.values[s.result] = result  # type: ignore[attr-defined]
         return result
 
+    def _barrier(self) -> None:
+        try:
+            blocks = self._groups_taking_part()
+        except ValueError:
+            raise self._error("has a barrier that only some threads of a block come to") from None
+        self._memory.barrier(blocks)
+
     def _read(self, buffer: Buffer, at: Any, active: np.ndarray | None) -> np.ndarray:
-        return self._memory.read(buffer, at, active, self._axes, self._position)
+        return self._memory.read(buffer, at, active, self._here())
 
     def _write(
         self, buffer: Buffer, at: Any, active: np.ndarray | None, values: np.ndarray
     ) -> None:
-        self._memory.write(buffer, at, active, values, self._axes, self._position)
+        self._memory.write(buffer, at, active, values, self._here())
 
     def _error(self, what: str) -> KernelRunError:
         where = ", ".join(f"{k}={v}" for k, v in self._position().items())
@@ -413,20 +473,20 @@ class Interpreter:
             self._taking_part(s.guard),
             self._value(s.value),
             update,
-            self._axes,
-            self._position,
+            self._here(),
         )
 
     def _shuffle(self, s: Shuffle) -> np.ndarray:
         if not self._axes or self._axes[-1].extent % s.width:
             raise self._error(f"shuffles groups of {s.width} where there are none")
-        shape = tuple(axis.extent for axis in self._axes)
-        active = np.broadcast_to(True if self._mask is None else self._deep(self._mask), shape)
-        value = np.broadcast_to(self._value(s.value), shape)
-        groups = active.reshape(-1, s.width)
-        if (groups.any(axis=1) != groups.all(axis=1)).any():
-            raise self._error("shuffles values of threads that do not take part")
-        own = np.arange(shape[-1])
+        try:
+            self._groups_taking_part(s.width)
+        except ValueError:
+            raise self._error("shuffles values of threads that do not take part") from None
+        extent = self._axes[-1].extent
+        value = self._value(s.value)
+        value = np.broadcast_to(value, (*value.shape[:-1], extent))
+        own = np.arange(extent)
         place = own % s.width
         source = {
             ShuffleMode.XOR: place ^ s.number,
@@ -439,8 +499,14 @@ class Interpreter:
 
     def _matrix_tile(self, s: MatrixTile) -> None:
         """Threads by the warp put their parts together, multiply, and take their parts."""
-        if not self._axes or self._axes[-1].extent % WARP or not self._all_take_part():
+        if not self._axes or self._axes[-1].extent % WARP:
             raise self._error(f"multiplies tiles where there are no {WARP} threads together")
+        try:
+            self._groups_taking_part(WARP)
+        except ValueError:
+            raise self._error(
+                f"multiplies tiles with some of {WARP} threads together, and takes all"
+            ) from None
         shape = tuple(axis.extent for axis in self._axes)
         layout = LAYOUTS[s.shape]
         lhs, rhs, total = (
@@ -452,8 +518,8 @@ class Interpreter:
             )
         )
         wide = total.dtype
-        for k in range(s.shape[2]):
-            total = total + lhs[:, :, k : k + 1].astype(wide) * rhs[:, k : k + 1, :].astype(wide)
+        with np.errstate(all="ignore"):
+            total = total + lhs.astype(wide) @ rhs.astype(wide)
         for result, part in zip(s.results, layout.parts("sum", total)):
             self.values[result] = part.reshape(shape)
 

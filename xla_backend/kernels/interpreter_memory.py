@@ -3,27 +3,63 @@ written, and who accessed them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.kernels.races import (
+    THREAD_BITS,
     Access,
     AccessLog,
     Axis,
+    KernelRunError,
     OutOfBoundsError,
-    Place,
     RaceError,
     Region,
     UnwrittenReadError,
     regions_of,
+    rising,
+    text_of,
 )
 
-Axes = Sequence[Axis]
-Position = Callable[[], dict[str, int]]
+_ONE_BLOCK = np.zeros(1, np.int64)
+
+
+class Here(NamedTuple):
+    """Where execution is: what runs in lockstep, and the loop variables that have one value."""
+
+    axes: tuple[Axis, ...]
+    position: dict[str, int]
+
+    @property
+    def threads(self) -> int:
+        """How many there are, in all blocks that run at once."""
+        return prod(axis.extent for axis in self.axes if axis.kind is not LoopKind.LANES)
+
+
+class Spread(NamedTuple):
+    """The accesses that a statement makes, one after another.
+
+    Fields:
+      shape: of the values.   chosen: the places in it of those that are made; None: all.
+      element: what each accesses, among those of all threads or blocks that have a buffer of this
+      name.   thread: the number of its thread, among those of all blocks that run at once.
+    """
+
+    shape: tuple[int, ...]
+    chosen: np.ndarray | None
+    element: np.ndarray
+    thread: np.ndarray
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """The value of each access."""
+        flat = _spread_to(values, self.shape).reshape(-1)
+        return flat if self.chosen is None else flat[self.chosen]
 
 
 class Memory:
@@ -35,14 +71,16 @@ class Memory:
         operands: Sequence[np.ndarray],
         count: Callable[[Buffer], int],
         given: Mapping[Buffer, np.ndarray],
+        counters: KernelCounters | None = None,
     ) -> None:
         """`given`: memory of the caller, who knows what has been written in it."""
         self.kernel = kernel
         self.arrays: dict[Buffer, np.ndarray] = dict(given)
         self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
         self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
+        self._counters = counters
         self._in_grid = False
-        self._block = self._phase = 0
+        self._begin(_ONE_BLOCK)
         for buffer in kernel.buffers:
             dtype = buffer.element_type.numpy_dtype
             if buffer in given:
@@ -68,45 +106,55 @@ class Memory:
         """All threads have finished what was before."""
         self._logs.clear()
         self._in_grid = False
-        self._block = self._phase = 0
+        self._begin(_ONE_BLOCK)
 
-    def begin_block(self, number: int) -> None:
-        """A block of a grid begins: memory of blocks and threads holds nothing."""
+    def begin_blocks(self, numbers: np.ndarray) -> None:
+        """Blocks of a grid begin, at once: memory of blocks and threads holds nothing."""
         self._in_grid = True
-        self._block, self._phase = number, 0
+        self._begin(numbers)
         for buffer in self.kernel.buffers:
             if not buffer.role.is_global:
                 self.arrays.pop(buffer, None)
                 self._logs.pop(buffer, None)
 
-    def barrier(self, own: Iterable[Buffer] = ()) -> None:
-        """What follows comes after what threads of the block have done. `own`: buffers that belong
-        to threads (or rounds) that are over."""
-        self._phase += 1
+    def _begin(self, numbers: np.ndarray) -> None:
+        self._blocks = numbers
+        self._phases = np.zeros(numbers.size, np.int32)  # barriers that each has come to
+        self._phase: int | None = 0  # where that is the same for all
+        self._people: dict[int, np.ndarray] = {}
+
+    def barrier(self, blocks: np.ndarray | None = None) -> None:
+        """What follows comes after what threads of a block have done. `blocks`: which of those that
+        run at once come to it; None: all."""
+        self._phases[slice(None) if blocks is None else blocks] += 1
+        same = (self._phases == self._phases[0]).all()
+        self._phase = int(self._phases[0]) if same else None
+
+    def forget(self, own: Iterable[Buffer]) -> None:
+        """The threads (or rounds) that these buffers belong to are over."""
         for buffer in own:
             self.arrays.pop(buffer, None)
 
     # -- accesses ----------------------------------------------------------------------------------
 
     def read(
-        self,
-        buffer: Buffer,
-        at: ArrayLike,
-        active: np.ndarray | None,
-        axes: Axes,
-        position: Position,
+        self, buffer: Buffer, at: ArrayLike, active: np.ndarray | None, here: Here
     ) -> np.ndarray:
         """Elements, one for each lane and thread; zero for those that are not `active` (None: all
         are)."""
-        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position)
-        self._check_written(buffer, flat, position, "read")
-        self._log(buffer, flat, thread, axes, position, "read")
-        elements = self.arrays[buffer][flat]
-        if chosen is None:
-            return elements.reshape(shape)
-        result = np.zeros(shape, elements.dtype)
-        result[chosen] = elements
-        return result
+        if active is None and self._counters is None and self._never_changes(buffer):
+            array, at = self.arrays[buffer], np.asarray(at, np.int64)
+            if (at.view(np.uint64) < array.size).all():
+                return array[at]  # nothing to be checked or remembered for each thread
+        spread = self._spread(buffer, at, active, (), here, "read")
+        self._check_written(buffer, spread, here, "read")
+        self._log(buffer, spread, here, "read")
+        elements = self.arrays[buffer][spread.element]
+        if spread.chosen is None:
+            return elements.reshape(spread.shape)
+        result = np.zeros(prod(spread.shape), elements.dtype)
+        result[spread.chosen] = elements
+        return result.reshape(spread.shape)
 
     def write(
         self,
@@ -114,17 +162,17 @@ class Memory:
         at: ArrayLike,
         active: np.ndarray | None,
         values: np.ndarray,
-        axes: Axes,
-        position: Position,
+        here: Here,
     ) -> None:
         """Write an element for each lane and thread that is `active`."""
-        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
-        if not _rising(flat) and np.unique(flat).size < flat.size:
-            self._twice(buffer, flat, thread, axes, position)
-        self._log(buffer, flat, thread, axes, position, "write")
-        self.arrays[buffer][flat] = _chosen(values, shape, chosen)
+        spread = self._spread(buffer, at, active, values.shape, here, "written")
+        array, element = self.arrays[buffer], spread.element
+        if not rising(element):
+            self._check_distinct(buffer, spread, here)
+        self._log(buffer, spread, here, "written")
+        array[element] = spread.of(values)
         if buffer in self._written:
-            self._written[buffer][flat] = True
+            self._written[buffer][element] = True
 
     def update(
         self,
@@ -133,154 +181,168 @@ class Memory:
         active: np.ndarray | None,
         values: np.ndarray,
         combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        axes: Axes,
-        position: Position,
+        here: Here,
     ) -> None:
-        """Combine a value into an element for each active lane and thread, one after another."""
-        shape, flat, thread, chosen = self._spread(buffer, at, active, axes, position, values)
-        self._check_written(buffer, flat, position, "updated")
-        self._log(buffer, flat, thread, axes, position, "update")
-        array = self.arrays[buffer]
-        for element, value in zip(flat, _chosen(values, shape, chosen)):
-            array[element] = combine(array[element], value)
+        """Combine a value into an element for each active lane and thread. Those of one element
+        come one after another, by the numbers of block, thread and lane."""
+        spread = self._spread(buffer, at, active, values.shape, here, "updated")
+        self._check_written(buffer, spread, here, "updated")
+        self._log(buffer, spread, here, "updated")
+        array, element, new = self.arrays[buffer], spread.element, spread.of(values)
+        for turn in _turns(element):
+            array[element[turn]] = combine(array[element[turn]], new[turn])
 
-    def _check_written(
-        self, buffer: Buffer, flat: np.ndarray, position: Position, what: str
-    ) -> None:
-        written = self._written.get(buffer)
-        if written is not None and not written[flat].all():
-            element = int(flat[np.argmin(written[flat])])
-            raise UnwrittenReadError(
-                f"{self._name(buffer, element)} is {what} at [{_text(position)}], and nothing has "
-                f"written it"
-            )
+    def _never_changes(self, buffer: Buffer) -> bool:
+        region = self._regions.get(buffer)
+        return region is not None and not region.is_written
 
     def _spread(
         self,
         buffer: Buffer,
         at: ArrayLike,
         active: np.ndarray | None,
-        axes: Axes,
-        position: Position,
-        values: np.ndarray | None = None,
-    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray | None]:
-        """(shape, elements, numbers of threads, which of the shape take part (None: all)): the
-        accesses that a statement makes. What is the same in all lanes is one access; threads make
-        one each."""
+        held: tuple[int, ...],
+        here: Here,
+        how: str,
+    ) -> Spread:
+        """The accesses that a statement makes, within bounds. What is the same in all lanes is one
+        access; threads make one each. `held`: the shape of values."""
         at = np.asarray(at, np.int64)
-        held = () if values is None else values.shape
-        count, chosen = 1, None
-        if active is None and held in ((), at.shape) and not _threads(axes):
-            shape, flat = at.shape, at.reshape(-1)
-            thread = np.zeros(flat.size, np.int64)
+        extents = [1 if axis.kind is LoopKind.LANES else axis.extent for axis in here.axes]
+        taking = () if active is None else active.shape
+        shape = np.broadcast_shapes(at.shape, taking, held, tuple(extents))
+        element, count = _spread_to(at, shape).reshape(-1), prod(extents)
+        lanes = element.size // count
+        chosen = None
+        if active is not None:
+            chosen = np.flatnonzero(_spread_to(active, shape))
+            element = element[chosen]
+            thread = chosen if lanes == 1 else chosen // lanes
         else:
-            extents = [1 if axis.kind is LoopKind.LANES else axis.extent for axis in axes]
-            count = prod(extents)
-            taking = np.asarray(True) if active is None else active
-            shape = np.broadcast_shapes(at.shape, taking.shape, held, tuple(extents))
-            chosen = _spread_to(taking, shape)
-            flat = np.atleast_1d(_spread_to(at, shape)[chosen])
-            if count == 1:
-                thread = np.zeros(flat.size, np.int64)
-            else:
-                numbers = np.arange(count).reshape(extents)
-                thread = np.atleast_1d(_spread_to(numbers, shape)[chosen])
-        private = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
-        size = buffer.size if not buffer.role.is_global else self.arrays[buffer].size
-        outside = flat.view(np.uint64) >= size  # negative ones are large
+            thread = np.arange(count) if lanes == 1 else np.arange(count).repeat(lanes)
+        spread = Spread(shape, chosen, element, thread)
+        size = self.arrays[buffer].size if buffer.role.is_global else buffer.size
+        outside = element.view(np.uint64) >= size  # negative ones are large
         if outside.any():
             n = int(np.argmax(outside))
             raise OutOfBoundsError(
-                f"{self._name(buffer, int(flat[n]))} is accessed at [{_text(position)}], and the "
-                f"buffer has {size} elements"
+                f"{self._name(buffer, int(element[n]))} is accessed at "
+                f"[{self._text(spread, n, here)}], and the buffer has {size} elements"
             )
-        if buffer not in self.arrays:
-            self._empty(buffer, size * (count if private else 1))
-        if private:
-            flat = flat + thread * size
-            if flat.size and flat.max() >= self.arrays[buffer].size:
-                raise OutOfBoundsError(
-                    f"{self._name(buffer, 0)} belongs to threads of another loop, at "
-                    f"[{_text(position)}]"
-                )
-        return shape, flat, thread, chosen
+        if self._counters is not None:
+            self._counters.access(buffer, how, element, self._who(spread, here))
+        if buffer.role.is_global:
+            return spread
+        return spread._replace(element=self._of_owners(buffer, spread, count))
 
-    def _log(
-        self,
-        buffer: Buffer,
-        flat: np.ndarray,
-        thread: np.ndarray,
-        axes: Axes,
-        position: Position,
-        how: str,
-    ) -> None:
-        threads = _threads(axes)
+    def _of_owners(self, buffer: Buffer, spread: Spread, count: int) -> np.ndarray:
+        """Where elements are in the memory of all blocks, or all threads."""
+        owners = self._blocks.size if buffer.role is BufferRole.SHARED else count
+        if buffer not in self.arrays:
+            self._empty(buffer, buffer.size * owners)
+        held = self.arrays[buffer].size // buffer.size
+        if held != owners:
+            raise KernelRunError(
+                f"kernel {self.kernel.name!r}: each of {held} threads has a buffer {buffer.name}, "
+                f"and {owners} threads of another loop access it"
+            )
+        return spread.element + spread.thread // (count // owners) * buffer.size
+
+    # -- checks ------------------------------------------------------------------------------------
+
+    def _check_written(self, buffer: Buffer, spread: Spread, here: Here, what: str) -> None:
+        written = self._written.get(buffer)
+        if written is None:
+            return
+        known = written[spread.element]
+        if not known.all():
+            n = int(np.argmin(known))
+            raise UnwrittenReadError(
+                f"{self._name(buffer, int(spread.element[n]))} is {what} at "
+                f"[{self._text(spread, n, here)}], and nothing has written it"
+            )
+
+    def _check_distinct(self, buffer: Buffer, spread: Spread, here: Here) -> None:
+        element, order = spread.element, np.arange(spread.element.size)
+        last = np.empty(self.arrays[buffer].size, np.int64)
+        last[element] = order
+        twice = last[element] != order
+        if not twice.any():
+            return
+        first = int(np.argmax(twice))
+        second = first + 1 + int(np.argmax(element[first + 1 :] == element[first]))
+        one, other = (self._text(spread, n, here) for n in (first, second))
+        threads, count = spread.thread[[first, second]], here.threads
+        blocks = threads // (count // self._blocks.size)
+        if blocks[0] != blocks[1]:
+            what = "blocks"
+        elif threads[0] != threads[1]:
+            serial = any(axis.kind is LoopKind.SERIAL for axis in here.axes)
+            what = "independent rounds" if serial else "threads"
+        else:
+            what = "lanes"
+        raise RaceError(
+            f"{self._name(buffer, int(element[first]))} is written at [{one}] and at [{other}] by "
+            f"two {what} of one statement: give each its own elements"
+        )
+
+    def _log(self, buffer: Buffer, spread: Spread, here: Here, how: str) -> None:
+        threads = self._in_grid or any(axis.kind is not LoopKind.LANES for axis in here.axes)
         own = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
-        if own or not flat.size or not (self._in_grid or threads):
+        if own or not spread.element.size or not threads:
             return
         region = self._regions.get(buffer)
-        if region is None:  # memory of a block
+        if region is None:  # memory of blocks
             region = Region(buffer, buffer, 0, 1, self.arrays[buffer].size, True)
         if not region.is_written:
             return
         log = self._logs.get(region.memory)
         if log is None:
             log = self._logs[region.memory] = AccessLog(self.kernel.name, region.size)
-        access = Access(region, Place(self._block, self._phase, position()), threads)
-        if how == "read":
-            log.read(flat, thread, access)
-        else:
-            log.write(flat, thread, access, atomic=how == "update")
+        who, phase = self._who(spread, here), self._phase
+        if phase is None:
+            phase = self._phases[spread.thread // (here.threads // self._blocks.size)]
+        log.log(how, spread.element, who, phase, Access(region, here.position, here.axes))
 
-    def _twice(
-        self,
-        buffer: Buffer,
-        flat: np.ndarray,
-        thread: np.ndarray,
-        axes: Axes,
-        position: Position,
-    ) -> None:
-        order = np.argsort(flat, kind="stable")
-        n = int(np.argmax(flat[order][1:] == flat[order][:-1]))
-        first, second = order[n], order[n + 1]
-        threads = _threads(axes)
-        here = Place(self._block, self._phase, position())
-        one, other = here.text(int(thread[first]), threads), here.text(int(thread[second]), threads)
-        if one == other:
-            who = "two lanes"
-        else:
-            rounds = all(axis.kind is LoopKind.SERIAL for axis in threads)
-            who = "two independent rounds" if rounds else "two threads"
-        raise RaceError(
-            f"{self._name(buffer, int(flat[first]))} is written at [{one}] and at [{other}] by "
-            f"{who} of one statement: give each its own elements"
-        )
+    def _who(self, spread: Spread, here: Here) -> np.ndarray:
+        """Who makes each access: the number of the thread in its block, and that of the block."""
+        count = here.threads
+        people = self._people.get(count)
+        if people is None:
+            each = count // self._blocks.size
+            assert each < 1 << THREAD_BITS, f"{each} threads in a block"
+            people = ((self._blocks << THREAD_BITS)[:, None] + np.arange(each)).reshape(-1)
+            self._people[count] = people
+        everybody = spread.chosen is None and spread.thread.size == count
+        return people if everybody else people[spread.thread]
+
+    def _text(self, spread: Spread, n: int, here: Here) -> str:
+        """Where access number n is made."""
+        return text_of(int(self._who(spread, here)[n]), here.position, here.axes)
 
     def _name(self, buffer: Buffer, element: int) -> str:
+        if not buffer.role.is_global and element >= 0:
+            element %= buffer.size  # of any block or thread
         return f"kernel {self.kernel.name!r}: element {element} of buffer {buffer.name}"
 
 
-def _threads(axes: Axes) -> tuple[Axis, ...]:
-    """The axes of threads, and of rounds that run as if they were threads."""
-    return tuple(axis for axis in axes if axis.kind is not LoopKind.LANES)
-
-
-def _rising(flat: np.ndarray) -> bool:
-    """Whether elements are in order, and so all different: cheaper to find out than the latter."""
-    return flat.size < 2 or bool((flat[1:] > flat[:-1]).all())
+def _turns(element: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers of accesses, in groups within which no two go to one element, such that those to one
+    element come in their order."""
+    if rising(element):
+        yield np.arange(element.size)
+        return
+    order = np.argsort(element, kind="stable")
+    sorted_ = element[order]
+    new = np.concatenate([[True], sorted_[1:] != sorted_[:-1]])
+    starts = np.flatnonzero(new)
+    turn = np.arange(element.size) - starts[np.cumsum(new) - 1]
+    by_turn = order[np.argsort(turn, kind="stable")]
+    yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
 def _spread_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return array if array.shape == shape else np.broadcast_to(array, shape)
-
-
-def _chosen(values: np.ndarray, shape: tuple[int, ...], chosen: np.ndarray | None) -> np.ndarray:
-    spread = _spread_to(values, shape)
-    return spread.reshape(-1) if chosen is None else np.atleast_1d(spread[chosen])
-
-
-def _text(position: Position) -> str:
-    return ", ".join(f"{name}={value}" for name, value in position().items())
 
 
 def _flat(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

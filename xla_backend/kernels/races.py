@@ -6,17 +6,25 @@ may be two, which share memory."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind
 
 _INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
+# Who does something is one number: that of the thread within its block, and above it the block's.
+THREAD_BITS = 20
+_SEVERAL_THREADS = (1 << THREAD_BITS) - 1  # as the thread
+_SEVERAL_BLOCKS = 1 << 62  # one of them is below
 _NOBODY = -1
-_SEVERAL = -2
+# What must not have been done to a unit by somebody else when something is done to it.
+_CLASHING = {
+    "read": ("written", "updated"),
+    "written": ("written", "updated", "read"),
+    "updated": ("written", "read"),
+}
 
 
 class KernelRunError(RuntimeError):
@@ -37,7 +45,7 @@ class UnwrittenReadError(KernelRunError):
 
 class Axis(NamedTuple):
     """A loop all of whose iterations (or `extent` of them, from `first` on) run in lockstep: of
-    threads, of lanes, or serial with independent rounds."""
+    blocks, of threads, of lanes, or serial with independent rounds."""
 
     kind: LoopKind
     extent: int
@@ -58,16 +66,19 @@ class Region(NamedTuple):
     size: int
     is_written: bool
 
-    def units(self, elements: np.ndarray, thread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The units of elements, and the thread of each."""
+    def units(self, elements: np.ndarray, who: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The units of elements, and who accesses each."""
         n = self.per_element
         if n == 1:
-            return elements + self.first if self.first else elements, thread
+            return elements + self.first if self.first else elements, who
         units = (elements * n + self.first)[:, None] + np.arange(n)
-        return units.reshape(-1), thread.repeat(n)
+        return units.reshape(-1), who.repeat(n)
 
     def element(self, unit: int) -> str:
-        return f"element {(unit - self.first) // self.per_element} of buffer {self.buffer.name}"
+        element = (unit - self.first) // self.per_element
+        if not self.buffer.role.is_global:
+            element %= self.buffer.size  # of any block
+        return f"element {element} of buffer {self.buffer.name}"
 
 
 def regions_of(arrays: Mapping[Buffer, np.ndarray]) -> dict[Buffer, Region]:
@@ -105,69 +116,92 @@ def _regions_in(piece: Sequence[tuple[int, int, Buffer]]) -> Iterator[tuple[Buff
         yield buffer, Region(buffer, memory, first, size // unit, count, is_written)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an execution is: the block, the number of barriers since its start, and the loop
-    variables with one value."""
+class Access(NamedTuple):
+    """What a statement accesses, the loop variables with one value there, and what runs in
+    lockstep around it."""
 
-    block: int
-    phase: int
+    region: Region
     position: dict[str, int]
+    axes: tuple[Axis, ...]
 
-    def text(self, thread: int, axes: Sequence[Axis]) -> str:
-        """The place of one thread (or round), of those that `axes` count."""
-        parts = [f"{name}={value}" for name, value in self.position.items()]
-        if thread == _SEVERAL:
-            parts.append("several threads or rounds")
-        elif axes:
-            places = np.unravel_index(thread, [axis.extent for axis in axes])
-            pairs = [(axis, int(place)) for axis, place in zip(axes, places)]
-            parts += [f"{a.name}={a.first + i}" for a, i in pairs if a.kind is LoopKind.SERIAL]
-            threads = ", ".join(str(i) for a, i in pairs if a.kind is LoopKind.THREAD)
-            parts += [f"thread {threads}"] if threads else []
-        return ", ".join(parts) or "the start"
+
+def text_of(who: int, position: Mapping[str, int], axes: Sequence[Axis]) -> str:
+    """The place of one thread (or round) of a block, of those that `axes` count."""
+    block, thread = divmod(who % _SEVERAL_BLOCKS, 1 << THREAD_BITS)
+    parts = [f"{axis.name}={block}" for axis in axes if axis.kind is LoopKind.GRID]
+    parts += [f"{name}={value}" for name, value in position.items()]
+    inner = [axis for axis in axes if axis.kind not in (LoopKind.GRID, LoopKind.LANES)]
+    if thread == _SEVERAL_THREADS:
+        parts.append("several threads or rounds")
+    elif inner:
+        places = np.unravel_index(thread, [axis.extent for axis in inner])
+        pairs = [(axis, int(place)) for axis, place in zip(inner, places)]
+        parts += [f"{a.name}={a.first + i}" for a, i in pairs if a.kind is LoopKind.SERIAL]
+        threads = ", ".join(str(i) for a, i in pairs if a.kind is LoopKind.THREAD)
+        parts += [f"thread {threads}"] if threads else []
+    if who >= _SEVERAL_BLOCKS:
+        parts.append("and other blocks")
+    return ", ".join(parts) or "the start"
 
 
 class _Side:
-    """Who accessed each element last, in one way."""
+    """Who accessed each unit last, in one way."""
 
     def __init__(self, size: int) -> None:
-        self.block, self.thread, self.phase, self.place = (
-            np.full(size, _NOBODY, np.int32) for _ in range(4)
-        )
+        self.who = np.full(size, _NOBODY, np.int64)
+        self.phase = np.zeros(size, np.int32)
+        self.number = np.zeros(size, np.int32)  # of what is known of the access
 
-    def clashes(self, at: np.ndarray, thread: np.ndarray, place: Place) -> np.ndarray:
-        """Which of the accesses come from a block or thread that no barrier keeps apart."""
-        block = self.block[at]
-        other_thread = (self.thread[at] != thread) & (self.phase[at] == place.phase)
-        return (block != _NOBODY) & ((block != place.block) | other_thread)
+    def clashes(
+        self, place: slice | np.ndarray, who: np.ndarray, phase: int | np.ndarray
+    ) -> np.ndarray | None:
+        """Which accesses come from a block or thread that no barrier keeps apart; None: none."""
+        before = self.who[place]
+        other = (before != who) & (before != _NOBODY)
+        if not other.any():
+            return None
+        other &= (self.phase[place] == phase) | ((before ^ who) >> THREAD_BITS != 0)
+        return other if other.any() else None
 
-    def record(self, at: np.ndarray, thread: np.ndarray, place: Place, number: int) -> None:
-        elements, one = at, thread
-        if at.size > 1 and not (at[1:] > at[:-1]).all():
-            elements, which = np.unique(at, return_inverse=True)
-            first = np.full(elements.size, np.iinfo(np.int64).max)
-            last = np.full(elements.size, -1)
-            np.minimum.at(first, which, thread)
-            np.maximum.at(last, which, thread)
-            one = np.where(first == last, first, _SEVERAL)
-        before = self.block[elements]
-        again = (before == place.block) & (self.phase[elements] == place.phase)
-        one = np.where(again & (self.thread[elements] != one), _SEVERAL, one)
-        alone = (before == _NOBODY) | (before == place.block)
-        self.block[elements] = np.where(alone, place.block, _SEVERAL)
-        self.thread[elements] = one
-        self.phase[elements] = place.phase
-        # Of several blocks the first is remembered: the last may be the one that clashes.
-        self.place[elements] = np.where(alone, number, self.place[elements])
+    def record(
+        self,
+        at: np.ndarray,
+        place: slice | np.ndarray,
+        who: np.ndarray,
+        phase: int | np.ndarray,
+        number: int,
+        distinct: bool,
+    ) -> None:
+        """Units are accessed: `place` is where they are, `distinct` whether they all are."""
+        before = self.who[place]
+        known = (before != _NOBODY) & (before != who)
+        again = np.flatnonzero(known) if known.any() else None
+        units = at[:0] if again is None else at[again]
+        phase_before, number_before = self.phase[units], self.number[units]
+        self.who[place] = who
+        self.phase[place] = phase
+        self.number[place] = number
+        if not distinct:
+            last = self.who[place]
+            mixed = np.flatnonzero(last != who)
+            if mixed.size:
+                self._join(at[mixed], who[mixed], last[mixed], True)
+        if again is not None:
+            same_phase = phase_before == (phase if isinstance(phase, int) else phase[again])
+            far = self._join(units, who[again], before[again], same_phase)
+            # Of several blocks the first is remembered: the last may be the one that clashes.
+            self.number[units[far]] = number_before[far]
 
-
-class Access(NamedTuple):
-    """What is accessed by a statement, where execution is, and how its threads are counted."""
-
-    region: Region
-    place: Place
-    axes: Sequence[Axis]
+    def _join(
+        self, at: np.ndarray, who: np.ndarray, other: np.ndarray, same_phase: bool | np.ndarray
+    ) -> np.ndarray:
+        """Remember that two accessed a unit, unless a barrier is between them; whether they are of
+        two blocks."""
+        far = (who ^ other) >> THREAD_BITS != 0
+        near = ~far & same_phase
+        self.who[at[near]] |= _SEVERAL_THREADS
+        self.who[at[far]] = other[far] | _SEVERAL_BLOCKS
+        return far
 
 
 class AccessLog:
@@ -175,52 +209,57 @@ class AccessLog:
 
     def __init__(self, kernel: str, size: int) -> None:
         self.kernel = kernel
-        self.reads, self.writes = _Side(size), _Side(size)
-        self.atomic = np.zeros(size, bool)
-        self.accesses: list[Access] = []
+        self.size = size
+        self._sides: dict[str, _Side] = {}  # by what was done
+        self._accesses: list[Access] = []
 
-    def read(self, elements: np.ndarray, thread: np.ndarray, access: Access) -> None:
-        """Threads (by number) read elements of a buffer."""
-        at, thread = access.region.units(elements, thread)
-        self._check(self.writes, at, thread, access, ("read", "written"))
-        self.reads.record(at, thread, access.place, self._number(access))
-
-    def write(
-        self, elements: np.ndarray, thread: np.ndarray, access: Access, *, atomic: bool = False
-    ) -> None:
-        """Threads write elements, or with `atomic` update them; no two write one."""
-        at, thread = access.region.units(elements, thread)
-        done = "updated" if atomic else "written"
-        plain = ~self.atomic[at] if atomic else np.ones(at.shape, bool)
-        self._check(self.writes, at[plain], thread[plain], access, (done, "written"))
-        self._check(self.reads, at, thread, access, (done, "read"))
-        self.writes.record(at, thread, access.place, self._number(access))
-        self.atomic[at] = atomic
-
-    def _number(self, access: Access) -> int:
-        self.accesses.append(access)
-        return len(self.accesses) - 1
-
-    def _check(
+    def log(
         self,
-        side: _Side,
-        at: np.ndarray,
-        thread: np.ndarray,
+        how: str,
+        elements: np.ndarray,
+        who: np.ndarray,
+        phase: int | np.ndarray,
         access: Access,
-        words: tuple[str, str],
     ) -> None:
-        clashes = side.clashes(at, thread, access.place)
-        if not clashes.any():
-            return
-        n = int(np.argmax(clashes))
-        unit = int(at[n])
-        before = self.accesses[side.place[unit]]
-        here = access.place.text(int(thread[n]), access.axes)
-        there = before.place.text(int(side.thread[unit]), before.axes)
+        """Somebody has "read", "written" or "updated" each of some elements of a buffer; those
+        written are distinct. `phase`: the number of barriers since the block of each began.
+
+        Raises:
+          RaceError: something else has been done to one of them, and nothing orders the two.
+        """
+        at, who = access.region.units(elements, who)
+        if not isinstance(phase, int) and at.size > phase.size:
+            phase = phase.repeat(access.region.per_element)
+        in_order = rising(at)
+        near = in_order and int(at[-1]) - int(at[0]) == at.size - 1
+        place = slice(int(at[0]), int(at[-1]) + 1) if near else at  # a slice is quicker by far
+        for done in _CLASHING[how]:
+            side = self._sides.get(done)
+            clashes = None if side is None else side.clashes(place, who, phase)
+            if clashes is not None:
+                n = int(np.argmax(clashes))
+                self._fail(how, done, int(at[n]), int(who[n]), access)
+        side = self._sides.get(how)
+        if side is None:
+            side = self._sides[how] = _Side(self.size)
+        self._accesses.append(access)
+        distinct = in_order or how == "written"
+        side.record(at, place, who, phase, len(self._accesses) - 1, distinct)
+
+    def _fail(self, how: str, done: str, unit: int, who: int, access: Access) -> NoReturn:
+        side = self._sides[done]
+        before = self._accesses[side.number[unit]]
+        here = text_of(who, access.position, access.axes)
+        there = text_of(int(side.who[unit]), before.position, before.axes)
         same = before.region.buffer is access.region.buffer
         other = "" if same else f" as {before.region.element(unit)}"
         raise RaceError(
-            f"kernel {self.kernel!r}: {access.region.element(unit)} is {words[0]} at [{here}] and "
-            f"{words[1]}{other} at [{there}], and nothing orders the two: put a barrier between "
-            f"them, or give each its own elements"
+            f"kernel {self.kernel!r}: {access.region.element(unit)} is {how} at [{here}] and "
+            f"{done}{other} at [{there}], and nothing orders the two: put a barrier between them, "
+            f"or give each its own elements"
         )
+
+
+def rising(at: np.ndarray) -> bool:
+    """Whether numbers are in order, and so all different: cheaper to find out than the latter."""
+    return at.size < 2 or bool((at[1:] > at[:-1]).all())

@@ -26,6 +26,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.topology import Group
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Buffer, BufferRole
 from xla_backend.program.ir import (
@@ -75,9 +76,11 @@ class Stepper:
         host_function: Callable[[str | Opcode], HostFunction],
         context: Context,
         state: Sequence[np.ndarray] | None = None,
+        counters: Callable[[str], KernelCounters | None] = lambda kernel: None,
     ) -> None:
         """`arguments`: one for each parameter; they are copied. `state`: arrays that hold what the
-        program keeps, changed in place; by default its initial state.
+        program keeps, changed in place; by default its initial state. `counters(kernel)`: where to
+        count what a kernel of this name does, if anywhere.
 
         Raises:
           ValueError: number, shapes or types of the arguments are not the program's.
@@ -86,6 +89,7 @@ class Stepper:
         self.routines = routines
         self.host_function = host_function
         self.context = context
+        self.counters = counters
         self.participant = program.topology.number(context.replica, context.partition)
         self._received: Sequence[np.ndarray] | None = None
         self.memory: dict[tuple[Space, int], np.ndarray] = {}
@@ -208,7 +212,8 @@ class Stepper:
     ) -> None:
         memory = {b: self.flat(place, b.element_type) for b, place in slices.items()}
         memory |= {b: array.view(b.element_type.numpy_dtype) for b, array in handed.items()}
-        Interpreter(self.program.kernels[name], (), parameters, memory=memory).run()
+        kernel, counters = self.program.kernels[name], self.counters(name)
+        Interpreter(kernel, (), parameters, memory=memory, counters=counters).run()
 
     def _operand(self, operand: Operand) -> Any:
         """What the reference of a routine takes for an operand."""

@@ -17,13 +17,14 @@ context, and step them by `program.lockstep.run_together`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.program.plan import Plan, Planner
 from xla_backend.program.printer import program_to_text
@@ -46,10 +47,13 @@ class EmulatorExecutable(ArrayExecutable):
         self._states: dict[Device, list[np.ndarray]] = {}
 
     def stepper(
-        self, arrays: Sequence[np.ndarray], context: ExecutionContext | None = None
+        self,
+        arrays: Sequence[np.ndarray],
+        context: ExecutionContext | None = None,
+        counters: Callable[[str], KernelCounters | None] = lambda kernel: None,
     ) -> Stepper:
         """One execution on one array per parameter, which has not begun yet; without a context on
-        `device`.
+        `device`. `counters`: where to count, by the name of a kernel.
 
         Raises:
           ValueError: number, shapes or types of the arrays are not the program's.
@@ -57,7 +61,24 @@ class EmulatorExecutable(ArrayExecutable):
         plan, context = self.plan, context or ExecutionContext(self.device)
         initial = [array.copy() for array in plan.program.state]
         state = self._states.setdefault(context.device, initial)
-        return Stepper(plan.program, arrays, plan.routines, plan.host_function, context, state)
+        program, routines, host = plan
+        return Stepper(program, arrays, routines, host, context, state, counters)
+
+    def counters(
+        self, arrays: Sequence[np.ndarray], *, most_ways: int | None = None
+    ) -> dict[str, KernelCounters]:
+        """Run once, and count what each kernel asks of a GPU, all its launches together: bytes and
+        sectors of global memory, bank conflicts, barriers, shuffles, operations (see
+        `kernels.counters`, whose `table` prints them). With `most_ways`, shared memory of which a
+        warp wants more words of one bank at once is an error.
+
+        Raises:
+          BankConflictError: there is such an access.
+          ValueError: number, shapes or types of the arrays are not the program's.
+        """
+        counted = {name: KernelCounters(name, most_ways) for name in self.plan.program.kernels}
+        self.stepper(arrays, counters=counted.get).run()
+        return counted
 
     def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
         return self.stepper(arrays, context).run()

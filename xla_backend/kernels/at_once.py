@@ -1,14 +1,16 @@
-"""Which serial loops the interpreter may run in lockstep, as if their rounds were threads."""
+"""What the interpreter runs in lockstep beside threads and lanes: many blocks of a grid, and rounds
+of serial loops as if they were threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xla_backend.kernels.ir import (
     Atomic,
     Barrier,
     Buffer,
     BufferRole,
+    If,
     Kernel,
     Load,
     Loop,
@@ -26,7 +28,33 @@ from xla_backend.kernels.ir import (
 _WORTH_ROUNDS = 8
 # More rounds take memory, and are not much faster.
 MOST_AT_ONCE = 1 << 12
+# So do more threads of all blocks together, and more elements of all their shared memory.
+_MOST_THREADS = 1 << 16
+_MOST_SHARED = 1 << 20
 _COOPERATIVE = (Atomic, Barrier, MatrixTile, Shuffle)
+
+
+def blocks_at_once(kernel: Kernel, grid: Loop) -> int:
+    """How many blocks of a grid to run at once."""
+    shared = sum(b.size for b in kernel.buffers if b.role is BufferRole.SHARED)
+    most = min(_MOST_THREADS // _width(kernel, grid.body), _MOST_SHARED // max(shared, 1))
+    return max(min(most, grid.var.extent), 1)
+
+
+def _width(kernel: Kernel, statements: Sequence[Statement]) -> int:
+    """The most iterations of nested loops among statements that run in lockstep."""
+    widest = 1
+    for s in statements:
+        if isinstance(s, If):
+            widest = max(widest, _width(kernel, s.body))
+        elif isinstance(s, Loop):
+            inside = _width(kernel, s.body)
+            if s.kind in (LoopKind.THREAD, LoopKind.LANES):
+                inside *= s.var.extent
+            elif own_buffers(kernel, s) is not None:
+                inside *= min(s.var.extent, MOST_AT_ONCE)
+            widest = max(widest, inside)
+    return widest
 
 
 def own_buffers(kernel: Kernel, loop: Loop) -> list[Buffer] | None:
