@@ -18,6 +18,8 @@ from xla_backend.kernels.ir import (
     Barrier,
     Buffer,
     BufferRole,
+    Carry,
+    Compute,
     Constant,
     If,
     IndexValue,
@@ -25,6 +27,8 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    Shuffle,
+    ShuffleMode,
     Statement,
     Store,
     Value,
@@ -240,7 +244,8 @@ def test_two_blocks_that_write_one_element_race() -> None:
     w = Written(threads=1)
     w.store(w.out, constant(5))
     with pytest.raises(
-        RaceError, match=r"element 5 of buffer out0 is written at \[b=0, .*and at \[b=1, .*two blocks"
+        RaceError,
+        match=r"element 5 of buffer out0 is written at \[b=0, .*and at \[b=1, .*two blocks",
     ):
         w.run()
 
@@ -374,7 +379,9 @@ def test_reading_what_nothing_wrote(role: BufferRole) -> None:
     buffer = Buffer("work", P.F32, 64, role)
     w.kernel.buffers.append(buffer)
     w.load(buffer, w.t)
-    with pytest.raises(UnwrittenReadError, match=r"of buffer work is read at \[b=0, thread 0\], and "):
+    with pytest.raises(
+        UnwrittenReadError, match=r"of buffer work is read at \[b=0, thread 0\], and "
+    ):
         w.run()
 
 
@@ -393,6 +400,99 @@ def test_each_thread_has_its_own_local_memory() -> None:
     w.store(local, constant(0), w.value(5))
     w.store(w.out, w.b * 8 + w.t, w.load(local, constant(0)))
     assert w.run().sum() == 5 * 32
+
+
+# -- blocks at once --------------------------------------------------------------------------------
+
+
+def test_blocks_at_once_do_what_they_do_one_after_another() -> None:
+    """Sums of blocks in shared memory, by halves."""
+    b = LoopBuilder("k")
+    p, out, s = (
+        b.buffer("p0", P.S32, 40, BufferRole.OPERAND),
+        b.buffer("out0", P.S32, 5, BufferRole.OUTPUT),
+        b.buffer("s", P.S32, 8, BufferRole.SHARED),
+    )
+    with b.loop(5, LoopKind.GRID) as block, b.loop(8, LoopKind.THREAD) as thread:
+        b.store(s, thread, (b.load(p, block * 8 + thread),))
+        for half in (4, 2, 1):
+            b.barrier()
+            with b.where(thread, 0, half):
+                pair = b.load(s, thread), b.load(s, thread + half)
+                b.store(s, thread, (b.compute(Opcode.ADD, P.S32, pair),))
+        with b.where(thread, 0, 1):
+            b.store(out, block, (b.load(s, constant(0)),))
+    verify_kernel(b.kernel)
+    x = np.arange(40, dtype=np.int32)
+    want = x.reshape(5, 8).sum(axis=1)
+    np.testing.assert_array_equal(Interpreter(b.kernel, [x]).run()[0], want)
+    stepped = Interpreter(b.kernel, [x])
+    assert len(list(stepped.steps())) == 5 * 19
+    np.testing.assert_array_equal(stepped.outputs()[0], want)
+
+
+def test_some_blocks_may_come_to_a_barrier_and_others_not() -> None:
+    """It orders the threads of those that do, and of no other."""
+
+    def exchange(blocks_with_a_barrier: int) -> Written:
+        w = Written()
+        w.store(w.shared, w.t)
+        w.body.append(If(w.b, 0, blocks_with_a_barrier, [Barrier()]))
+        w.load(w.shared, constant(7) - w.t)
+        return w
+
+    exchange(4).run()
+    with pytest.raises(RaceError, match=r"element 7 of buffer s is read at \[b=3, thread 0\]"):
+        exchange(3).run()
+
+
+def test_rounds_of_blocks_that_differ_in_number() -> None:
+    w = Written(threads=1)
+    one, body = w.value(1), w.body
+    phi, init, total, result = (Value(P.F32, 0, 0) for _ in range(4))
+    loop = Loop(Var("r", 4, 2), [], [Carry(phi, init, result, total)], limits=(w.b,))
+    loop.body.append(Compute(total, Opcode.ADD, (phi, one)))
+    body += [Constant(init, np.float32(0)), loop]
+    w.store(w.out, w.b, result)
+    np.testing.assert_array_equal(w.run()[:4], [0, 1, 2, 3])
+
+
+def test_atomic_updates_of_all_blocks_come_in_their_order() -> None:
+    """Floats are added one after another: no two of these orders give the same sum."""
+    w = Written(blocks=3)
+    source = Buffer("p0", P.F32, 24, BufferRole.OPERAND)
+    w.kernel.buffers.append(source)
+    w.kernel.stages.insert(0, Store(w.out, constant(0), (Value(P.F32, 0, 1),)))
+    w.kernel.stages.insert(0, Constant(w.kernel.stages[0].values[0], np.float32(0)))
+    w.body.append(Atomic(w.out, constant(0), Opcode.ADD, w.load(source, w.b * 8 + w.t)))
+    x = np.random.default_rng(0).normal(size=24).astype(np.float32)
+    want = np.float32(0)
+    for value in x:
+        want = want + value
+    verify_kernel(w.kernel)
+    assert Interpreter(w.kernel, [x]).run()[0][0] == want
+    backwards = Interpreter(w.kernel, [x], grid_order=lambda n: range(n - 1, -1, -1)).run()[0][0]
+    assert backwards != want
+
+
+def test_an_update_after_a_plain_write_of_another_thread_races() -> None:
+    w = Written(blocks=1)
+    w.body.append(If(w.t, 0, 1, [Store(w.out, constant(0), (w.value(1),))]))
+    w.body.append(Atomic(w.out, constant(0), Opcode.ADD, w.value(2)))
+    with pytest.raises(RaceError, match=r"element 0 of buffer out0 is updated at .* written at"):
+        w.run()
+
+
+def test_shuffles_among_threads_that_are_away() -> None:
+    w = Written(threads=32)
+    w.out.size = 128
+    value, result = w.value(1), Value(P.F32, 0, 0)
+    shuffle = Shuffle(result, value, ShuffleMode.XOR, 1, 32)
+    w.body.append(If(w.b, 1, 3, [shuffle]))  # whole blocks are
+    w.run()
+    w.body[-1] = If(w.t, 0, 16, [shuffle])
+    with pytest.raises(KernelRunError, match="shuffles values of threads that do not take part"):
+        w.run()
 
 
 def test_run_time_extents() -> None:

@@ -111,7 +111,7 @@ def _as_in_the_first(executable, kind, statements, buffer=None):
 @pytest.mark.parametrize(
     ("kind", "statements", "buffer", "message"),
     [
-        (LoopKind.GRID, Store, None, "written at [block=0, i=0] and at [block=1, i=0] by two blocks"),
+        (LoopKind.GRID, Store, None, "written at [block=0, i=0] and at [block=1, i=0] by two"),
         (LoopKind.GRID, Load, "out0", "written at [block=0, i=0] and read at [block="),
         (LoopKind.SERIAL, Store, None, "written at [block=0, i=0] and at [block=0, i=1]"),
     ],
