@@ -11,13 +11,18 @@ from collections.abc import Callable, Sequence
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.targets.gpu.architectures import Architecture
-from xla_backend.targets.gpu.schedule import loops, serial, transposes
+from xla_backend.targets.gpu.schedule import loops, one_block, serial, transposes
 from xla_backend.targets.gpu.schedule.stages import check_stages
 
 # A family schedules the stages of a kernel that are its kind and leaves the others as they are;
 # it calls `done(step)` after each step. The last one takes whatever is left.
 Family = Callable[[Kernel, Architecture, Callable[[str], None]], None]
-_FAMILIES: Sequence[Family] = (transposes.schedule, loops.schedule, serial.schedule)
+_FAMILIES: Sequence[Family] = (
+    transposes.schedule,
+    one_block.schedule,
+    loops.schedule,
+    serial.schedule,
+)
 
 
 class Schedules:

@@ -5,12 +5,14 @@ import pytest
 from native_checks import module_of
 from scheduled_checks import LARGE, TINY, check, scheduled
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.ir import Kernel, Loop, LoopKind, walk
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
 from xla_backend.kernels.schedule.splitting import ScheduleError
 from xla_backend.kernels.schedule.spreading import Spread, spread
 from xla_backend.targets.gpu.architectures import Architecture
+from xla_backend.targets.gpu.compiler import plan_program
 from xla_backend.targets.gpu.schedule.stages import threads_of
 
 ROW_SUM = """f {
@@ -144,6 +146,19 @@ def test_gathered_rows_are_read_in_vectors() -> None:
         // CHECK-NEXT: = p0[96*[[R]] + 4*((128*block + thread) % 24) + lane]
         """,
     )
+
+
+def test_random_bits_are_one_launch_in_vectors() -> None:
+    module = module_of(
+        """
+        s = u64[2] parameter(0)
+        g = (u64[2], u32[1048576]) rng-bit-generator(s), algorithm=rng_three_fry
+        ROOT r = u32[1048576] get-tuple-element(g), index=1"""
+    )
+    kernels = list(plan_program(module, CompileOptions()).program.kernels.values())
+    large = [k for k in kernels if any(b.size >= 1 << 20 for b in k.buffers)]
+    (kernel,) = large
+    assert len(grids(kernel)) == 1 and widths(kernel)
 
 
 CASES = {

@@ -10,15 +10,17 @@ the accesses of the body and from the size of the machine, and from nothing else
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from xla_backend.kernels.index import Atom, Index, Var
 from xla_backend.kernels.ir import Compute, Kernel, Load, Loop, Statement, Store, walk
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
 from xla_backend.kernels.schedule.dependence import mentions
+from xla_backend.kernels.schedule.side_by_side import need_no_order, side_by_side
 from xla_backend.kernels.schedule.spreading import Spread, spread
 from xla_backend.targets.gpu.architectures import WARP, Architecture
-from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_scheduled
+from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_pure, is_scheduled
 
 _VECTOR_BYTES = 16
 _SMALL_BLOCK, _LARGE_BLOCK = 128, 256
@@ -28,21 +30,50 @@ _LIGHT_WORK = 24
 _WAVES = 2
 _MOST_EACH = 4
 _MOST_STATEMENTS_EACH = 16
+# More stages than that in one launch are more code than a launch costs.
+_MOST_TOGETHER = 16
 
 
 def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], None]) -> None:
-    """Make a launch of each stage whose outermost loops are independent."""
+    """Make launches of the stages whose outermost loops are independent; one of several that need
+    nothing of each other."""
     if hands_values_on(kernel.stages):
         return
-    for stage in list(kernel.stages):
-        if not isinstance(stage, Loop) or is_scheduled(stage):
-            continue
-        nest = nest_of(stage)
-        if nest:
-            loop = collapse(kernel, nest)
+    for run in _runs(kernel):
+        loops = []
+        for nest in run:
+            loops.append(collapse(kernel, nest))
             done("collapse")
-            spread(kernel, loop, how_to_spread(loop, architecture))
+        spreads = [how_to_spread(loop, architecture) for loop in loops]
+        threads = max(how.threads for how in spreads)
+        grids = []
+        for loop, how in zip(loops, spreads):
+            grids.append(spread(kernel, loop, replace(how, threads=threads)))
             done("spread")
+        if len(grids) > 1:
+            side_by_side(kernel, grids)
+            done("side_by_side")
+
+
+def _runs(kernel: Kernel) -> list[list[list[Loop]]]:
+    """The nests of the stages that are not scheduled yet; those beside each other that need no
+    order are together."""
+    runs: list[list[list[Loop]]] = []
+    run: list[list[Loop]] = []
+    for stage in kernel.stages:
+        if is_pure(stage):
+            continue
+        nest = nest_of(stage) if isinstance(stage, Loop) and not is_scheduled(stage) else []
+        together = len(run) < _MOST_TOGETHER and all(
+            nest and need_no_order(kernel, other[0], nest[0]) for other in run
+        )
+        if not together:
+            run = []
+        if nest:
+            if not run:
+                runs.append(run)
+            run.append(nest)
+    return runs
 
 
 def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
