@@ -20,7 +20,7 @@ from pyjax.core.errors import fail
 from pyjax.core.source_info import called_function
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
-from pyjax.runtime.array import DeviceArray, array_without_copy
+from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.placement import result_on
 
@@ -356,7 +356,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """Array sharing the memory of an object with `__dlpack__` where possible.
 
     Args:
-      x: an array of another library on the CPU (NumPy, PyTorch...).
+      x: an array of another library on the CPU (NumPy, PyTorch...), or on a GPU that is one of
+        pyjax's devices (CuPy, PyTorch...).
       device: where to place the result.  copy: True forces a copy, False forbids one.
     """
     if util.is_array(x):
@@ -366,6 +367,17 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             f"from_dlpack: {type(x).__name__} has no __dlpack__ method; jnp.asarray takes lists, "
             "numbers and objects with __array__."
         )
+    on_device = adopted(x)
+    if on_device is not None:
+        wanted = dtypes.canonicalize_dtype(on_device.dtype)
+        if copy is False and wanted != on_device.dtype:
+            raise ValueError(
+                f"from_dlpack: a copy is needed, because the dtype {on_device.dtype} becomes "
+                f"{wanted}; allow it with copy=None"
+            )
+        if wanted != on_device.dtype:
+            return result_on(lax.convert_element_type(on_device, wanted), device)
+        return result_on(_copied(on_device) if copy is True else on_device, device)
     value = np.from_dlpack(x)
     aval = abstractify(value)
     shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype

@@ -14,14 +14,15 @@ from pyjax.core import array as core_array
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.errors import fail, four_parts, new_error
-from pyjax.core.source_info import user_frame
-from pyjax.runtime.devices import default_device
+from pyjax.core.source_info import Frame, python_user_frame, user_frame
+from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.shardings import Shard, Sharding, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.host_buffer import HostBufferKind
+from xla_backend.runtime.places import set_place_finder
 
 
 class ArraySpec:
@@ -46,6 +47,15 @@ class ArraySpec:
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
+
+
+def _line() -> object:
+    """The user's line that is running; its text is found when a message wants it."""
+    frame = python_user_frame()
+    return "" if frame is None else Frame(frame.f_code, frame.f_lasti)
+
+
+set_place_finder(_line)
 
 
 def out_of_memory(error: OutOfMemory) -> MemoryError:
@@ -187,20 +197,20 @@ class DeviceArray(BufferHolder, core_array.Array):
             raise deleted_error(self)
 
     def unsafe_buffer_pointer(self) -> int:
-        """Address of the first element, valid while the array lives.
+        """Address of the first element in the device's memory, valid while the array lives.
 
         Raises:
-          RuntimeError: the device's memory has no addresses on the host.
+          RuntimeError: the device's memory has no addresses.
         """
-        buffer = self._buffer()
-        if not self._is_host_addressable:
+        address = self.spec.kind.address(self._buffer())
+        if address is None:
             fail(
                 RuntimeError,
                 f"{self.aval.str_short()} on {self.device} has no address",
                 f"the memory of platform {self.platform!r} is not in this process's reach",
                 "copy it to the host first, np.asarray(x)",
             )
-        return +buffer
+        return address
 
     def on_device_size_in_bytes(self) -> int:
         return self.spec.kind.nbytes
@@ -295,12 +305,16 @@ class DeviceArray(BufferHolder, core_array.Array):
     ) -> Any:
         """Export the memory, which the consumer gets read-only.
 
-        Versions of DLPack before 1.0 cannot say that: consumers that ask for one get a copy.
+        Versions of DLPack before 1.0 cannot say that: consumers that ask for one get a copy. Memory
+        of GPUs is never copied, and nothing keeps a consumer from writing to it: it must not.
 
         Raises:
           BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False`, and
             a version before 1.0 or memory that the host cannot address.
         """
+        shared = None if dl_device == (1, 0) else self._shared_memory()
+        if shared is not None:
+            return shared.__dlpack__(stream=stream, max_version=max_version, copy=copy)
         view = self.stored_array
         if copy is False and not self._is_host_addressable:
             raise BufferError(
@@ -325,8 +339,26 @@ class DeviceArray(BufferHolder, core_array.Array):
                 "bitcast it to an integer type of the same width first (x.view(...))"
             ) from None
 
+    def _shared_memory(self) -> Any:
+        """What other libraries get for the memory, if that is not the host's."""
+        try:
+            return self.spec.kind.shared(self._buffer())
+        except TypeError as error:
+            raise BufferError(
+                f"dtype {self.dtype} cannot be exported from {self.device}: {error}; bitcast it to "
+                "an integer type of the same width first (x.view(...))"
+            ) from None
+
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
+        return self.spec.kind.dlpack_device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory on an NVIDIA GPU, for CuPy, PyTorch, Numba and others; arrays elsewhere have
+        no such attribute. They must not write to it."""
+        if self.spec.kind.dlpack_device[0] != _CUDA:
+            raise AttributeError(f"{self.aval.str_short()} is on {self.device}, not on a GPU")
+        return self._shared_memory().__cuda_array_interface__
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; without index the array must have size 1."""
@@ -441,6 +473,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.__copy__()
 
 
+_CUDA = 2  # DLPack's number
 _WRITABLE = 1  # inspect.BufferFlags.WRITABLE, since Python 3.12
 ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _array_namespace: list[Any] = [None]  # pyjax.numpy, which lies above this layer, puts itself here
@@ -495,6 +528,20 @@ def array_without_copy(value: np.ndarray, aval: ShapedArray) -> DeviceArray:
     """
     spec = array_spec(aval, default_device())
     return array_from(spec.kind.wrap_host, value, spec)
+
+
+def adopted(exporter: Any) -> DeviceArray | None:
+    """The array of an object of another library in its own memory, if that is on a device which the
+    host cannot address and some client has."""
+    for client in backends().values():
+        found = client.adopt(exporter)
+        if found is not None:
+            aval = ShapedArray(found.dimensions, found.numpy_dtype)
+            committed = found.device is not default_device()
+            return array_from(
+                lambda buffer: buffer, found.buffer, array_spec(aval, found.device, committed)
+            )
+    return None
 
 
 def deleted_error(array: DeviceArray, where: str | None = None) -> RuntimeError:

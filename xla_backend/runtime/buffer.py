@@ -60,6 +60,23 @@ class BufferKind:
         the device can read that."""
         return self.from_host(array)
 
+    # Of the devices that its buffers lie on, in DLPack's numbers; host memory by default.
+    dlpack_device: tuple[int, int] = (1, 0)
+
+    def address(self, buffer: Buffer) -> int | None:
+        """Where the first byte is, for those who can use such addresses, as long as the buffer
+        lives; None: it has none."""
+        return None
+
+    def shared(self, buffer: Buffer) -> Any:
+        """An object over the buffer's own memory, which it keeps, with `__dlpack__` and
+        `__cuda_array_interface__`; None: others get at it through the host only.
+
+        Raises:
+          TypeError: there is no such object for this type.
+        """
+        return None
+
     def wait(self, buffer: Buffer) -> None:
         """Return when the buffer is computed. At once, unless the client computes while its
         caller goes on."""

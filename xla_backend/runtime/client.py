@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,15 @@ class ExecutionContext:
     def __repr__(self) -> str:
         where = f"replica={self.replica}, partition={self.partition}"
         return f"ExecutionContext({self.device}, {where}, run={self.run})"
+
+
+class Adopted(NamedTuple):
+    """An array of another library whose memory a client has taken in: nobody copied it."""
+
+    device: Device
+    dimensions: tuple[int, ...]
+    numpy_dtype: np.dtype
+    buffer: Buffer
 
 
 class DirectCall(NamedTuple):
@@ -329,6 +338,15 @@ class AbstractClient:
         raise NotImplementedError
 
     def memory_stats(self, device: Device) -> dict[str, int] | None:
+        return None
+
+    def adopt(self, exporter: Any) -> Adopted | None:
+        """The array of an object with `__dlpack__` and `__dlpack_device__`, in its own memory; None
+        if that is not on a device of this client, or the host can address it as well.
+
+        Raises:
+          BufferError: the array is not dense in rows.
+        """
         return None
 
 

@@ -65,6 +65,9 @@ class HostBufferKind(BufferKind):
         self._write(block).value = value
         return block
 
+    def address(self, buffer: Block) -> int:  # type: ignore[override]
+        return +buffer
+
     def wrap_host(self, array: np.ndarray) -> Block:
         return ForeignBlock(array.__array_interface__["data"][0], array)
 

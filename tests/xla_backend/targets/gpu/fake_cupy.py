@@ -460,6 +460,36 @@ def _host(address: int, size: int) -> np.ndarray:
 runtime: Any = _Runtime()
 
 
+# -- arrays ----------------------------------------------------------------------------------------
+
+
+class ndarray:
+    """An array over given memory; `dense`: in rows."""
+
+    def __init__(self, shape: Any, dtype: Any, memptr: Any, dense: bool = True) -> None:
+        self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
+        self.flags = types.SimpleNamespace(c_contiguous=dense)
+        if self.dtype.isbuiltin != 1:
+            raise TypeError(f"Unsupported dtype {self.dtype}")
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, copy: Any = None) -> Any:
+        assert _current().number == self.data.device_id and get_current_stream()
+        return self
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, self.data.device_id)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        stream = get_current_stream().ptr
+        data = (self.data.ptr, False)
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": data, "stream": stream}
+
+
+def from_dlpack(exporter: Any) -> ndarray:
+    return exporter.__dlpack__(stream=get_current_stream().ptr)
+
+
 # -- code ------------------------------------------------------------------------------------------
 
 
@@ -556,6 +586,7 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
     cupy.__version__ = version
     runtime.runtimeGetVersion = lambda: built
     runtime.driverGetVersion = lambda: runs
+    cupy.ndarray, cupy.from_dlpack = ndarray, from_dlpack
     cupy.cuda = types.SimpleNamespace(
         Device=Device,
         Event=Event,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_backend.runtime.buffer import Buffer, BufferKind
+from xla_backend.runtime.client import Adopted
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer
+
+DLPACK_CUDA = 2  # DLPack's number
 
 
 class CudaBufferKind(BufferKind):
@@ -23,8 +27,8 @@ class CudaBufferKind(BufferKind):
         self.device = device
 
     def from_host(self, array: np.ndarray) -> CudaBuffer:
-        data = np.ascontiguousarray(array, self.numpy_dtype).reshape(-1).view(np.uint8)
         buffer = self.device.buffer(self)
+        data = np.ascontiguousarray(array, self.numpy_dtype).reshape(-1).view(np.uint8)
         self.device.to_device(buffer.address, data)
         return buffer
 
@@ -33,6 +37,16 @@ class CudaBufferKind(BufferKind):
         array = data.view(self.numpy_dtype).reshape(self.dimensions)
         array.flags.writeable = False
         return array
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:  # type: ignore[override]
+        return (DLPACK_CUDA, self.device.number)
+
+    def address(self, buffer: Buffer) -> int:
+        return self._checked(buffer).address
+
+    def shared(self, buffer: Buffer) -> Any:
+        return _OnDevice(self, self._checked(buffer))
 
     def wait(self, buffer: Buffer) -> None:
         self._checked(buffer)
@@ -44,6 +58,53 @@ class CudaBufferKind(BufferKind):
 
     def _checked(self, buffer: Buffer) -> CudaBuffer:
         return on_device(buffer, self.device)
+
+
+class _OnDevice:
+    """The memory of a buffer as other libraries take it: through CuPy's array over it."""
+
+    def __init__(self, kind: CudaBufferKind, buffer: CudaBuffer) -> None:
+        cupy = kind.device.cupy
+        memory = cupy.cuda.UnownedMemory(
+            buffer.address, kind.nbytes, buffer, device_id=kind.device.number
+        )
+        pointer = cupy.cuda.MemoryPointer(memory, 0)
+        self._device = kind.device
+        with kind.device.active():
+            self._array = cupy.ndarray(kind.dimensions, kind.numpy_dtype, memptr=pointer)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, copy: Any = None) -> Any:
+        """The consumer's stream waits for all that was started on this device."""
+        with self._device.active():
+            return self._array.__dlpack__(stream=stream, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (DLPACK_CUDA, self._device.number)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        with self._device.active():
+            return self._array.__cuda_array_interface__
+
+
+def adopt(devices: Sequence[CudaDevice], exporter: Any) -> Adopted | None:
+    """The array of another library that lies on one of the devices, in its own memory."""
+    kind, number = exporter.__dlpack_device__()
+    device = next((d for d in devices if kind == DLPACK_CUDA and d.number == number), None)
+    if device is None:
+        return None
+    with device.active():  # so that our stream waits for the exporter's
+        array = device.cupy.from_dlpack(exporter)
+    if not array.flags.c_contiguous:
+        raise BufferError(
+            f"an array of shape {tuple(array.shape)} on {device} is not dense in rows; make a copy "
+            "of it that is (x.contiguous() in PyTorch, cupy.ascontiguousarray)"
+        )
+    buffer_kind = CudaBufferKind(device, tuple(array.shape), np.dtype(array.dtype))
+    buffer = CudaBuffer(array.data.ptr, array, device, buffer_kind, from_pool=False)
+    return Adopted(
+        device, buffer_kind.dimensions, buffer_kind.numpy_dtype, device.memory.watched(buffer)
+    )
 
 
 def on_device(buffer: Any, device: CudaDevice) -> CudaBuffer:

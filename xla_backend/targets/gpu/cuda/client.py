@@ -11,10 +11,10 @@ import numpy as np
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
-from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.client import Adopted, Device, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
-from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
+from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, adopt
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.driver import Gpu
@@ -59,6 +59,9 @@ class CudaClient(HloClient):
     ) -> CudaBufferKind:
         assert isinstance(device, CudaDevice)
         return CudaBufferKind(device, dimensions, dtype)
+
+    def adopt(self, exporter: Any) -> Adopted | None:
+        return adopt(self._devices, exporter)
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         raise UnimplementedError(

@@ -1,0 +1,202 @@
+"""Arrays in the memory of GPUs, on a stand-in for CuPy whose streams lag behind."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.xla_backend.targets.gpu import fake_cupy
+from tests.xla_backend.targets.gpu.fake_cupy import FakeGpu
+from xla_backend.runtime import places
+from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu.cuda.client import CudaClient
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> list[FakeGpu]:
+    return fake_cupy.install(monkeypatch, 2)
+
+
+@pytest.fixture
+def client(gpus: list[FakeGpu]) -> CudaClient:
+    return CudaClient()
+
+
+def kind_of(client: CudaClient, dimensions: tuple[int, ...], dtype: Any, device: int = 0) -> Any:
+    return client.buffer_kind(client.devices()[device], dimensions, np.dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.bool_, np.int8, np.float32, np.complex128, ml_dtypes.bfloat16]
+)
+@pytest.mark.parametrize("dimensions", [(), (0,), (3, 5), (7, 1, 11)])
+def test_there_and_back(client: CudaClient, dimensions: tuple[int, ...], dtype: Any) -> None:
+    array = np.arange(np.prod(dimensions)).reshape(dimensions).astype(dtype)
+    kind = kind_of(client, dimensions, dtype)
+    buffer = kind.from_host(array)
+    found = kind.to_host(buffer)
+    np.testing.assert_array_equal(found, array)
+    assert found.dtype == array.dtype and found.shape == dimensions and not found.flags.writeable
+    scalar = kind_of(client, (), dtype)
+    assert scalar.to_host(scalar.from_scalar(1)) == dtype(1)
+
+
+def test_a_copy_under_way_has_what_was_there_at_the_call(client: CudaClient) -> None:
+    array = np.arange(1000.0)
+    kind = kind_of(client, (1000,), np.float64)
+    buffer = kind.from_host(array)
+    assert not kind.is_ready(buffer)
+    array[:] = 0
+    kind.wait(buffer)
+    assert kind.is_ready(buffer)
+    np.testing.assert_array_equal(kind.to_host(buffer), np.arange(1000.0))
+
+
+def test_large_arrays_go_in_pieces(client: CudaClient, gpus: list[FakeGpu]) -> None:
+    array = np.random.default_rng(0).integers(0, 256, 9 * MIB + 17, np.uint8)
+    kind = kind_of(client, array.shape, np.uint8)
+    np.testing.assert_array_equal(kind.to_host(kind.from_host(array)), array)
+    assert gpus[0].counts == {"copies 1": 3, "copies 2": 3}
+
+
+def test_page_locked_memory_is_bounded(client: CudaClient) -> None:
+    """Copies that nobody waits for keep 64 MiB of it at most, and a piece more."""
+    kind = kind_of(client, (4 * MIB,), np.uint8)
+    buffers = [kind.from_host(np.full(4 * MIB, i, np.uint8)) for i in range(24)]
+    stream = client.devices()[0].stream  # type: ignore[attr-defined]
+    copies = len(stream.queue) // 2
+    assert 0 < copies <= 17
+    for number in (0, 12, 23):
+        assert (kind.to_host(buffers[number]) == number).all()
+
+
+def test_memory_is_free_when_nobody_holds_it(client: CudaClient, gpus: list[FakeGpu]) -> None:
+    device = client.devices()[0]
+    kind = kind_of(client, (1000,), np.float32)
+    first = kind.from_host(np.zeros(1000))
+    address = kind.address(first)
+    stats = device.memory_stats()
+    assert stats is not None and stats["bytes_in_use"] == stats["bytes_reserved"] == 4096
+    del first
+    stats = device.memory_stats()
+    assert stats is not None and stats["bytes_in_use"] == 0 and stats["bytes_reserved"] == 4096
+    # It is taken again while the copy is under way that used it.
+    second = kind.from_host(np.ones(1000))
+    assert kind.address(second) == address and (kind.to_host(second) == 1).all()
+    assert device.memory_stats() == {
+        "bytes_in_use": 4096,
+        "peak_bytes_in_use": 4096,
+        "bytes_reserved": 4096,
+        "bytes_limit": int(gpus[0].memory_bytes * 0.95),
+        "num_allocs": 2,
+    }
+    other = client.devices()[1].memory_stats()
+    assert other is not None and other["bytes_reserved"] == 0
+
+
+def test_out_of_memory_names_the_largest_arrays(
+    monkeypatch: pytest.MonkeyPatch, gpus: list[FakeGpu]
+) -> None:
+    line = ["train.py:3 (load)"]
+    monkeypatch.setattr(places, "_finder", [lambda: line[0]])
+    client = CudaClient(memory_fraction=0.5)
+    large, small = kind_of(client, (25, MIB), np.float32), kind_of(client, (3,), np.int8)
+    kept = [small.from_host(np.zeros(3))]
+    for line[0] in ("train.py:7 (init)", "train.py:7 (init)", "train.py:9 (step)"):
+        kept.append(large.device.buffer(large))  # type: ignore[attr-defined]
+    kept.pop(1)
+    with pytest.raises(OutOfMemory) as error:
+        huge = kind_of(client, (100, MIB), np.float32)
+        huge.from_host(np.broadcast_to(np.float32(0), (100, MIB)))
+    said = str(error.value).splitlines()
+    assert said[0] == f"cannot allocate {400 * MIB} bytes on cuda:0 for an array float32[100,{MIB}]"
+    assert f"use {200 * MIB + 512} bytes there" in said[1]
+    assert f"it may take {gpus[0].memory_bytes // 2}; " in said[1]
+    assert said[3] == f"    {100 * MIB} bytes: float32[25,{MIB}], made at train.py:7 (init)"
+    assert said[5] == "    3 bytes: int8[3], made at train.py:3 (load)"
+    assert "donate_argnums" in said[-1] and "jax_cuda_memory_fraction" in said[-1]
+    # Nothing is lost: what was free is free again.
+    kept.clear()
+    assert huge.device.buffer(huge).address
+
+
+def test_free_memory_in_blocks_of_other_sizes_is_used(gpus: list[FakeGpu]) -> None:
+    client = CudaClient(memory_fraction=0.5)
+    for mib in (300, 200, 400):
+        kind = kind_of(client, (mib * MIB,), np.uint8)
+        assert kind.device.buffer(kind).address
+        gc.collect()
+
+
+def test_buffers_of_another_device_are_refused(client: CudaClient) -> None:
+    first, second = (kind_of(client, (3,), np.int32, i) for i in (0, 1))
+    buffer = first.from_host(np.arange(3))
+    for use in (second.to_host, second.wait, second.is_ready, second.address, second.shared):
+        with pytest.raises(ValueError, match="on cuda:0 was given to cuda:1.*device_put"):
+            use(buffer)
+    with pytest.raises(ValueError, match="another platform's device was given to cuda:0"):
+        first.to_host(3)
+
+
+def test_other_libraries_share_the_memory(client: CudaClient) -> None:
+    kind = kind_of(client, (2, 3), np.float32, 1)
+    buffer = kind.from_host(np.arange(6.0).reshape(2, 3))
+    shared = kind.shared(buffer)
+    interface = shared.__cuda_array_interface__
+    assert interface["data"] == (kind.address(buffer), False) and interface["shape"] == (2, 3)
+    assert interface["stream"] == kind.device.stream.ptr
+    assert shared.__dlpack_device__() == kind.dlpack_device == (2, 1)
+    capsule = shared.__dlpack__(stream=1)
+    address = kind.address(buffer)
+    del buffer, shared
+    assert capsule.data.ptr == address
+    stats = kind.device.memory_stats()
+    assert stats["bytes_in_use"] == 512  # the consumer has it still
+    # And back, without a copy.
+    adopted = client.adopt(capsule)
+    assert adopted is not None and adopted.device is kind.device
+    assert kind.address(adopted.buffer) == address and not adopted.buffer.from_pool  # type: ignore
+    np.testing.assert_array_equal(kind.to_host(adopted.buffer), np.arange(6.0).reshape(2, 3))
+    bf16 = kind_of(client, (3,), ml_dtypes.bfloat16)
+    with pytest.raises(TypeError, match="Unsupported dtype bfloat16"):
+        bf16.shared(bf16.from_host(np.zeros(3)))
+
+
+def test_only_dense_arrays_on_our_devices_are_adopted(client: CudaClient) -> None:
+    kind = kind_of(client, (2, 3), np.float32)
+    memory = kind.from_host(np.zeros((2, 3)))
+    owner = fake_cupy.UnownedMemory(memory.address, 24, memory, 0)
+    pointer = fake_cupy.MemoryPointer(owner, 0)
+    with pytest.raises(BufferError, match=r"of shape \(2, 3\) on cuda:0 is not dense in rows"):
+        client.adopt(fake_cupy.ndarray((2, 3), np.float32, pointer, dense=False))
+    assert client.adopt(np.zeros(3)) is None
+    one = CudaClient(visible_devices=[1])
+    assert one.adopt(fake_cupy.ndarray((2, 3), np.float32, pointer)) is None
+
+
+def test_reads_outside_of_memory_lose_the_device(client: CudaClient) -> None:
+    """The message says what happened and that the process lives; so does everything after it."""
+    kind, other = kind_of(client, (4,), np.int32), kind_of(client, (4,), np.int32, 1)
+    buffer = kind.from_host(np.arange(4))
+    buffer.address += 1 << 30
+    words = r"(?s)on cuda:0 a kernel accessed memory that is not there \(cudaErrorIllegalAddress"
+    with pytest.raises(RuntimeError, match=words):
+        kind.to_host(buffer)
+    for use in (lambda: kind.from_host(np.zeros(4)), lambda: kind.wait(buffer)):
+        with pytest.raises(RuntimeError, match="start the process again"):
+            use()
+    del buffer
+    np.testing.assert_array_equal(other.to_host(other.from_host(np.arange(4))), np.arange(4))
+
+
+def test_a_forked_process_is_told(client: CudaClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = kind_of(client, (4,), np.int32)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked from: CUDA does not go on in a fork.*'spawn'"):
+        kind.from_host(np.zeros(4))
