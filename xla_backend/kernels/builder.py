@@ -29,6 +29,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixTile,
     Shuffle,
     ShuffleMode,
     Statement,
@@ -206,6 +207,19 @@ class LoopBuilder:
         result = self._value(value.type, self.depth)
         self._blocks[-1].statements.append(Shuffle(result, value, mode, number, width))
         return result
+
+    def matrix_tile(
+        self,
+        shape: tuple[int, int, int],
+        lhs: Sequence[Value],
+        rhs: Sequence[Value],
+        sums: Sequence[Value],
+    ) -> list[Value]:
+        """lhs @ rhs + sums, of which each of 32 threads holds a part."""
+        results = [self._value(v.type, self.depth) for v in sums]
+        tile = MatrixTile(shape, tuple(results), tuple(lhs), tuple(rhs), tuple(sums))
+        self._blocks[-1].statements.append(tile)
+        return results
 
     def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
         """A value that the user of the kernel supplies."""

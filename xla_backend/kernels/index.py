@@ -174,6 +174,8 @@ class Index:
             return ZERO
         return Index({a: c * factor for a, c in self.terms.items()}, self.constant * factor)
 
+    __rmul__ = __mul__
+
     def __sub__(self, other: Index | int) -> Index:
         return self + (other * -1 if isinstance(other, Index) else -other)
 

@@ -9,13 +9,17 @@ the element's place is that of NVIDIA's `mma.sync` instructions of the same shap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from xla_backend.kernels.index import Index
+
 WARP = 32
 
-# (row, column) of the element in register r of the thread with these two numbers.
-Place = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+# (row, column) of the element in register r of the thread with these two numbers, of any type that
+# adds and multiplies.
+Place = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 class Layout:
@@ -35,6 +39,11 @@ class Layout:
         register = np.arange(self.registers[part])[None, :]
         row, column = self._places[part](thread // 4, thread % 4, register)
         return np.broadcast_arrays(row, column)  # type: ignore[return-value]
+
+    def element(self, part: str, group: Index, member: Index, register: int) -> tuple[Index, Index]:
+        """(row, column) of the element in one register; of a thread of the warp, `group` is a
+        fourth of its number, and `member` the rest."""
+        return self._places[part](group, member, register)
 
     def matrices(self, part: str, values: Sequence[np.ndarray]) -> np.ndarray:
         """The matrices of several warps; `values` have a row for each warp."""
@@ -74,6 +83,19 @@ LAYOUTS = {
         {
             "lhs": lambda group, member, r: (group + 8 * (r % 2), member + 4 * (r // 2)),
             "rhs": lambda group, member, r: (member + 4 * r, group + 0 * r),
+            "sum": _SUM,
+        },
+    ),
+    # 8-bit factors.
+    (16, 8, 32): Layout(
+        (16, 8, 32),
+        (16, 8, 4),
+        {
+            "lhs": lambda group, member, r: (
+                group + 8 * (r // 4 % 2),
+                4 * member + r % 4 + 16 * (r // 8),
+            ),
+            "rhs": lambda group, member, r: (4 * member + r % 4 + 16 * (r // 4), group + 0 * r),
             "sum": _SUM,
         },
     ),

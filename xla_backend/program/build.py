@@ -217,11 +217,12 @@ class ProgramBuilder:
             if source is not None and target is not None and _moves(source, target)
         ]
 
-    def launch(self, node: Instruction) -> list[Step]:
-        """An instruction or fusion as a kernel of its own."""
+    def launch(self, node: Instruction, build: Callable[[str], Kernel] | None = None) -> list[Step]:
+        """An instruction or fusion as a kernel of its own: the one that `build` makes, or plain
+        loops."""
         if all(s.num_elements == 0 for s in node.shape.flatten()):
             return []
-        scheduled = self.kernels.get(node)
+        scheduled = self.kernels.get(node, build)
         kernel = scheduled.kernel
         steps: list[Step] = []
         for output, operand in kernel.in_place.items():

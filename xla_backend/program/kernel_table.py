@@ -38,18 +38,21 @@ class KernelTable:
     """Kernels by what they compute, under unique names."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._known: dict[Hashable, ScheduledKernel] = {}
         # Names taken, and the number to try for the next kernel of that name.
         self._next_number: dict[str, int] = {}
         # Names of the instructions that run each kernel, for listings.
         self.instructions: dict[str, list[str]] = {}
 
-    def get(self, node: Instruction) -> ScheduledKernel:
-        """The kernel of an instruction or fusion."""
-        schedule = self._scheduler.kernel
+    def get(
+        self, node: Instruction, build: Callable[[str], Kernel] | None = None
+    ) -> ScheduledKernel:
+        """The kernel of an instruction or fusion; `build` makes what is not plain loops, the same
+        for all that need the same code."""
+        schedule = self.scheduler.kernel
         key = structural_key(node)
-        return self._get(key, node.name, lambda name: lower(node, name), schedule, node)
+        return self._get(key, node.name, build or (lambda name: lower(node, name)), schedule, node)
 
     def get_built(
         self,
@@ -59,7 +62,7 @@ class KernelTable:
         instruction: Instruction | None = None,
     ) -> ScheduledKernel:
         """A kernel that is built by hand: `build(name)` makes it if `key` is new."""
-        return self._get(key, name, build, self._scheduler.kernel, instruction)
+        return self._get(key, name, build, self.scheduler.kernel, instruction)
 
     def get_epilogue(
         self,
@@ -71,7 +74,7 @@ class KernelTable:
     ) -> ScheduledKernel:
         """A kernel that a routine calls on blocks of an instruction's result; `whole`: see
         `Scheduler.epilogue`."""
-        schedule = partial(self._scheduler.epilogue, whole=whole)
+        schedule = partial(self.scheduler.epilogue, whole=whole)
         return self._get((key, whole), instruction.name, build, schedule, instruction)
 
     def _get(

@@ -57,6 +57,25 @@ def lower(node: Instruction, name: str) -> Kernel:
     Raises:
       UnimplementedError: the instruction, or one inside the fusion, has no loop form.
     """
+    e, root, outputs = begin(node, name)
+    roots = root.operands if root.opcode is Opcode.TUPLE else [root]
+    plan = rows_of(node) if node.opcode is Opcode.FUSION else None
+    if plan is not None:
+        RowNest(e, plan, roots, outputs).emit()
+    elif root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
+        _tuple_root(e, root, outputs)
+    else:
+        _emit_roots(e, roots, outputs)
+    return e.builder.kernel
+
+
+def begin(node: Instruction, name: str) -> tuple[ElementalEmitter, Instruction, list[Buffer]]:
+    """A kernel with the buffers of an instruction or fusion and nothing in it yet: what emits into
+    it, the instruction that it computes, and the buffers of its results.
+
+    Raises:
+      UnimplementedError: the instruction has no loop form.
+    """
     builder = LoopBuilder(name)
     if node.opcode is Opcode.FUSION:
         computation = node.called[0]
@@ -85,16 +104,7 @@ def lower(node: Instruction, name: str) -> Kernel:
         builder.buffer(f"out{i}", s.element_type, s.num_elements, BufferRole.OUTPUT, i)
         for i, s in enumerate(node.shape.flatten())
     ]
-    e = ElementalEmitter(builder, leaves)
-    roots = root.operands if root.opcode is Opcode.TUPLE else [root]
-    plan = rows_of(node) if node.opcode is Opcode.FUSION else None
-    if plan is not None:
-        RowNest(e, plan, roots, outputs).emit()
-    elif root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
-        _tuple_root(e, root, outputs)
-    else:
-        _emit_roots(e, roots, outputs)
-    return builder.kernel
+    return ElementalEmitter(builder, leaves), root, outputs
 
 
 def _tuple_root(e: ElementalEmitter, root: Instruction, outputs: Sequence[Buffer]) -> None:

@@ -9,6 +9,7 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.dot_decomposer import DotDecomposer
 from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.row_fusion import RowFusion
@@ -20,6 +21,7 @@ from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.runtime.custom_calls import has_custom_call
+from xla_backend.targets.gpu.product_rules import takes_epilogue
 from xla_backend.targets.gpu.sort_types import SORT_TYPES
 
 
@@ -44,6 +46,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         DeadCodeElimination(),
         # What is dead is gone; the next asks which operands are read where results are written.
         RowPlanAnnotator(),
+        # After loop fusion, which decides what belongs to one loop.
+        GemmEpilogueFusion(takes_epilogue, one_result=options.memory_level == 3),
         # From here on, instruction order means execution order.
         Scheduler(for_memory=options.memory_level >= 1),
         # Into the schedule, before loops and updates tie buffers together.

@@ -1,0 +1,149 @@
+"""Dots, alone or with the elementwise work around them, as products of factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
+from xla_backend.kernels.from_hlo.lower import begin
+from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
+from xla_backend.kernels.ir import Buffer, Kernel, Value
+from xla_backend.kernels.library.factors import Element, Factor, Sizes, factor
+from xla_backend.kernels.library.matrix_product import Finish
+from xla_backend.kernels.library.recipes import Recipe, convert, recipe_for
+from xla_backend.passes.dots import (
+    OperandDimensions,
+    contraction_order,
+    dot_attributes,
+    dot_sizes,
+    operand_dimensions,
+)
+from xla_backend.passes.output_fusion import product_of
+
+# A product with fewer multiplications is not worth the rounding that tensor cores need.
+_SMALL = 1 << 18
+# Fewer rows or columns than this make no tile.
+FEW = 16
+
+
+class Product(NamedTuple):
+    """What kernels of products are built from."""
+
+    e: ElementalEmitter
+    sizes: Sizes
+    lhs: Factor
+    rhs: Factor
+    recipe: Recipe
+    finish: Finish
+
+
+# Builds the stages of a product.
+Build = Callable[[Product], None]
+
+
+def product_in(node: Instruction) -> Instruction:
+    """The dot or convolution of a kOutput fusion, or the instruction itself."""
+    return product_of(node.called[0]) if node.opcode is Opcode.FUSION else node
+
+
+def sizes_of(dot: Instruction) -> Sizes:
+    found = dot_sizes(dot)
+    return Sizes(found.batch, found.m, found.n, found.k)
+
+
+def recipe_of_dot(dot: Instruction) -> Recipe | None:
+    """How a dot is computed; None where tiles of products are no way to do so."""
+    lhs, rhs = (o.shape.element_type for o in dot.operands)
+    a = dot_attributes(dot)
+    sizes = sizes_of(dot)
+    few = min(sizes.m, sizes.n) < FEW
+    small = sizes.batch * sizes.m * sizes.n * sizes.k < _SMALL
+    result = dot.shape.element_type
+    return recipe_for(lhs, rhs, result, a.precision, a.algorithm, few=few, small=small)
+
+
+def dot_kernel(node: Instruction, name: str, build: Build) -> Kernel:
+    """The kernel of a dot or of a kOutput fusion around one, whose stages `build` makes."""
+    e, root, outputs = begin(node, name)
+    dot = product_in(node)
+    recipe = recipe_of_dot(dot)
+    assert recipe is not None
+    sizes = sizes_of(dot)
+    factors = []
+    orders = contraction_order(dot)
+    for x, groups, order, outer in zip(
+        dot.operands, operand_dimensions(dot), orders, (sizes.m, sizes.n)
+    ):
+        element = _element(x, groups._replace(contracting=order))
+        shape = (sizes.batch, outer, sizes.k)
+        factors.append(factor(element, shape, e.leaves, recipe, zero=x in e.leaves))
+    roots = root.operands if root.opcode is Opcode.TUPLE else [root]
+    left, right = operand_dimensions(dot)
+    lhs, rhs = (o.shape.dimensions for o in dot.operands)
+    groups_of_result = (
+        [lhs[d] for d in left.batch],
+        [lhs[d] for d in left.free],
+        [rhs[d] for d in right.free],
+    )
+    finish = finish_of(e, dot, roots, outputs, groups_of_result)
+    build(Product(e, sizes, factors[0], factors[1], recipe, finish))
+    return e.builder.kernel
+
+
+def _element(x: Instruction, groups: OperandDimensions) -> Element:
+    """The elements of an operand by batch, outer and inner index."""
+    dims = x.shape.dimensions
+
+    def element(e: ElementalEmitter, batch: Index, outer: Index, inner: Index) -> Value:
+        at = [ZERO] * len(dims)
+        for group, index in zip(
+            (groups.batch, groups.free, groups.contracting), (batch, outer, inner)
+        ):
+            for d, i in zip(group, delinearize(index, [dims[d] for d in group])):
+                at[d] = i
+        return e.real(x, tuple(at))
+
+    return element
+
+
+def finish_of(
+    e: ElementalEmitter,
+    product: Instruction,
+    roots: Sequence[Instruction],
+    outputs: Sequence[Buffer],
+    groups: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    order: Sequence[int] | None = None,
+) -> Finish:
+    """Store the results that depend on a sum. `groups`: the dimensions of the product that batch,
+    rows and columns are made of; `order`: which of these each dimension of the product is, if they
+    do not come in this order."""
+
+    def finish(
+        batch: Index, row: Index, column: Index, total: Value, guard: Value | bool | None
+    ) -> None:
+        made = convert(e.builder, total, product.shape.element_type)
+        parts = [
+            i for index, dims in zip((batch, row, column), groups) for i in delinearize(index, dims)
+        ]
+        index = tuple(parts if order is None else [parts[d] for d in order])
+        linear = linearize(index, product.shape.dimensions)
+        e.provided[product] = lambda node, at: made
+        where = guard if isinstance(guard, Value) else None
+        with e.guarded(guard):
+            elements = [
+                e.value(
+                    root,
+                    index
+                    if root.shape.dimensions == product.shape.dimensions
+                    else delinearize(linear, root.shape.dimensions),
+                )
+                for root in roots
+            ]
+            # Everything is read before anything is written: a result may lie where an operand lies.
+            for output, element in zip(outputs, elements):
+                e.store(output, linear, element, where)
+
+    return finish

@@ -1,0 +1,259 @@
+"""The two factors of a product, by element, and how blocks of them come into shared memory.
+
+A factor is batch x outer x inner: outer are the rows of the left one and the columns of the right
+one, inner is the sum. In what order a machine finds neighbours in memory, and how many of them it
+can read at once, is found out by looking at the loads that one element takes, so that it holds for
+whatever is computed on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.builder import LoopBuilder
+from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
+from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod
+from xla_backend.kernels.ir import Buffer, Load, LoopKind, Value, walk
+from xla_backend.kernels.library.recipes import Recipe
+
+_ACCESS_BYTES = 16
+
+# The element at (batch, outer, inner).
+Element = Callable[[ElementalEmitter, Index, Index, Index], Value]
+Leaves = Mapping[Instruction, Buffer]
+
+
+class Sizes(NamedTuple):
+    """`batch` products of m x k by k x n."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Fields:
+    element: makes an element.
+    sizes: batch, outer, inner.
+    inner_first: neighbours in the sum are neighbours in memory, rather than neighbours in outer.
+    width: how many neighbours are read at once, all of them of one whole group.
+    zero: an element whose loads are guarded is zero where they are not made.
+    """
+
+    element: Element
+    sizes: tuple[int, int, int]
+    inner_first: bool
+    width: int
+    zero: bool
+
+
+def factor(
+    element: Element, sizes: tuple[int, int, int], leaves: Leaves, recipe: Recipe, *, zero: bool
+) -> Factor:
+    """A factor, with what its loads allow."""
+    found = {
+        inner: _width(element, sizes, leaves, recipe, along_inner=inner) for inner in (True, False)
+    }
+    inner_first = found[True] >= found[False]
+    return Factor(element, sizes, inner_first, max(1, *found.values()), zero)
+
+
+def _width(
+    element: Element,
+    sizes: tuple[int, int, int],
+    leaves: Leaves,
+    recipe: Recipe,
+    *,
+    along_inner: bool,
+) -> int:
+    """How many neighbours are one access; 0 where neighbours are apart in memory."""
+    width = _ACCESS_BYTES // recipe.factor.byte_size
+    while width > 1 and sizes[2 if along_inner else 1] % width:
+        width //= 2
+    while width >= 1:
+        fits = _fits(element, sizes, leaves, max(width, 2), width, along_inner=along_inner)
+        if fits:
+            return width
+        width //= 2
+    return 0
+
+
+def _fits(
+    element: Element,
+    sizes: tuple[int, int, int],
+    leaves: Leaves,
+    lanes: int,
+    width: int,
+    *,
+    along_inner: bool,
+) -> bool:
+    """Whether every load of `lanes` neighbours is of one element, or of neighbours at a multiple of
+    `width`."""
+    b = LoopBuilder("neighbours")
+    e = ElementalEmitter(b, leaves)
+    batch, outer, inner = sizes
+    along, across = (inner, outer) if along_inner else (outer, inner)
+    with b.loop(batch) as at, b.loop(-(-along // lanes)) as group, b.loop(across) as other:
+        with b.loop(lanes, LoopKind.LANES) as lane:
+            here = group * lanes + lane
+            element(e, at, *((other, here) if along_inner else (here, other)))
+    loads = [s for s in walk(b.kernel.stages) if isinstance(s, Load)]
+    (variable,) = lane.terms
+    return all(
+        _is_one_access(load.index, variable, width)
+        and load.buffer.element_type.byte_size * width <= _ACCESS_BYTES
+        for load in loads
+        if _reaches(load.index, variable)
+    )
+
+
+def _reaches(index: Index, variable: Atom) -> bool:
+    return any(
+        _reaches(atom.index, variable) if isinstance(atom, FloorDiv | Mod) else atom is variable
+        for atom in index.terms
+    )
+
+
+def _is_one_access(index: Index, variable: Atom, width: int) -> bool:
+    rest = index - Index.of(variable)
+    if index.coefficient(variable) != 1 or _reaches(rest, variable):
+        return False
+    return rest.constant % width == 0 and all(c % width == 0 for c in rest.terms.values())
+
+
+class SharedBlock:
+    """A block of a factor, outer x depth, in shared memory; there may be several of them (stages)
+    in one buffer.
+
+    Rows of elements that lie side by side are followed by a gap, so that threads that go from row
+    to row find all banks. `wide`: rows are read by whole accesses of 16 bytes, or tiles.
+    """
+
+    def __init__(self, factor: Factor, outer: int, depth: int, size: int, *, tiles: bool) -> None:
+        """`size`: bytes of an element. `tiles`: threads read the elements of matrix tiles, rather
+        than all the same row."""
+        self.factor, self.outer, self.depth = factor, outer, depth
+        length = depth if factor.inner_first else outer
+        if tiles:
+            gap = _ACCESS_BYTES // size if factor.inner_first else 8
+        else:
+            gap = 1 if factor.inner_first else 0
+        self.pitch = length + gap
+        self.size = self.pitch * (outer if factor.inner_first else depth)
+        width = min(factor.width, length)
+        while self.pitch % width:
+            width //= 2
+        self.width = width
+
+    def place(self, outer: Index, inner: Index) -> Index:
+        """Where an element lies in its stage."""
+        row, column = (outer, inner) if self.factor.inner_first else (inner, outer)
+        return row * self.pitch + column
+
+
+class Part(NamedTuple):
+    """Which part of a factor a block takes: its batch, and where rows and sum start. `end`: of the
+    sum."""
+
+    batch: Index
+    outer: Index
+    inner: Index
+    end: int
+
+
+def fill(
+    e: ElementalEmitter,
+    recipe: Recipe,
+    block: SharedBlock,
+    part: Part,
+    target: tuple[Buffer, Index],
+    thread: Index,
+    threads: int,
+) -> None:
+    """Let the threads of a block copy a part of a factor into shared memory, each some groups of
+    neighbours. Zeros stand for what is beyond the factor's end."""
+    b = e.builder
+    width = block.width
+    columns = (block.depth if block.factor.inner_first else block.outer) // width
+    rows = block.outer if block.factor.inner_first else block.depth
+    groups = rows * columns
+    for first in range(0, groups, threads):
+        number = thread + first
+        row, column = number // columns, number % columns * width
+        outer, inner = (row, column) if block.factor.inner_first else (column, row)
+        if first + threads > groups:
+            with b.where(number, 0, groups):
+                _copy(e, recipe, block, part, target, outer, inner)
+        else:
+            _copy(e, recipe, block, part, target, outer, inner)
+
+
+def _copy(
+    e: ElementalEmitter,
+    recipe: Recipe,
+    block: SharedBlock,
+    part: Part,
+    target: tuple[Buffer, Index],
+    outer: Index,
+    inner: Index,
+) -> None:
+    """Copy one group of neighbours."""
+    b = e.builder
+    factor = block.factor
+    here, along = part.outer + outer, part.inner + inner
+    counted = b.in_range(along, 0, part.end)
+    guard = b.conjunction(b.in_range(here, 0, factor.sizes[1]), counted)
+    buffer, start = target
+    if block.width == 1:
+        _store_element(e, recipe, block, part, buffer, start, (outer, inner), guard, counted)
+        return
+    with b.loop(block.width, LoopKind.LANES) as lane:
+        at = (outer, inner + lane) if factor.inner_first else (outer + lane, inner)
+        _store_element(e, recipe, block, part, buffer, start, at, guard, counted)
+
+
+def _store_element(
+    e: ElementalEmitter,
+    recipe: Recipe,
+    block: SharedBlock,
+    part: Part,
+    buffer: Buffer,
+    start: Index,
+    at: tuple[Index, Index],
+    guard: Value | bool | None,
+    counted: Value | bool,
+) -> None:
+    b = e.builder
+    value = factor_element(
+        e, recipe, block.factor, part.batch, part.outer + at[0], part.inner + at[1], guard, counted
+    )
+    b.store(buffer, start + block.place(*at), (value,))
+
+
+def factor_element(
+    e: ElementalEmitter,
+    recipe: Recipe,
+    factor: Factor,
+    batch: Index,
+    outer: Index,
+    inner: Index,
+    guard: Value | bool | None,
+    counted: Value | bool | None,
+) -> Value:
+    """An element as it is multiplied, zero where it does not count; nothing is read where `guard`
+    does not hold."""
+    b = e.builder
+    if guard is False:
+        return b.constant(recipe.factor, 0)
+    with e.guarded(guard):
+        value = recipe.factor_of(b, factor.element(e, batch, outer, inner))
+    if isinstance(counted, Value) and not factor.zero:
+        zero = b.constant(recipe.factor, 0)
+        value = b.compute(Opcode.SELECT, recipe.factor, (counted, value, zero))
+    return value
