@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from xla_backend.kernels.index import Atom, Index, Var, delinearize
+from xla_backend.kernels.index import Atom, Index, Var, constant, delinearize
 from xla_backend.kernels.ir import Kernel, Load, Loop
-from xla_backend.kernels.schedule.copying import replace_atoms
-from xla_backend.kernels.schedule.dependence import Pure, written
+from xla_backend.kernels.schedule.copying import Copy, interleaved, replace_atoms
+from xla_backend.kernels.schedule.dependence import Pure, divided, written
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
 
@@ -47,8 +47,9 @@ def _only_loop(loop: Loop) -> Loop | None:
     return inner[0]
 
 
-def collapse(kernel: Kernel, loops: Sequence[Loop]) -> Loop:
-    """Make one loop of these, of which each is directly inside the one before it.
+def collapse(kernel: Kernel, loops: Sequence[Loop], unrolled: Loop | None = None) -> Loop:
+    """Make one loop of these, of which each is directly inside the one before it. All rounds of
+    `unrolled`, one of them, are part of an iteration then, and it does not count.
 
     Raises:
       ScheduleError: iterations of a loop need their order, or a loop does more than contain the
@@ -60,13 +61,17 @@ def collapse(kernel: Kernel, loops: Sequence[Loop]) -> Loop:
     for outer, inside in pairwise(loops):
         if _only_loop(outer) is not inside:
             raise ScheduleError(f"loop {outer.var.name!r} does more than contain a loop")
-    outermost, innermost = loops[0], loops[-1]
-    extents = [loop.var.extent for loop in loops]
-    var = Var(outermost.var.name, prod(extents), outermost.var.depth)
-    body = [s for loop in loops[:-1] for s in loop.body[:-1]] + innermost.body
+    counted = [loop for loop in loops if loop is not unrolled]
+    extents = [loop.var.extent for loop in counted]
+    var = Var(loops[0].var.name, prod(extents), loops[0].var.depth)
+    body = [s for loop in loops[:-1] for s in loop.body[:-1]] + loops[-1].body
     places = delinearize(Index.of(var), extents)
-    atoms: dict[Atom, Index] = {loop.var: place for loop, place in zip(loops, places)}
+    atoms: dict[Atom, Index] = {loop.var: place for loop, place in zip(counted, places)}
     replace_atoms(body, atoms)
+    if unrolled is not None:
+        same, others = divided(body, unrolled.var)
+        copies = [Copy({unrolled.var: constant(n)}) for n in range(unrolled.var.extent)]
+        body = [*same, *interleaved(others, copies)]
     new = Loop(var, body, independent=True, may_vectorize=True)
-    replace(kernel, outermost, [new])
+    replace(kernel, loops[0], [new])
     return new

@@ -167,6 +167,12 @@ class Copy:
         return new
 
 
+def interleaved(statements: Sequence[Statement], copies: Sequence[Copy]) -> list[Statement]:
+    """Statements as each of the copies has them: one statement of all copies after the other, so
+    that loads of all come before what is done with them."""
+    return [made for s in statements for copy in copies for made in copy.block([s])]
+
+
 def like(loop: Loop, var: Var) -> Loop:
     """A loop with the same facts, without limits and a body."""
     return Loop(

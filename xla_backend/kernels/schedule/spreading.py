@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from xla_backend.kernels.index import Index, Var, constant
 from xla_backend.kernels.ir import If, Kernel, Loop, LoopKind, Statement
-from xla_backend.kernels.schedule.copying import Copy, live
+from xla_backend.kernels.schedule.copying import Copy, interleaved, live
 from xla_backend.kernels.schedule.dependence import divided
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
@@ -104,7 +104,7 @@ class _Spreader:
         lane = Var("lane", lanes, self.thread.depth + 1)
         within = Index.of(lane) if lanes > 1 else constant(0)
         copies = [Copy({self.var: group * lanes + within}) for group in groups]
-        body = [made for s in self.each for copy in copies for made in copy.block([s])]
+        body = interleaved(self.each, copies)
         if lanes == 1:
             return body
         return [Loop(lane, body, independent=True, may_vectorize=True, kind=LoopKind.LANES)]

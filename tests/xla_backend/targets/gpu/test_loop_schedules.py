@@ -148,6 +148,29 @@ def test_gathered_rows_are_read_in_vectors() -> None:
     )
 
 
+def test_interleaved_arrays_are_read_by_one_thread() -> None:
+    check(
+        "a = f32[2,400,3] parameter(0)\nROOT r = f32[2,3,400] transpose(a), dimensions={0,2,1}",
+        """
+        // CHECK: if 128*block + thread < 800:
+        // CHECK-NEXT: = p0[384*block + 3*thread]
+        // CHECK-NEXT: = p0[384*block + 3*thread + 1]
+        // CHECK-NEXT: = p0[384*block + 3*thread + 2]
+        // CHECK-NEXT: out0[1200*((128*block + thread) // 400) + ((128*block + thread) % 400)]
+        """,
+    )
+    check(
+        "a = s16[400,2] parameter(0)\nROOT r = s16[2,400] transpose(a), dimensions={1,0}",
+        """
+        // CHECK: for lane in lanes(2):
+        // CHECK-NEXT: = p0[512*block + 4*thread + 2*lane]
+        // CHECK-NEXT: = p0[512*block + 4*thread + 2*lane + 1]
+        // CHECK-NEXT: out0[256*block + 2*thread + lane]
+        // CHECK-NEXT: out0[256*block + 2*thread + lane + 400]
+        """,
+    )
+
+
 def test_random_bits_are_one_launch_in_vectors() -> None:
     module = module_of(
         """
@@ -177,6 +200,8 @@ CASES = {
     "ROOT r = f32[5,15] concatenate(a, b), dimensions={1}",
     "rank 6": "a = f32[2,3,1,4,2,5] parameter(0)\n"
     "ROOT r = f32[2,3,2,1,4,2,5] broadcast(a), dimensions={0,1,3,4,5,6}",
+    "interleaved complex": "a = c64[33,4] parameter(0)\n"
+    "ROOT r = c64[4,33] transpose(a), dimensions={1,0}",
     "complex": "a = c64[5,31] parameter(0)\nb = c64[5,31] parameter(1)\n"
     "ROOT r = c64[5,31] multiply(a, b)",
     "pred": "a = f32[300] parameter(0)\nROOT r = pred[300] is-finite(a)",

@@ -30,6 +30,9 @@ _LIGHT_WORK = 24
 _WAVES = 2
 _MOST_EACH = 4
 _MOST_STATEMENTS_EACH = 16
+# So many arrays may lie in one, element by element, for a thread to read of all of them at once.
+_MOST_INTERLEAVED = 8
+_MOST_STATEMENTS = 96
 # More stages than that in one launch are more code than a launch costs.
 _MOST_TOGETHER = 16
 
@@ -42,7 +45,7 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
     for run in _runs(kernel):
         loops = []
         for nest in run:
-            loops.append(collapse(kernel, nest))
+            loops.append(collapse(kernel, nest, _interleaved_along(nest)))
             done("collapse")
         spreads = [how_to_spread(loop, architecture) for loop in loops]
         threads = max(how.threads for how in spreads)
@@ -74,6 +77,29 @@ def _runs(kernel: Kernel) -> list[list[list[Loop]]]:
                 runs.append(run)
             run.append(nest)
     return runs
+
+
+def _interleaved_along(nest: Sequence[Loop]) -> Loop | None:
+    """A short loop that most is read along, in steps of which the innermost loop reads: pixels
+    whose colours become planes, say. One thread reads all of them."""
+    inner = nest[-1]
+    loads = [s for s in inner.body if isinstance(s, Load)]
+    if any(isinstance(s, Loop) for s in inner.body):
+        return None
+    total = sum(s.buffer.element_type.byte_size for s in loads)
+    for loop in nest[:-1]:
+        extent = loop.var.extent
+        if not 1 < extent <= _MOST_INTERLEAVED or extent * len(inner.body) > _MOST_STATEMENTS:
+            continue
+        found = [s for s in loads if _is_interleaved(s.index, loop.var, inner.var)]
+        if 2 * sum(s.buffer.element_type.byte_size for s in found) > total:
+            return loop
+    return None
+
+
+def _is_interleaved(index: Index, along: Var, inner: Var) -> bool:
+    unit = index.coefficient(along)
+    return unit in (1, 2) and index.coefficient(inner) == unit * along.extent
 
 
 def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
