@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import FusionAttributes, FusionKind
 from xla_backend.hlo.cost_analysis import known_trip_count
 from xla_backend.hlo.errors import UnimplementedError
@@ -95,14 +96,18 @@ class Rules:
 
 
 def build_program(
-    module: HloModule, assignment: BufferAssignment, rules: Rules, kernels: KernelTable
+    module: HloModule,
+    assignment: BufferAssignment,
+    rules: Rules,
+    kernels: KernelTable,
+    options: CompileOptions,
 ) -> Program:
     """The program of a scheduled module.
 
     Raises:
       UnimplementedError: an instruction is neither a kernel nor one that the rules know.
     """
-    builder = ProgramBuilder(module, assignment, rules, kernels)
+    builder = ProgramBuilder(module, assignment, rules, kernels, options)
     entry = module.entry
     assert entry is not None and entry.root is not None
     steps = builder.steps(entry)
@@ -132,8 +137,10 @@ class ProgramBuilder:
         assignment: BufferAssignment,
         rules: Rules,
         kernels: KernelTable,
+        options: CompileOptions,
     ) -> None:
         self.module = module
+        self.options = options
         self.topology = Topology(module.replica_count, module.num_partitions)
         self.assignment = assignment
         self.kernels = kernels

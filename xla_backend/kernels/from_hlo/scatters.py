@@ -53,85 +53,118 @@ def scatter_nest(
     """Scatter: one update window after another, in index order; a window that does not fit is
     dropped."""
     b = e.builder
-    count = len(node.operands) // 2
-    inputs, indices, updates = (
-        node.operands[:count],
-        node.operands[count],
-        node.operands[count + 1 :],
-    )
+    inputs, _, updates = scatter_operands(node)
     for source, output, number in zip(inputs, outputs, numbers):
         fill_from(e, source, output, number)
     dims = updates[0].shape.dimensions
     operand_dims = inputs[0].shape.dimensions
     if 0 in dims or 0 in operand_dims:
         return
-    a = attrs(node)
-    window_dims = a.update_window_dims
-    scatter_dims = [d for d in range(len(dims)) if d not in window_dims]
-    squeezed = set(a.inserted_window_dims) | set(a.input_batching_dims)
-    operand_window = [d for d in range(len(operand_dims)) if d not in squeezed]
-    window_size = [1] * len(operand_dims)
-    for update_dim, d in zip(window_dims, operand_window):
-        window_size[d] = dims[update_dim]
-
+    order = [*scatter_dims(node), *attrs(node).update_window_dims]
     at: list[Index] = [constant(0)] * len(dims)
-    order = [*scatter_dims, *window_dims]
     for d in order:
-        is_window = d in window_dims
+        is_window = d in attrs(node).update_window_dims
         at[d], _ = b.open_loop(
             dims[d],
-            independent=is_window or a.unique_indices,
+            independent=is_window or attrs(node).unique_indices,
             may_vectorize=d == order[-1] and is_window,
         )
-    batch = [at[d] for d in scatter_dims]
-    target: list[Index] = [constant(0)] * len(operand_dims)
+    target, inside = scatter_target(e, node, at)
+    if inside is not False:
+        guard = None if inside is None or inside is True else inside
+        combine_into(e, node, list(outputs), tuple(at), target, guard)
+    close_loops(e, len(order))
+
+
+def scatter_operands(
+    node: Instruction,
+) -> tuple[list[Instruction], Instruction, list[Instruction]]:
+    """What is updated, the indices, and the updates of each."""
+    count = len(node.operands) // 2
+    return node.operands[:count], node.operands[count], node.operands[count + 1 :]
+
+
+def scatter_dims(node: Instruction) -> list[int]:
+    """The dimensions of the updates that count windows."""
+    window_dims = attrs(node).update_window_dims
+    rank = node.operands[-1].shape.rank
+    return [d for d in range(rank) if d not in window_dims]
+
+
+def window_sizes(node: Instruction) -> dict[int, tuple[int, int]]:
+    """By the dimensions of the operand that windows extend in: the dimension of the updates, and
+    the size of windows there."""
+    a = attrs(node)
+    squeezed = {*a.inserted_window_dims, *a.input_batching_dims}
+    extended = [d for d in range(node.operands[0].shape.rank) if d not in squeezed]
+    sizes = node.operands[-1].shape.dimensions
+    return {d: (update, sizes[update]) for update, d in zip(a.update_window_dims, extended)}
+
+
+def scatter_target(
+    e: ElementalEmitter, node: Instruction, at: Sequence[Index]
+) -> tuple[list[Index], Value | bool | None]:
+    """Where an element of the updates goes in the operand, and whether its window fits (None:
+    always); the place is one of the operand in any case."""
+    a = attrs(node)
+    operands, indices, _ = scatter_operands(node)
+    dims = operands[0].shape.dimensions
+    windows = window_sizes(node)
+    batch = [at[d] for d in scatter_dims(node)]
+    target: list[Index] = [constant(0)] * len(dims)
     inside: Value | bool | None = None
     for component, d in enumerate(a.scatter_dims_to_operand_dims):
         position = list(batch)
         if a.index_vector_dim < indices.shape.rank:
             position.insert(a.index_vector_dim, constant(component))
         start = e.real(indices, tuple(position))
-        base, fits = unclamped(e, start, operand_dims[d] - window_size[d])
-        inside = b.conjunction(inside, fits)
-        target[d] = base
+        size = windows[d][1] if d in windows else 1
+        target[d], fits = unclamped(e, start, dims[d] - size)
+        inside = e.builder.conjunction(inside, fits)
     for d, indices_dim in zip(a.input_batching_dims, a.scatter_indices_batching_dims):
         target[d] = batch[indices_dim - (1 if indices_dim > a.index_vector_dim else 0)]
-    for update_dim, d in zip(window_dims, operand_window):
+    for d, (update_dim, _) in windows.items():
         target[d] = target[d] + at[update_dim]
-    if inside is not False:
-        guard = None if inside is None or inside is True else inside
-        _combine_into(e, node, list(outputs), updates, tuple(at), target, operand_dims, guard)
-    close_loops(e, len(order))
+    return target, inside
 
 
-def _combine_into(
+def combine_into(
     e: ElementalEmitter,
     node: Instruction,
     outputs: Sequence[Buffer],
-    updates: Sequence[Instruction],
     at: tuple[Index, ...],
     target: Sequence[Index],
-    dims: Sequence[int],
     guard: Value | None,
 ) -> None:
-    linear = linearize(target, dims)
+    """Combine one element of each of the updates of a scatter into its place."""
+    operands, _, updates = scatter_operands(node)
+    linear = linearize(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
-    replaced = node.called[0].parameters[: len(updates)]
     with e.guarded(guard):
         # A combination that ignores the old value needs no load: any value will do.
         old = [
-            e.load(output, linear, u.shape.element_type, mutable=True)
-            if p.users or p.is_root
-            else n
-            for output, u, p, n in zip(outputs, updates, replaced, new)
+            e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
+            for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
         ]
-    combined = e.apply(node.called[0], [*old, *new])
-    results: list[Element] = combined if isinstance(combined, list) else [combined]
-    for output, result in zip(outputs, results):
+    for output, result in zip(outputs, combined(e, node, old, new)):
         e.store(output, linear, result, guard)
 
 
-def _meets(size: int, count: int, w: WindowDimension) -> bool:
+def reads_old(node: Instruction) -> list[bool]:
+    """For each operand of a scatter: whether its combination looks at what it replaces."""
+    count = len(node.operands) // 2
+    return [bool(p.users) or p.is_root for p in node.called[0].parameters[:count]]
+
+
+def combined(
+    e: ElementalEmitter, node: Instruction, old: Sequence[Element], new: Sequence[Element]
+) -> list[Element]:
+    """What a scatter makes of elements of its operands and updates."""
+    results = e.apply(node.called[0], [*old, *new])
+    return results if isinstance(results, list) else [results]
+
+
+def meets(size: int, count: int, w: WindowDimension) -> bool:
     """Whether any of `count` window positions may hold one of `size` elements: with negative
     padding, all may lie beyond the end."""
     last = (count - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low
@@ -143,7 +176,6 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     into that place."""
     b = e.builder
     operand, source, start = node.operands
-    select, scatter = node.called
     dims, source_dims = operand.shape.dimensions, source.shape.dimensions
     type = operand.shape.element_type
     if 0 in dims:
@@ -153,7 +185,7 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
     e.store(output, index, e.value(start, ()))
     b.close_loop()
     windows = attrs(node).window
-    if not all(map(_meets, dims, source_dims, windows)):
+    if not all(map(meets, dims, source_dims, windows)):
         return
     trivial = [d for d, w in enumerate(windows) if w.size == 1 and w.stride == 1]
     order = [d for d in range(len(dims)) if d not in trivial]
@@ -167,6 +199,24 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
         at[d], _ = b.open_loop(
             source_dims[d], independent=d in trivial, may_vectorize=bool(inner) and d == minor
         )
+    found, place = selected_place(e, node, at)
+    target = Index.of(place)
+    new = e.value(source, tuple(at))
+    old = e.load(output, target, type, mutable=True)
+    e.store(output, target, e.apply(node.called[1], [old, new]), found)
+    close_loops(e, len(dims))
+
+
+def selected_place(
+    e: ElementalEmitter, node: Instruction, at: Sequence[Index]
+) -> tuple[Value, Value]:
+    """Whether there are elements in window number `at` of a select-and-scatter, and where in the
+    operand the selected one is; the place is one of the operand in any case."""
+    b = e.builder
+    operand = node.operands[0]
+    select = node.called[0]
+    dims, windows = operand.shape.dimensions, attrs(node).window
+    type, total = operand.shape.element_type, operand.shape.num_elements
     zero = e.scalar(type, 0)
     best = parts(zero)
     place_type = P.S32 if total < 2**31 else P.S64
@@ -213,8 +263,4 @@ def select_and_scatter_nest(e: ElementalEmitter, node: Instruction, output: Buff
         (b.constant(place_type, 0), place, b.constant(place_type, total - 1)),
         bounds=(0, total - 1),
     )
-    target = Index.of(place)
-    new = e.value(source, tuple(at))
-    old = e.load(output, target, type, mutable=True)
-    e.store(output, target, e.apply(scatter, [old, new]), found)
-    close_loops(e, len(dims))
+    return found, place

@@ -25,6 +25,7 @@ from xla_backend.kernels.library.places import (
     guard_of,
     log2,
     negated,
+    power_of_two,
 )
 from xla_backend.kernels.library.rows import Rows
 
@@ -44,7 +45,7 @@ def merge_sort(
     row. `stretch`: the elements (a power of two) that are sorted at once, by default as many as fit
     into the memory of a block."""
     b = e.builder
-    size = stretch or longest(order)
+    size = stretch or min(longest(order), power_of_two(rows.n))
     source, target = (
         b.buffer(f"order{i}", P.S32, rows.elements, BufferRole.SCRATCH, i) for i in range(2)
     )

@@ -12,7 +12,7 @@ from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, Kernel
 from xla_backend.kernels.library.bitonic_sort import Sorted, longest, sort_stretches
 from xla_backend.kernels.library.merge_sort import merge_sort
-from xla_backend.kernels.library.orders import Order, operands_and_outputs
+from xla_backend.kernels.library.orders import by_comparator, operands_and_outputs
 from xla_backend.kernels.library.places import for_each, power_of_two
 from xla_backend.kernels.library.rows import Rows
 
@@ -28,7 +28,7 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
     operands, outputs = operands_and_outputs(b, shapes)
     e = ElementalEmitter(b, {})
     rows = Rows(shapes[0].dimensions, axis)
-    order = Order(e, comparator, shapes)
+    order = by_comparator(e, comparator, shapes)
     size = power_of_two(rows.n)
     if size > longest(order):
         _in_order(e, shapes, operands, outputs, rows, merge_sort(e, order, operands, rows))

@@ -165,7 +165,7 @@ def _plan(
     module: HloModule, assignment: BufferAssignment, options: CompileOptions, schedules: Schedules
 ) -> tuple[KernelTable, Program]:
     table = KernelTable(schedules)
-    program = build_program(module, assignment, RULES, table)
+    program = build_program(module, assignment, RULES, table, options)
     if options.verify:
         verify_program(program, ROUTINES)
     return table, program

@@ -27,7 +27,7 @@ def plan_program(module: HloModule, options: CompileOptions) -> Plan:
     build_pipeline(options).run(module)
     architecture = architecture_for(options)
     table = KernelTable(Schedules(architecture, verify=options.verify))
-    program = build_program(module, assign_buffers(module), RULES, table)
+    program = build_program(module, assign_buffers(module), RULES, table, options)
     program = with_residents(program, architecture)
     if options.verify:
         verify_program(program, ROUTINES)

@@ -8,18 +8,12 @@ from xla_backend.kernels.from_hlo.nests import scan_axis
 from xla_backend.kernels.library.cumulative import cumulative_kernel
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Step
-from xla_backend.program.kernel_table import structural_key
-from xla_backend.targets.gpu.places import arrays_of
 from xla_backend.targets.gpu.rules import RULES
 
 
 @RULES.runs(Opcode.REDUCE_WINDOW)
 def _reduce_window(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     scan = scan_axis(node)
-    if scan is None or node.operands[0].shape.num_elements == 0:
+    if scan is None:
         return builder.launch(node)
-    key = ("scan", structural_key(node))
-    scheduled = builder.kernels.get_built(
-        key, node.name, lambda name: cumulative_kernel(name, node, *scan), node
-    )
-    return [builder.launch_kernel(node.name, scheduled, arrays_of(builder, node))]
+    return builder.launch(node, lambda name: cumulative_kernel(name, node, *scan))

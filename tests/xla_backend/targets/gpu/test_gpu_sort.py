@@ -15,7 +15,7 @@ from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.kernels.library.bitonic_sort import longest
 from xla_backend.kernels.library.merge_sort import merge_sort
-from xla_backend.kernels.library.orders import Order
+from xla_backend.kernels.library.orders import by_comparator
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.sorting import sort_kernel
 from xla_backend.kernels.races import RaceError
@@ -124,7 +124,7 @@ def merged(shape: Shape, axis: int, comparator: Computation, stretch: int) -> Ke
     e = ElementalEmitter(b, {})
     operand = b.buffer("p0", shape.element_type, shape.num_elements, BufferRole.OPERAND, 0)
     rows = Rows(shape.dimensions, axis)
-    order = merge_sort(e, Order(e, comparator, [shape]), [operand], rows, stretch)
+    order = merge_sort(e, by_comparator(e, comparator, [shape]), [operand], rows, stretch)
     order.role = BufferRole.OUTPUT
     return b.kernel
 
@@ -151,9 +151,9 @@ def test_long_rows(dims, axis) -> None:
 
 
 def test_a_row_that_just_fits_takes_one_stage() -> None:
-    order = Order(ElementalEmitter(LoopBuilder("k"), {}), one("f64", (3,), 0).entry.root.called[0],
-                  [Shape.array(BY_NAME["f64"], (3,))])  # fmt: skip
-    assert longest(order) == 4096
+    comparator = one("f64", (3,), 0).entry.root.called[0]
+    e = ElementalEmitter(LoopBuilder("k"), {})
+    assert longest(by_comparator(e, comparator, [Shape.array(BY_NAME["f64"], (3,))])) == 4096
 
 
 @pytest.mark.parametrize("dims", [(40,), (3, 20)])
