@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.copy_insertion import CopyInsertion
@@ -21,6 +23,7 @@ from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.runtime.custom_calls import has_custom_call
+from xla_backend.targets.gpu.architectures import architecture_for
 from xla_backend.targets.gpu.product_rules import takes_epilogue
 from xla_backend.targets.gpu.sort_types import SORT_TYPES
 
@@ -47,7 +50,10 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # What is dead is gone; the next asks which operands are read where results are written.
         RowPlanAnnotator(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(takes_epilogue, one_result=options.memory_level == 3),
+        GemmEpilogueFusion(
+            partial(takes_epilogue, architecture_for(options)),
+            one_result=options.memory_level == 3,
+        ),
         # From here on, instruction order means execution order.
         Scheduler(for_memory=options.memory_level >= 1),
         # Into the schedule, before loops and updates tie buffers together.

@@ -20,7 +20,14 @@ class Loops:
     """Plain loops: one thread for each element of the result."""
 
 
-Candidate = Tiling | SkinnyTiling | Loops
+@dataclass(frozen=True)
+class Cublas:
+    """A call of the library, by the name of a row of its table."""
+
+    type: str
+
+
+Candidate = Tiling | SkinnyTiling | Loops | Cublas
 
 # Products with fewer multiplications, or shorter sums, are plain loops.
 _TINY = 1 << 12
@@ -60,6 +67,11 @@ _SLAB_CYCLES = 60.0
 _LATENCY_CYCLES = 600.0
 _BLOCK_CYCLES = 1500.0
 _LAUNCH_CYCLES = 4000.0
+# The library's kernels have what ours lack: products and copies that run by themselves (sm_90).
+_LIBRARY_GAIN = 1.6
+_LIBRARY_TILES = (Tiling(128, 256, 64, 2, 4), Tiling(128, 128, 64, 2, 4), Tiling(64, 64, 64, 2, 2))
+_LIBRARY_CYCLES = 8000.0
+_MEMORY_BYTES = 16.0
 
 
 def candidates(sizes: Sizes, recipe: Recipe, *, inner_first: bool) -> list[Candidate]:
@@ -115,6 +127,9 @@ def estimated_cycles(
     elements = sizes.batch * sizes.m * sizes.n
     if isinstance(candidate, Loops):
         return elements * sizes.k / (processors * WARP)
+    if isinstance(candidate, Cublas):
+        cycles = min(_tiled_cycles(t, sizes, recipe, processors) for t in _LIBRARY_TILES)
+        return _LIBRARY_CYCLES + cycles / _LIBRARY_GAIN
     finishing = 0.0
     if candidate.splits > 1:
         partial = elements * recipe.sums.byte_size * (candidate.splits + 1)
@@ -128,6 +143,11 @@ def estimated_cycles(
         moved = sizes.batch * rows * sizes.k * size / (processors * _CACHE_BYTES)
         return max(moved, waves * steps * (_LATENCY_CYCLES + few * AT_ONCE)) + finishing
     return _tiled_cycles(candidate, sizes, recipe, processors) + finishing
+
+
+def pass_cycles(bytes_moved: int, architecture: Architecture) -> float:
+    """Cycles of a kernel that does no more than to read and write so much."""
+    return _LAUNCH_CYCLES + bytes_moved / (architecture.multiprocessors * _MEMORY_BYTES)
 
 
 def _tiled_cycles(t: Tiling, sizes: Sizes, recipe: Recipe, processors: int) -> float:

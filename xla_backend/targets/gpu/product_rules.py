@@ -1,4 +1,5 @@
-"""dot, and fusions around one: kernels with tensor cores, kernels of rows, or plain loops."""
+"""dot, and fusions around one: kernels with tensor cores, kernels of rows, calls of cuBLAS, or
+plain loops."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.library.dots import (
+    FEW,
     Product,
     dot_kernel,
     product_in,
@@ -14,25 +16,45 @@ from xla_backend.kernels.library.dots import (
     sizes_of,
 )
 from xla_backend.kernels.library.matrix_product import Tiling, matrix_product
+from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
-from xla_backend.passes.dots import operand_dimensions
+from xla_backend.passes.dots import collapse, contraction_order, operand_dimensions
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Step
+from xla_backend.program.ir import Library, Operand, Step
 from xla_backend.targets.gpu.architectures import Architecture
-from xla_backend.targets.gpu.product_candidates import Candidate, Loops, candidates, fastest
+from xla_backend.targets.gpu.product_candidates import (
+    Candidate,
+    Cublas,
+    Loops,
+    candidates,
+    estimated_cycles,
+    fastest,
+    pass_cycles,
+)
+from xla_backend.targets.gpu.routines.cublas import TYPES
 from xla_backend.targets.gpu.rules import RULES
 from xla_backend.targets.gpu.schedules import Schedules
 
 
 @RULES.runs(Opcode.DOT)
 def _dot(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    chosen = choice(product_in(node), architecture_of(builder))
-    if isinstance(chosen, Loops):
-        return builder.launch(node)
-    return builder.launch(node, lambda name: kernel_by(node, name, chosen))
+    chosen = choice(node, architecture_of(builder), library=True)
+    if isinstance(chosen, Cublas):
+        return [_library_step(builder, node, chosen)]
+    return _launch(builder, node, chosen)
 
 
-RULES.fusions[FusionKind.OUTPUT] = _dot
+def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    return _launch(builder, node, choice(product_in(node), architecture_of(builder)))
+
+
+RULES.fusions[FusionKind.OUTPUT] = _output_fusion
+
+
+def _launch(builder: ProgramBuilder, node: Instruction, chosen: Candidate) -> list[Step]:
+    if isinstance(chosen, Tiling | SkinnyTiling):
+        return builder.launch(node, lambda name: kernel_by(node, name, chosen))
+    return builder.launch(node)
 
 
 def architecture_of(builder: ProgramBuilder) -> Architecture:
@@ -42,20 +64,77 @@ def architecture_of(builder: ProgramBuilder) -> Architecture:
     return schedules.architecture
 
 
-def takes_epilogue(product: Instruction) -> bool:
-    """Whether the kernel of a dot can do elementwise work on its result."""
-    if product.opcode is not Opcode.DOT:
+def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
+    """Whether elementwise work on the result of a dot belongs into its kernel, rather than into
+    one of its own behind a call of the library."""
+    if product.opcode is not Opcode.DOT or min(sizes_of(product)) == 0:
         return False
-    return min(sizes_of(product)) > 0 and recipe_of_dot(product) is not None
+    recipe = recipe_of_dot(product)
+    if recipe is None:
+        return False
+    sizes = sizes_of(product)
+    best = choice(product, architecture, library=True)
+    if not isinstance(best, Cublas):
+        return True
+    own = choice(product, architecture)
+    apart = pass_cycles(2 * product.shape.byte_size, architecture)
+    library = estimated_cycles(best, sizes, recipe, architecture) + apart
+    return estimated_cycles(own, sizes, recipe, architecture) <= library
 
 
-def choice(dot: Instruction, architecture: Architecture) -> Candidate:
-    """How a dot runs."""
+def choice(dot: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
+    """How a dot runs. `library`: it may be a call of cuBLAS."""
     sizes, recipe = sizes_of(dot), recipe_of_dot(dot)
     if recipe is None or min(sizes) == 0:
         return Loops()
     found = candidates(sizes, recipe, inner_first=_inner_first(dot))
+    if library and (routine := _library_type(dot, recipe)) is not None:
+        found.append(routine)
     return fastest(found, sizes, recipe, architecture)
+
+
+# -- the library -----------------------------------------------------------------------------------
+
+
+def _library_type(dot: Instruction, recipe: Recipe) -> Cublas | None:
+    """The call of the library that computes a dot by its recipe; None if there is none."""
+    lhs, rhs = (o.shape.element_type for o in dot.operands)
+    if lhs is not rhs or len(recipe.terms) > 1 or _strides(dot) is None:
+        return None
+    if min(sizes_of(dot)[1:3]) < FEW:
+        return None
+    result = dot.shape.element_type
+    rounded = recipe.rounding is not None
+    for t in TYPES.values():
+        same = t.source is lhs is recipe.factor and t.target is result
+        if same and rounded == t.compute.endswith("TF32"):
+            return Cublas(t.name)
+    return None
+
+
+def _strides(dot: Instruction) -> list[tuple[int, int, int]] | None:
+    """Strides of batch, outer and inner dimensions of both operands; None where one has none, or
+    no neighbours."""
+    found = []
+    orders = contraction_order(dot)
+    for x, groups, order in zip(dot.operands, operand_dimensions(dot), orders):
+        dims = x.shape.dimensions
+        strides = [collapse(dims, part) for part in (groups.batch, groups.free, order)]
+        batch, outer, inner = strides
+        if batch is None or outer is None or inner is None or 1 not in (outer, inner):
+            return None
+        found.append((batch, outer, inner))
+    return found
+
+
+def _library_step(builder: ProgramBuilder, node: Instruction, chosen: Cublas) -> Library:
+    strides = _strides(node)
+    assert strides is not None
+    operands: list[Operand] = list(sizes_of(node))
+    for x, numbers in zip(node.operands, strides):
+        operands += [builder.slice(x), *numbers]
+    operands.append(builder.slice(node))
+    return Library(node.name, 0.0, f"cublas_gemm_{chosen.type}", tuple(operands))
 
 
 def _inner_first(dot: Instruction) -> bool:

@@ -23,7 +23,7 @@ from xla_backend.kernels.library.matrix_product import Tiling, matrix_product
 from xla_backend.kernels.library.recipes import Recipe, recipe_for
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
 from xla_backend.kernels.verifier import verify_kernel
-from xla_backend.program.ir import Launch
+from xla_backend.program.ir import Launch, Library
 from xla_backend.targets.gpu import product_rules
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.product_candidates import (
@@ -323,6 +323,53 @@ def test_the_model_prefers_large_tiles_for_large_products():
     assert estimated_cycles(large, one, recipe, machine) < estimated_cycles(
         large, two, recipe, machine
     )
+
+
+LARGE = [
+    ("bf16[2048,2048]", "bf16[2048,4096]", "f32[2048,4096]", ROWS, "bf16_f32"),
+    ("f32[4096,4096]", "f32[4096,4096]", "f32[4096,4096]", ROWS, "f32_tf32"),
+    (
+        "f32[4096,4096]", "f32[4096,4096]", "f32[4096,4096]",
+        ROWS + ", operand_precision={highest,highest}", "f32",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "result", "attributes", "name"), LARGE, ids=str)
+def test_large_products_are_calls_of_the_library(lhs, rhs, result, attributes, name):
+    (step,) = planned(dot(lhs, rhs, result, attributes)).program.steps
+    assert isinstance(step, Library) and step.routine == f"cublas_gemm_{name}"
+
+
+CALLS = [
+    ("f32[20,33]", "f32[33,24]", "f32[20,24]", ROWS, "f32", 1e-6),
+    ("f32[80,64]", "f32[64,64]", "f32[80,64]", ROWS, "f32_tf32", 1e-3),
+    ("f64[20,33]", "f64[33,24]", "f64[20,24]", ROWS, "f64", 1e-14),
+    ("f16[20,33]", "f16[33,24]", "f16[20,24]", ROWS, "f16", 1e-3),
+    ("bf16[33,20]", "bf16[24,33]", "f32[20,24]",
+     "lhs_contracting_dims={0}, rhs_contracting_dims={1}", "bf16_f32", 1e-6),
+    ("bf16[3,20,33]", "bf16[3,17,33]", "bf16[3,20,17]", BATCHED + "{2}", "bf16", 1e-2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "result", "attributes", "name", "error"), CALLS, ids=str)
+def test_calls_of_the_library(monkeypatch, lhs, rhs, result, attributes, name, error):
+    """The strides that it is called with, and the reference of its contract."""
+    monkeypatch.setattr(product_rules, "fastest", lambda found, *_: found[-1])
+    text = dot(lhs, rhs, result, attributes)
+    assert not check(text, rtol=error)
+    (step,) = planned(text).program.steps
+    assert isinstance(step, Library) and step.routine == f"cublas_gemm_{name}"
+
+
+def test_no_call_for_parts_and_odd_types():
+    words = ROWS + ", algorithm=dot_bf16_bf16_f32_x3"
+    for text in (
+        dot("f32[4096,4096]", "f32[4096,4096]", "f32[4096,4096]", words),
+        dot("s32[2048,2048]", "s32[2048,2048]", "s32[2048,2048]"),
+    ):
+        (step,) = planned(text).program.steps
+        assert isinstance(step, Launch)
 
 
 def test_sizes():

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from xla_backend.program.routines import Routine
+from xla_backend.targets.gpu.routines import cublas
 
-ROUTINES: dict[str, Routine] = {}
+ROUTINES: dict[str, Routine] = {**cublas.ROUTINES}
