@@ -9,8 +9,9 @@ import numpy as np
 from native_checks import arguments_of, assert_close, check_text, module_of
 
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.from_hlo.lower import lower
-from xla_backend.kernels.interpreter import run_kernel
+from xla_backend.kernels.interpreter import Interpreter, run_kernel
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, Architecture
@@ -55,3 +56,10 @@ def check(
         for g, w, shape in zip(got, want, shapes, strict=True):
             assert_close(g, w, shape.element_type)
     return kernel
+
+
+def count(kernel: Kernel, body: str, called: str = "") -> KernelCounters:
+    """What a kernel of the module asks of a GPU."""
+    counted = KernelCounters(kernel.name)
+    Interpreter(kernel, arguments_of(module_of(body, called)), counters=counted).run()
+    return counted

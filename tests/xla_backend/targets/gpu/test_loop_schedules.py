@@ -1,9 +1,14 @@
 """Loop fusions on a GPU: how stages of independent loops are spread over threads, and that they
 compute what they should."""
 
+from collections.abc import Sequence
+from math import prod
+
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 from native_checks import module_of
-from scheduled_checks import LARGE, TINY, check, scheduled
+from scheduled_checks import LARGE, TINY, check, count, scheduled
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.kernels.from_hlo.lower import lower
@@ -236,6 +241,82 @@ def test_windows_are_loops_of_a_thread() -> None:
         called="add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
         " ROOT r = f32[] add(a, b)\n}",
     )
+
+
+@pytest.mark.parametrize("type", ["f64", "f32", "bf16", "pred"])
+def test_all_that_is_fetched_is_asked_for(type: str) -> None:
+    for size in (512, 4096):
+        body = f"a = {type}[{size}] parameter(0)\nROOT r = {type}[{size}] copy(a)"
+        counted = count(scheduled(body), body)
+        assert counted.reads["p0"].efficiency == counted.writes["out0"].efficiency == 1.0
+        assert counted.reads["p0"].touched == counted.reads["p0"].bytes
+
+
+OPERATIONS = ["add", "pad", "slice", "reverse", "broadcast", "reshape", "transpose", "concatenate"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_fusion_that_moves_elements(data: st.DataObject) -> None:
+    """A chain of operations on one array, of any shape."""
+    type = data.draw(st.sampled_from(["f32", "s8", "f16", "c64", "f64"]))
+    rank = data.draw(st.integers(1, 4))
+    sizes = data.draw(
+        st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 16]), min_size=rank, max_size=rank)
+    )
+    lines = [f"v0 = {shape(type, sizes)} parameter(0)", f"z = {type}[] parameter(1)"]
+    for n in range(data.draw(st.integers(1, 4))):
+        line, sizes = _operation(data, n, type, sizes)
+        lines.append(line)
+    inside = "f {\n" + "\n".join([*lines[:-1], "ROOT " + lines[-1]]) + "\n}\n"
+    call = f"ROOT r = {shape(type, sizes)} fusion(v0, z), kind=kLoop, calls=f"
+    check("\n".join([*lines[:2], call]), called=inside, architecture=TINY)
+
+
+def shape(type: str, sizes: Sequence[int]) -> str:
+    return f"{type}[{','.join(map(str, sizes))}]"
+
+
+def _operation(data: st.DataObject, n: int, type: str, sizes: list[int]) -> tuple[str, list[int]]:
+    """A line that computes v<n + 1> from v<n>, and its sizes."""
+    opcode = data.draw(st.sampled_from(OPERATIONS))
+    rank = len(sizes)
+    axis = data.draw(st.integers(0, rank - 1))
+    new, operands, attributes = list(sizes), f"v{n}", ""
+    if opcode == "add":
+        operands = f"v{n}, v{n}"
+    elif opcode == "pad":
+        low, high = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 5))
+        interior = data.draw(st.integers(0, 1))
+        new[axis] += low + high + interior * (sizes[axis] - 1)
+        parts = ["0_0_0"] * rank
+        parts[axis] = f"{low}_{high}_{interior}"
+        operands, attributes = f"v{n}, z", f", padding={'x'.join(parts)}"
+    elif opcode == "slice":
+        first = data.draw(st.integers(0, sizes[axis] - 1))
+        step = data.draw(st.integers(1, 2))
+        new[axis] = -(-(sizes[axis] - first) // step)
+        bounds = [f"[0:{size}]" for size in sizes]
+        bounds[axis] = f"[{first}:{sizes[axis]}:{step}]"
+        attributes = f", slice={{{', '.join(bounds)}}}"
+    elif opcode == "reverse":
+        attributes = f", dimensions={{{axis}}}"
+    elif opcode == "broadcast":
+        if rank > 4:
+            return _operation(data, n, type, sizes)
+        new.insert(axis, data.draw(st.integers(1, 4)))
+        kept = [d for d in range(rank + 1) if d != axis]
+        attributes = f", dimensions={{{','.join(map(str, kept))}}}"
+    elif opcode == "reshape":
+        new = [prod(sizes[:axis]), prod(sizes[axis:])]
+    elif opcode == "transpose":
+        order = data.draw(st.permutations(range(rank)))
+        new = [sizes[d] for d in order]
+        attributes = f", dimensions={{{','.join(map(str, order))}}}"
+    else:
+        new[axis] *= 2
+        operands, attributes = f"v{n}, v{n}", f", dimensions={{{axis}}}"
+    return f"v{n + 1} = {shape(type, new)} {opcode}({operands}){attributes}", new
 
 
 # -- steps ---------------------------------------------------------------------------------------

@@ -3,21 +3,17 @@
 from math import prod
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from native_checks import module_of
-from scheduled_checks import check, scheduled
+from scheduled_checks import check, count, scheduled
 
 from xla_backend.kernels.from_hlo.lower import lower
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
     BufferRole,
     Kernel,
-    Load,
     Loop,
     LoopKind,
-    Store,
     walk,
 )
 from xla_backend.kernels.schedule.collapsing import nest_of
@@ -173,34 +169,20 @@ def test_no_more_tiles_than_there_is_shared_memory() -> None:
     assert sum(b.size * b.element_type.byte_size for b in shared) <= 48 << 10
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4])
-def test_banks(lanes: int) -> None:
-    """No two threads of a warp need different words of one bank of a tile."""
-    type = {1: "f32", 2: "f16", 4: "s8"}[lanes]
-    kernel = scheduled(transpose(type, (128, 128), (1, 0)))
-    (thread,) = of_kind(kernel, LoopKind.THREAD)
-    (lane, *_) = [*of_kind(kernel, LoopKind.LANES), None]
-    seen = 0
-    for s in walk(thread.body):
-        if isinstance(s, Load | Store) and s.buffer.role is BufferRole.SHARED:
-            size = s.buffer.element_type.byte_size
-            at = [_at(s.index, t, thread.var) * size // 4 for t in range(32)]
-            assert len(set(at)) == 1 or max(np.bincount(np.array(sorted(set(at))) % 32)) == 1
-            seen += 1
-    assert seen and (lane is not None) == (lanes > 1)
+@pytest.mark.parametrize("type", ["f64", "f32", "f16", "s8", "c64"])
+@pytest.mark.parametrize("sizes", [(128, 128), (70, 33)])
+def test_no_two_threads_meet_in_a_bank(type: str, sizes: tuple[int, int]) -> None:
+    kernel = scheduled(transpose(type, sizes, (1, 0)))
+    counted = count(kernel, transpose(type, sizes, (1, 0)))
+    for traffic in (*counted.shared_reads.values(), *counted.shared_writes.values()):
+        assert traffic.passes == traffic.least > 0
 
 
-def _at(index: Index, number: int, thread: Var) -> int:
-    """An index in one thread, where all other variables are 0."""
-    total = index.constant
-    for atom, c in index.terms.items():
-        if atom is thread:
-            total += c * number
-        elif isinstance(atom, FloorDiv):
-            total += c * (_at(atom.index, number, thread) // atom.divisor)
-        elif isinstance(atom, Mod):
-            total += c * (_at(atom.index, number, thread) % atom.divisor)
-    return total
+@pytest.mark.parametrize("type", ["f64", "f32", "bf16", "pred"])
+def test_all_that_is_fetched_is_asked_for(type: str) -> None:
+    body = transpose(type, (128, 256), (1, 0))
+    counted = count(scheduled(body), body)
+    assert counted.reads["p0"].efficiency == counted.writes["out0"].efficiency == 1.0
 
 
 @settings(max_examples=25, deadline=None)
