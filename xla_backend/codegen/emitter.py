@@ -259,9 +259,11 @@ class AbstractKernelEmitter(ABC):
         if loop.kind is LoopKind.LANES:
             self.lanes_loop(loop)
         elif loop.kind is LoopKind.UNROLLED:
+            texts = self.texts([c.init for c in loop.carries])
             for i in range(loop.var.extent):
                 self.vars[loop.var] = str(i)
-                self.emit(loop.body)
+                texts = self._round(loop.carries, texts, loop.body)
+            self.bind_texts([c.result for c in loop.carries], texts)
         elif loop.kind is LoopKind.SERIAL:
             self.serial_loop(loop)
         else:

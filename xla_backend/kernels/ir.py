@@ -52,7 +52,8 @@ class BufferRole(enum.Enum):
 
     All threads see operands, outputs, constants and scratch. The others hold nothing between two
     blocks: SHARED belongs to the threads of a block, LOCAL and REGISTERS to one thread. REGISTERS
-    are accessed by whole lanes loops at positions that are constants once unrolled loops are.
+    are accessed by whole lanes loops, or outside these one by one (each buffer in one way), at
+    positions that are constants once unrolled loops are.
     """
 
     OPERAND = "operand"

@@ -226,7 +226,7 @@ class _Verifier:
         for outer in self.loops:
             if allowed is not None and outer.kind not in allowed:
                 self._fail(f"a loop of {s.kind.value} is inside one of {outer.kind.value}")
-        if s.carries and s.kind is not LoopKind.SERIAL:
+        if s.carries and s.kind not in (LoopKind.SERIAL, LoopKind.UNROLLED):
             self._fail(f"iterations of {s.kind.value} {s.var.name} hand values on")
         if s.kind is LoopKind.UNROLLED and s.limits:
             self._fail(f"unrolled {s.var.name} has a limit that is known at run time only")

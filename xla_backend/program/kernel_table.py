@@ -15,7 +15,13 @@ from xla_backend.passes.fusion_records import record_text
 
 
 class Scheduler(Protocol):
-    """Makes kernels fit for a target, in place, and says what they cost."""
+    """Makes kernels fit for a target, in place, and says what they cost.
+
+    Attributes:
+      reduces_in_parts: large reductions come to it in parts; else it cuts them itself.
+    """
+
+    reduces_in_parts: bool
 
     def kernel(self, kernel: Kernel) -> float:
         """Schedule a kernel; the estimated cycles of one run."""
@@ -51,8 +57,8 @@ class KernelTable:
         """The kernel of an instruction or fusion; `build` makes what is not plain loops, the same
         for all that need the same code."""
         schedule = self.scheduler.kernel
-        key = structural_key(node)
-        return self._get(key, node.name, build or (lambda name: lower(node, name)), schedule, node)
+        build = build or partial(lower, node, in_parts=self.scheduler.reduces_in_parts)
+        return self._get(structural_key(node), node.name, build, schedule, node)
 
     def get_built(
         self,

@@ -336,9 +336,9 @@ def _registers(kernel: Kernel, loops: list[Loop]) -> None:
     kernel.buffers[1].role = BufferRole.REGISTERS
 
 
-def _unrolled_carries(kernel: Kernel, loops: list[Loop]) -> None:
+def _threads_carry(kernel: Kernel, loops: list[Loop]) -> None:
     _lanes_carry(kernel, loops)
-    loops[0].kind = LoopKind.UNROLLED
+    loops[0].kind = LoopKind.THREAD
 
 
 def _lanes_carry(kernel: Kernel, loops: list[Loop]) -> None:
@@ -365,7 +365,7 @@ def _no_block(kernel: Kernel, loops: list[Loop]) -> None:
         (_undeclared, "buffer out0 is not declared"),
         (_registers, "is no constant place in registers"),
         (_lanes_carry, "iterations of lanes i hand values on"),
-        (_unrolled_carries, "iterations of unrolled i hand values on"),
+        (_threads_carry, "iterations of threads i hand values on"),
         (_no_block, "a barrier has no block around it"),
     ],
 )

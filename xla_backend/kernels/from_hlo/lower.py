@@ -49,8 +49,9 @@ def can_lower(node: Instruction) -> bool:
     )
 
 
-def lower(node: Instruction, name: str) -> Kernel:
-    """The kernel that computes `node` from its operands' buffers.
+def lower(node: Instruction, name: str, *, in_parts: bool = True) -> Kernel:
+    """The kernel that computes `node` from its operands' buffers. `in_parts`: large reductions are
+    cut into parts for threads, as a CPU has them.
 
     Buffers: `p<i>` for operand i, `out<i>` for leaf i of the result.
 
@@ -63,9 +64,9 @@ def lower(node: Instruction, name: str) -> Kernel:
     if plan is not None:
         RowNest(e, plan, roots, outputs).emit()
     elif root.shape.is_tuple and root.opcode is not Opcode.TUPLE:
-        _tuple_root(e, root, outputs)
+        _tuple_root(e, root, outputs, in_parts)
     else:
-        _emit_roots(e, roots, outputs)
+        _emit_roots(e, roots, outputs, in_parts)
     return e.builder.kernel
 
 
@@ -107,10 +108,12 @@ def begin(node: Instruction, name: str) -> tuple[ElementalEmitter, Instruction, 
     return ElementalEmitter(builder, leaves), root, outputs
 
 
-def _tuple_root(e: ElementalEmitter, root: Instruction, outputs: Sequence[Buffer]) -> None:
+def _tuple_root(
+    e: ElementalEmitter, root: Instruction, outputs: Sequence[Buffer], in_parts: bool
+) -> None:
     """One instruction with several results: variadic reduce, reduce-window or scatter."""
     if root.opcode is Opcode.REDUCE:
-        ReductionNest(e, [root], [outputs]).emit()
+        ReductionNest(e, [root], [outputs]).emit(in_parts)
     elif root.opcode is Opcode.SCATTER:
         scatter_nest(e, root, outputs, range(len(outputs)))
     elif root.opcode is Opcode.REDUCE_WINDOW:
@@ -149,7 +152,7 @@ def _through_free(node: Instruction, e: ElementalEmitter) -> Instruction:
 
 
 def _emit_roots(
-    e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequence[Buffer]
+    e: ElementalEmitter, roots: Sequence[Instruction], outputs: Sequence[Buffer], in_parts: bool
 ) -> None:
     pointwise: dict[tuple[int, ...], list[int]] = {}
     reduces: dict[tuple, list[tuple[Instruction, int, int]]] = {}
@@ -186,7 +189,7 @@ def _emit_roots(
         wanted: list[list[Buffer | None]] = [[None] * (len(n.operands) // 2) for n in nodes]
         for node, part, number in entries:
             wanted[nodes.index(node)][part] = outputs[number]
-        ReductionNest(e, nodes, wanted).emit()
+        ReductionNest(e, nodes, wanted).emit(in_parts)
     # In-place updates last: the others may still read what they overwrite.
     for node, number in updates:
         update_slice_nest(e, node, outputs[number], number)

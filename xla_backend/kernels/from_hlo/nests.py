@@ -194,7 +194,8 @@ class ReductionNest:
         self.reduced = set(attrs(first).dimensions)
         self.kept_dims = [d for i, d in enumerate(self.dims) if i not in self.reduced]
 
-    def emit(self) -> None:
+    def emit(self, in_parts: bool) -> None:
+        """`in_parts`: few large ones as partial results of blocks."""
         if 0 in self.kept_dims:
             return
         if 0 in self.dims:
@@ -207,7 +208,7 @@ class ReductionNest:
         kept = [g for g, r in zip(space.groups, flags) if not r]
         reduced = [g for g, r in zip(space.groups, flags) if r]
         blocks = self._blocks(kept, reduced, kept_minor=not flags or not flags[-1])
-        if blocks == 1:
+        if blocks == 1 or not in_parts:
             self._emit_plain(space.groups, flags)
         else:
             self._emit_blocked(space.groups, flags, blocks)

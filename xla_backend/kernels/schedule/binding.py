@@ -120,8 +120,8 @@ def bind(kernel: Kernel, loop: Loop, kind: LoopKind) -> None:
     name = loop.var.name
     path = path_to(kernel, loop)
     if kind is LoopKind.UNROLLED:
-        if loop.limits or loop.carries:
-            raise ScheduleError(f"rounds of loop {name!r} are not known, or hand values on")
+        if loop.limits:
+            raise ScheduleError(f"rounds of loop {name!r} are not known")
     elif kind is LoopKind.LANES:
         if not loop.may_vectorize or loop.carries or loop.limits:
             raise ScheduleError(f"loop {name!r} may not run in lanes")

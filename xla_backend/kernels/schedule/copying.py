@@ -13,6 +13,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
     Carry,
+    Combiner,
     Compute,
     Constant,
     If,
@@ -56,7 +57,8 @@ class Copy:
         new = self.values[value] = value.like()
         return new
 
-    def _index(self, index: Index) -> Index:
+    def index(self, index: Index) -> Index:
+        """An index as it is in the copy."""
         return index.replaced(self._atom)
 
     def _atom(self, atom: object) -> Index | None:
@@ -89,7 +91,7 @@ class Copy:
                 out.append(Constant(self._new(s.result), zero))
                 return
             guard = None if s.guard is None or truth else self.value(s.guard)
-            index = self._index(s.index)
+            index = self.index(s.index)
             out.append(Load(self._new(s.result), s.buffer, index, guard))
         elif isinstance(s, Store):
             truth = self._decided(s.guard)
@@ -97,9 +99,9 @@ class Copy:
                 return
             guard = None if s.guard is None or truth else self.value(s.guard)
             values = tuple(self.value(v) for v in s.values)
-            out.append(Store(s.buffer, self._index(s.index), values, guard))
+            out.append(Store(s.buffer, self.index(s.index), values, guard))
         elif isinstance(s, IndexValue):
-            out.append(IndexValue(self._new(s.result), self._index(s.index)))
+            out.append(IndexValue(self._new(s.result), self.index(s.index)))
         elif isinstance(s, InRange):
             self._in_range(s, out)
         elif isinstance(s, Compute):
@@ -109,7 +111,7 @@ class Copy:
             out.append(self._inner(s))
 
     def _in_range(self, s: InRange, out: list[Statement]) -> None:
-        index = self._index(s.index)
+        index = self.index(s.index)
         low, high = self._bounds(index)
         if s.low <= low and high < s.high:
             self.know(s.result, True, out)
@@ -155,7 +157,7 @@ class Copy:
         var = Var(loop.var.name, loop.var.extent, loop.var.depth)
         self.vars[loop.var] = Index.of(var)
         new = like(loop, var)
-        new.limits = tuple(self._index(limit) for limit in loop.limits)
+        new.limits = tuple(self.index(limit) for limit in loop.limits)
         inits = [self.value(c.init) for c in loop.carries]
         new.carries = [
             Carry(self._new(c.phi), init, self._new(c.result), identity=c.identity)
@@ -182,6 +184,16 @@ def like(loop: Loop, var: Var) -> Loop:
         may_vectorize=loop.may_vectorize,
         kind=loop.kind,
     )
+
+
+def combined(
+    combiner: Combiner, lhs: Sequence[Value], rhs: Sequence[Value], out: list[Statement]
+) -> list[Value]:
+    """The results of a combiner."""
+    copy = Copy({})
+    copy.values.update(zip([*combiner.lhs, *combiner.rhs], [*lhs, *rhs]))
+    out += copy.block(combiner.body)
+    return [copy.value(v) for v in combiner.results]
 
 
 def replace_atoms(statements: Sequence[Statement], atoms: dict[Atom, Index]) -> None:

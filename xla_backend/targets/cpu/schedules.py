@@ -22,6 +22,8 @@ class Schedules:
     name; `decisions` has what became of those.
     """
 
+    reduces_in_parts = True
+
     def __init__(
         self,
         target: TargetInfo,

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.targets.gpu.architectures import Architecture
-from xla_backend.targets.gpu.schedule import loops, one_block, serial, transposes
+from xla_backend.targets.gpu.schedule import loops, one_block, reductions, serial, transposes
 from xla_backend.targets.gpu.schedule.stages import check_stages
 
 # A family schedules the stages of a kernel that are its kind and leaves the others as they are;
 # it calls `done(step)` after each step. The last one takes whatever is left.
 Family = Callable[[Kernel, Architecture, Callable[[str], None]], None]
 _FAMILIES: Sequence[Family] = (
+    reductions.schedule,
     transposes.schedule,
     one_block.schedule,
     loops.schedule,
@@ -27,6 +28,8 @@ _FAMILIES: Sequence[Family] = (
 
 class Schedules:
     """Schedules kernels; with `verify`, checks them after each step."""
+
+    reduces_in_parts = False
 
     def __init__(self, architecture: Architecture, *, verify: bool = False) -> None:
         self.architecture = architecture

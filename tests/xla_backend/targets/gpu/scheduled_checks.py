@@ -3,6 +3,7 @@ evaluator."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ def scheduled(body: str, called: str = "", architecture: Architecture = LARGE) -
     """The kernel of the root of a module with these lines, scheduled and verified."""
     root = module_of(body, called).entry.root  # type: ignore[union-attr]
     assert root is not None
-    kernel = lower(root, "k")
+    kernel = lower(root, "k", in_parts=Schedules.reduces_in_parts)
     Schedules(architecture, verify=True).kernel(kernel)
     return kernel
 
@@ -39,22 +40,29 @@ def check(
     *,
     seed: int = 0,
     low: float = -3.0,
+    scale: float = 1.0,
+    arguments: Sequence[np.ndarray] = (),
 ) -> Kernel:
-    """Match the text of the scheduled kernel, and run it with its blocks in two orders."""
+    """Match the text of the scheduled kernel, and run it with its blocks in two orders, which
+    give the same bits; on random arguments if none are given."""
     module = module_of(body, called)
     root = module.entry.root  # type: ignore[union-attr]
     assert root is not None
     kernel = scheduled(body, called, architecture)
     if checks:
         check_text(kernel_to_text(kernel), checks)
-    arguments = arguments_of(module, seed, low)
-    results = evaluate(module, arguments)
+    given = list(arguments) or arguments_of(module, seed, low)
+    results = evaluate(module, given)
     want = [results] if isinstance(results, np.ndarray) else list(results)
-    shapes = root.shape.flatten()
-    for order in (range, lambda n: range(n - 1, -1, -1)):
-        got = run_kernel(kernel, arguments, shapes, grid_order=order)
-        for g, w, shape in zip(got, want, shapes, strict=True):
-            assert_close(g, w, shape.element_type)
+    shapes, sources = root.shape.flatten(), root.operands
+    operands = [o.literal_array if o.is_constant else given[o.parameter_number] for o in sources]
+    first, again = (
+        run_kernel(kernel, operands, shapes, grid_order=order)
+        for order in (range, lambda n: range(n - 1, -1, -1))
+    )
+    for g, h, w, shape in zip(first, again, want, shapes, strict=True):
+        assert g.tobytes() == h.tobytes()
+        assert_close(g, w, shape.element_type, scale)
     return kernel
 
 

@@ -1,0 +1,551 @@
+"""Rows by teams of threads: each thread of a team takes some elements of every walk over a row.
+
+    for i in range(64):             for block in grid(8):
+        acc = 0                         for t in threads(256):
+        for j in range(512):    ->          acc = 0
+            acc = acc + p[512*i + j]        for u in unrolled(16):
+        out[i] = acc                            acc = acc + p[4096*block + ... + 32*u + t % 32]
+                                            acc = acc + shuffle_down(acc, 16, 32)
+                                            ...
+                                            if t % 32 < 1:
+                                                out[8*block + (t // 32)] = acc
+
+What threads have reduced is put together by shuffles within a warp, and through shared memory
+between warps, always in the same order. Values that one walk keeps for a later one stay with the
+thread: the same thread has the same elements in every walk.
+
+A team of neighbouring threads (`stride` 1) suits rows whose elements are neighbours in memory. If
+the rows are, teams have members `stride` threads apart, so that neighbouring threads work on
+neighbouring rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.index import ZERO, Index, Var, constant, delinearize
+from xla_backend.kernels.ir import (
+    Barrier,
+    Buffer,
+    BufferRole,
+    Carry,
+    Combination,
+    Combiner,
+    Compute,
+    Constant,
+    If,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    Shuffle,
+    ShuffleMode,
+    Statement,
+    Store,
+    Value,
+    walk,
+)
+from xla_backend.kernels.matrix_tiles import WARP
+from xla_backend.kernels.schedule.copying import Copy, combined
+from xla_backend.kernels.schedule.dependence import mentions
+from xla_backend.kernels.schedule.row_nests import RowNest, Walk, row_nest_of, walked_at
+from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+
+# Depths of the new loops, which order the terms of indices.
+_BLOCK, _THREAD, _STEP, _UNROLLED, _LANE = range(1, 6)
+# Words of 32 bits of a thread for elements that it keeps, and bytes of a block.
+REGISTER_WORDS = 64
+SHARED_BYTES = 48 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """How threads share out rows. All but `minor` are powers of two.
+
+    Attributes:
+      block: threads of a block.
+      across: threads that work on one row.
+      stride: how far apart these are.
+      minor: rows in a group of which a block takes neighbours: all of them, or those of the
+        innermost loop over rows.
+      lanes: neighbouring elements of a row that a thread takes at once.
+      unrolled: steps of a walk that have code of their own, if not all have.
+      in_registers: all steps have; what is kept, or read by several walks, stays in registers.
+    """
+
+    block: int
+    across: int
+    stride: int
+    minor: int
+    lanes: int = 1
+    unrolled: int = 4
+    in_registers: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block."""
+        return self.block // self.across
+
+
+def run_in_teams(kernel: Kernel, stage: Loop, team: Team) -> Loop:
+    """Let blocks of threads run a nest that works row by row; returns the grid loop.
+
+    Raises:
+      ScheduleError: it is of another form, or what it does needs an order that teams do not keep.
+    """
+    nest = row_nest_of(stage)
+    if nest is None:
+        raise ScheduleError(f"loop {stage.var.name!r} does not work row by row")
+    if team.across > 1 and not nest.may_be_shared:
+        raise ScheduleError(f"rows of loop {stage.var.name!r} are reduced in one order only")
+    for found in nest.walks:
+        if found.count % team.lanes:
+            raise ScheduleError(f"{found.count} elements are no whole vectors of {team.lanes}")
+    grid = _Teams(kernel, nest, team).grid()
+    replace(kernel, stage, [grid])
+    used = {s.buffer for s in walk(kernel.stages) if isinstance(s, Load | Store)}
+    kernel.buffers = [b for b in kernel.buffers if b.role is not BufferRole.LOCAL or b in used]
+    return grid
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """low <= place < high."""
+
+    place: Index
+    low: int
+    high: int
+
+
+@dataclass(eq=False, slots=True)
+class _Private:
+    """Memory of a thread for the elements of a row that it has; in shared memory, in the places of
+    the row that `whole_row` elements are."""
+
+    buffer: Buffer
+    whole_row: int = 0
+
+
+_Body = Callable[[list[Value], list[Statement]], list[Value]]
+_Places = Mapping[Statement, tuple[_Private, Index]]
+
+
+class _TeamCopy(Copy):
+    """Statements for one round of a thread. Accesses are made where all `conditions` hold; `guard`
+    is a value that says so."""
+
+    def __init__(
+        self,
+        vars: Mapping[Var, Index],
+        conditions: Sequence[_Condition] = (),
+        guard: Value | None = None,
+    ) -> None:
+        super().__init__(vars)
+        self.conditions = list(conditions)
+        self.guard = guard
+        self.private: _Places = {}  # accesses to memory of the thread instead, and where
+        self.kept: _Places = {}  # loads whose results go there
+
+    def inside(
+        self, vars: Mapping[Var, Index], conditions: Sequence[_Condition], guard: Value | None
+    ) -> _TeamCopy:
+        """A copy that knows what this one has computed."""
+        new = _TeamCopy({**self.vars, **vars}, [*self.conditions, *conditions], guard)
+        new.values, new.known = dict(self.values), dict(self.known)
+        return new
+
+    def _statement(self, s: Statement, out: list[Statement]) -> None:
+        if s in self.private:
+            self._in_private(s, *self.private[s], out)
+        elif isinstance(s, Store):
+            stored: list[Statement] = []
+            super()._statement(s, stored)
+            out += only_if(self.conditions, stored)
+        else:
+            super()._statement(s, out)
+            if isinstance(s, Load) and isinstance(out[-1], Load):
+                load = out.pop()
+                assert isinstance(load, Load)
+                load.guard = both(load.guard, self.guard, out)
+                out.append(load)
+                if s in self.kept:
+                    memory, place = self.kept[s]
+                    out.append(Store(memory.buffer, place, (load.result,)))
+
+    def _in_private(
+        self, s: Statement, memory: _Private, place: Index, out: list[Statement]
+    ) -> None:
+        """Threads have memory for as many elements each, of which a row may have fewer."""
+        if isinstance(s, Load):
+            guard = self.guard if memory.whole_row else None
+            out.append(Load(self._new(s.result), memory.buffer, place, guard))
+            return
+        assert isinstance(s, Store)
+        store = Store(memory.buffer, place, tuple(self.value(v) for v in s.values))
+        out += only_if(self.conditions, [store]) if memory.whole_row else [store]
+
+
+def words(type: PrimitiveType) -> int:
+    """Registers of 32 bits for an element."""
+    return max(1, type.byte_size // 4)
+
+
+def shared_bytes(buffer: Buffer) -> int:
+    """Bytes that a buffer takes of the memory of a block."""
+    shared = buffer.role is BufferRole.SHARED
+    return buffer.size * buffer.element_type.byte_size if shared else 0
+
+
+def only_if(conditions: Sequence[_Condition], body: list[Statement]) -> list[Statement]:
+    """The body where all conditions hold."""
+    for c in reversed(conditions):
+        body = [If(c.place, c.low, c.high, body)]
+    return body
+
+
+def both(one: Value | None, other: Value | None, out: list[Statement]) -> Value | None:
+    """A condition that holds where two do; None holds everywhere."""
+    if one is None or other is None:
+        return one or other
+    result = _fresh(PrimitiveType.PRED)
+    out.append(Compute(result, Opcode.AND, (one, other)))
+    return result
+
+
+def _fresh(type: PrimitiveType) -> Value:
+    return Value(type, _LANE, 0)
+
+
+def _index(var: Var) -> Index:
+    return Index.of(var) if var.extent > 1 else ZERO
+
+
+class _Teams:
+    """What one nest becomes."""
+
+    def __init__(self, kernel: Kernel, nest: RowNest, team: Team) -> None:
+        self.kernel, self.nest, self.team = kernel, nest, team
+        tiles = -(-team.minor // team.rows)
+        self.block = Var("block", nest.rows // team.minor * tiles, _BLOCK)
+        self.thread = Var("t", team.block, _THREAD)
+        self.lane = Var("lane", team.lanes, _LANE)
+        block, t = _index(self.block), _index(self.thread)
+        self.rank = (t // team.stride) % team.across
+        self.own = (t // (team.stride * team.across)) * team.stride + t % team.stride
+        self.within = (block % tiles) * team.rows + self.own
+        self.group = block // tiles
+        # Loads of a walk that find in memory of the thread what an earlier one has put there.
+        self.private: dict[Load | Store, _Private] = {}
+        self.kept: dict[Load | Store, _Private] = {}
+        self.register_words = 0
+
+    def grid(self) -> Loop:
+        team, nest = self.team, self.nest
+        self._plan_memory()
+        body: list[Statement] = []
+        conditions: list[_Condition] = []
+        if team.minor % team.rows:
+            conditions.append(_Condition(self.within, 0, team.minor))
+        guard = self._holds(conditions, body)
+        base = _TeamCopy(self._rows(), conditions, guard)
+        body += base.block(nest.lead)
+        walks = nest.walks
+        for step in nest.steps:
+            if isinstance(step, Walk):
+                self._walk(step, base, body, for_all=step is not walks[-1])
+            elif isinstance(step, Store):
+                body += only_if(self._leader(), base.block([step]))
+            else:
+                body += base.block([step])
+        thread = Loop(self.thread, body, independent=True, kind=LoopKind.THREAD)
+        return Loop(self.block, [thread], independent=True, kind=LoopKind.GRID)
+
+    def _rows(self) -> dict[Var, Index]:
+        """The variables of the loops over rows."""
+        extents, minor = self.nest.extents, self.team.minor
+        inner = len(extents)
+        while prod(extents[inner:]) < minor:
+            inner -= 1
+        if prod(extents[inner:]) != minor:
+            raise ScheduleError(f"{minor} rows are not those of the innermost of {extents}")
+        places = (
+            *delinearize(self.group, extents[:inner]),
+            *delinearize(self.within, extents[inner:]),
+        )
+        return {loop.var: place for loop, place in zip(self.nest.kept, places)}
+
+    def _leader(self) -> list[_Condition]:
+        """Of the threads of a team, one."""
+        return [_Condition(self.rank, 0, 1)] if self.team.across > 1 else []
+
+    def _holds(self, conditions: Sequence[_Condition], out: list[Statement]) -> Value | None:
+        total: Value | None = None
+        for c in conditions:
+            value = _fresh(PrimitiveType.PRED)
+            out.append(InRange(value, c.place, c.low, c.high))
+            total = both(total, value, out)
+        return total
+
+    # -- walks -------------------------------------------------------------------------------------
+
+    def _walk(self, found: Walk, base: _TeamCopy, out: list[Statement], for_all: bool) -> None:
+        """The elements of this thread, and then what all of the team have reduced; `for_all`: each
+        of them needs it."""
+        team = self.team
+        inits = [base.value(v) for v in found.inits]
+        apart = found.reduces and team.across * team.lanes > 1
+        starts = self._starts(found, inits, out) if apart else inits
+        body: list[Statement] = []
+        values = self._rounds(found, base, starts, body)
+        if team.lanes > 1:
+            lanes = Loop(self.lane, body, independent=True, kind=LoopKind.LANES)
+            if found.reduces:
+                results = [_fresh(v.type) for v in values]
+                assert found.combiner is not None
+                lanes.combination = Combination(values, [], results, found.combiner)
+                values = results
+            body = [lanes]
+        out += body
+        if apart:
+            combiner = found.combiner
+            assert combiner is not None
+            values = self._together(combiner, values, out, for_all)
+            if any(c.identity is not None for c in found.loops[0].carries):
+                values = combined(combiner, inits, values, out)
+        base.values.update(zip(found.results, values))
+
+    def _starts(self, found: Walk, inits: list[Value], out: list[Statement]) -> list[Value]:
+        """What partial results start from: neutral values, or where there is none `init`, which may
+        be used many times."""
+        starts = []
+        for carry, init in zip(found.loops[0].carries, inits):
+            if carry.identity is not None:
+                init = _fresh(init.type)
+                out.append(Constant(init, carry.identity))
+            starts.append(init)
+        return starts
+
+    def _rounds(
+        self, found: Walk, base: _TeamCopy, values: list[Value], out: list[Statement]
+    ) -> list[Value]:
+        """All rounds of this thread: whole steps of the team, some of them in a serial loop, and
+        what is left over for some of its threads."""
+        team = self.team
+        full, left = divmod(found.count // team.lanes, team.across)
+        serial, rest = divmod(full, team.unrolled)
+        if team.in_registers or serial < 2:
+            serial, rest = 0, full
+
+        if serial:
+            var = Var("step", serial, _STEP)
+            first = Index.of(var) * team.unrolled
+
+            def some(values: list[Value], out: list[Statement]) -> list[Value]:
+                return self._unrolled(found, base, team.unrolled, first, values, out)
+
+            values = self._repeated(LoopKind.SERIAL, var, values, some, out)
+        if rest:
+            values = self._unrolled(found, base, rest, constant(full - rest), values, out)
+        if left:
+            some_threads = [_Condition(self.rank, 0, left)]
+            values = self._round(found, base, constant(full), some_threads, values, out)
+        return values
+
+    def _unrolled(
+        self,
+        found: Walk,
+        base: _TeamCopy,
+        count: int,
+        first: Index,
+        values: list[Value],
+        out: list[Statement],
+    ) -> list[Value]:
+        """Rounds with code of their own, from step number `first` on."""
+        var = Var("u", count, _UNROLLED)
+
+        def one(values: list[Value], out: list[Statement]) -> list[Value]:
+            return self._round(found, base, first + _index(var), [], values, out)
+
+        return self._repeated(LoopKind.UNROLLED, var, values, one, out)
+
+    def _repeated(
+        self, kind: LoopKind, var: Var, values: list[Value], body: _Body, out: list[Statement]
+    ) -> list[Value]:
+        if var.extent == 1:
+            return body(values, out)
+        carries = [Carry(_fresh(v.type), v, _fresh(v.type)) for v in values]
+        loop = Loop(var, [], carries, independent=not carries, kind=kind)
+        nexts = body([c.phi for c in carries], loop.body)
+        for carry, value in zip(carries, nexts):
+            carry.next = value
+        out.append(loop)
+        return [c.result for c in carries]
+
+    def _round(
+        self,
+        found: Walk,
+        base: _TeamCopy,
+        step: Index,
+        conditions: list[_Condition],
+        values: list[Value],
+        out: list[Statement],
+    ) -> list[Value]:
+        """One round of a thread, whose place in memory of its own is `step`."""
+        team = self.team
+        vector = (step * team.across + self.rank) * team.lanes
+        element = vector + _index(self.lane)
+        for limit in found.loops[0].limits:
+            over = vector - base.index(limit)
+            if any(c % team.lanes for c in (*over.terms.values(), over.constant)):
+                raise ScheduleError(f"{limit} elements are no whole vectors of {team.lanes}")
+            conditions = [*conditions, _Condition(over, min(0, over.bounds[0]), 0)]
+        here = self._holds(conditions, out)
+        guard = both(base.guard, here, out)
+        copy = base.inside(found.at(element), conditions, guard)
+        copy.private = self._places(self.private, step, element)
+        copy.kept = self._places(self.kept, step, element)
+        copy.values.update((c.phi, v) for c, v in zip(found.inner_carries, values))
+        out += copy.block(found.body)
+        nexts = [copy.value(c.next) for c in found.inner_carries if c.next is not None]
+        return nexts if here is None else [_select(here, *two, out) for two in zip(nexts, values)]
+
+    # -- what threads have put together ------------------------------------------------------------
+
+    def _together(
+        self, combiner: Combiner, values: list[Value], out: list[Statement], for_all: bool
+    ) -> list[Value]:
+        """Partial results of the threads of a team, lower halves with upper ones within a warp, and
+        then warp by warp."""
+        team = self.team
+        near = max(1, min(team.across, WARP // team.stride))
+        if for_all and team.stride > 1:
+            near = 1  # a shuffle hands a result on to neighbours only
+        distance = near // 2
+        while distance:
+            number, width = distance * team.stride, near * team.stride
+            others = [_fresh(v.type) for v in values]
+            for value, other in zip(values, others):
+                out.append(Shuffle(other, value, ShuffleMode.DOWN, number, width))
+            values = combined(combiner, values, others, out)
+            distance //= 2
+        parts = team.across // near
+        if parts > 1:
+            return self._through_memory(combiner, values, near, parts, out)
+        if for_all:
+            everywhere = [_fresh(v.type) for v in values]
+            for value, other in zip(values, everywhere):
+                out.append(Shuffle(other, value, ShuffleMode.FROM, 0, near))
+            return everywhere
+        return values
+
+    def _through_memory(
+        self,
+        combiner: Combiner,
+        values: list[Value],
+        near: int,
+        parts: int,
+        out: list[Statement],
+    ) -> list[Value]:
+        rows = self.team.rows
+        memory = [self._buffer("parts", v.type, parts * rows, BufferRole.SHARED) for v in values]
+        slot = (self.rank // near) * rows + self.own
+        stores: list[Statement] = [Store(m, slot, (v,)) for m, v in zip(memory, values)]
+        first = [_Condition(self.rank % near, 0, 1)] if near > 1 else []
+        out += [*only_if(first, stores), Barrier()]
+
+        def load(part: Index, out: list[Statement]) -> list[Value]:
+            found = [_fresh(v.type) for v in values]
+            out += [Load(v, m, part * rows + self.own) for v, m in zip(found, memory)]
+            return found
+
+        def add(values: list[Value], out: list[Statement]) -> list[Value]:
+            return combined(combiner, values, load(_index(var) + 1, out), out)
+
+        var = Var("part", parts - 1, _UNROLLED)
+        return self._repeated(LoopKind.UNROLLED, var, load(ZERO, out), add, out)
+
+    # -- memory of a thread ------------------------------------------------------------------------
+
+    def _buffer(self, name: str, type: PrimitiveType, size: int, role: BufferRole) -> Buffer:
+        number = sum(1 for b in self.kernel.buffers if b.name.startswith(name))
+        buffer = Buffer(f"{name}{number}", type, size, role, number)
+        self.kernel.buffers.append(buffer)
+        return buffer
+
+    def _places(
+        self, memory: Mapping[Load | Store, _Private], step: Index, element: Index
+    ) -> _Places:
+        lane = _index(self.lane)
+        own = step * self.team.lanes + lane
+        return {
+            s: (m, self.own * m.whole_row + element if m.whole_row else own)
+            for s, m in memory.items()
+        }
+
+    def _plan_memory(self) -> None:
+        """Where values live that walks keep for each other, or read more than once."""
+        walks = self.nest.walks
+        position = walked_at(walks)
+        keeps: dict[Buffer, list[tuple[Walk, Load | Store]]] = {}
+        reads: dict[tuple[Buffer, Index], dict[Walk, Load]] = {}
+        for found in walks:
+            for s in found.accesses():
+                if s.buffer.role is BufferRole.LOCAL:
+                    keeps.setdefault(s.buffer, []).append((found, s))
+                elif isinstance(s, Load) and self._may_be_kept(s, found, position):
+                    place = found.place_of(s, position)
+                    reads.setdefault((s.buffer, place), {}).setdefault(found, s)
+        for buffer, accesses in keeps.items():
+            places = {found.place_of(s, position) for found, s in accesses}
+            if len(places) > 1 or any(f.count != position.extent for f, _ in accesses):
+                raise ScheduleError(f"{buffer.name} hands elements to other threads")
+            memory = self._memory_for(buffer, position.extent)
+            self.private.update((s, memory) for _, s in accesses)
+        if self.team.in_registers:
+            for (buffer, _), loads in reads.items():
+                self._keep(buffer, list(loads.values()), position.extent)
+
+    def _may_be_kept(self, s: Load, found: Walk, position: Var) -> bool:
+        unchanged = s.buffer.role in (BufferRole.OPERAND, BufferRole.CONSTANT)
+        if s.guard is not None or not unchanged or found.count != position.extent:
+            return False
+        return s in found.body and mentions(found.place_of(s, position), {position})
+
+    def _steps(self, count: int) -> int:
+        return -(-count // (self.team.lanes * self.team.across))
+
+    def _memory_for(self, local: Buffer, count: int) -> _Private:
+        team, type = self.team, local.element_type
+        own = self._steps(count) * team.lanes
+        if team.in_registers:
+            self.register_words += own * words(type)
+            return _Private(self._buffer("kept", type, own, BufferRole.REGISTERS))
+        row = team.rows * count
+        taken = sum(shared_bytes(b) for b in self.kernel.buffers)
+        if taken + row * type.byte_size <= SHARED_BYTES:
+            return _Private(self._buffer("row", type, row, BufferRole.SHARED), count)
+        return _Private(self._buffer("kept", type, own, BufferRole.LOCAL))
+
+    def _keep(self, buffer: Buffer, loads: list[Load], count: int) -> None:
+        """Keep what the first of several loads reads for the others, if registers suffice."""
+        own = self._steps(count) * self.team.lanes
+        more = own * words(buffer.element_type)
+        if len(loads) < 2 or self.register_words + more > REGISTER_WORDS:
+            return
+        self.register_words += more
+        memory = _Private(self._buffer("kept", buffer.element_type, own, BufferRole.REGISTERS))
+        self.kept[loads[0]] = memory
+        self.private.update((load, memory) for load in loads[1:])
+
+
+def _select(condition: Value, new: Value, old: Value, out: list[Statement]) -> Value:
+    if new is old:
+        return old
+    result = _fresh(new.type)
+    out.append(Compute(result, Opcode.SELECT, (condition, new, old)))
+    return result

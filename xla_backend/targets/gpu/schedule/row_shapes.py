@@ -1,0 +1,100 @@
+"""What decides how threads share out rows: where neighbours in memory belong, how many elements fit
+a vector, how much stays in registers.
+
+Choices depend on shapes only, not on the card: sums come out the same on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xla_backend.kernels.index import Atom, Index, Var
+from xla_backend.kernels.ir import Load, Loop, Store
+from xla_backend.kernels.schedule.dependence import mentions, results_of
+from xla_backend.kernels.schedule.row_nests import RowNest, Walk
+from xla_backend.kernels.schedule.teams import REGISTER_WORDS, words
+
+# As many threads as keep a large card busy.
+ENOUGH_THREADS = 1 << 17
+MOST_THREADS = 1024
+USUAL_THREADS = 256
+_VECTOR_BYTES = 16
+_MOST_LANES = 8
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one that is not less."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _array_accesses(found: Walk) -> Iterator[Load | Store]:
+    return (s for s in found.accesses() if s.buffer.role.is_global)
+
+
+def runs_across(nest: RowNest) -> bool:
+    """Whether neighbours in memory belong to neighbouring rows, as most bytes have it; so where it
+    is half of them, as in products of matrices, whose results are neighbours like that."""
+    along = across = 0
+    row = nest.kept[-1].var
+    if row.extent == 1:
+        return False
+    for found in nest.walks:
+        element = found.loops[-1].var
+        for s in _array_accesses(found):
+            steps = [abs(s.index.coefficient(var)) for var in (element, row)]
+            size = s.buffer.element_type.byte_size
+            if steps[1] and (steps[1] < steps[0] or not steps[0]):
+                across += size
+            elif steps[0]:
+                along += size
+    return across >= along and across > 0
+
+
+def lanes_of(nest: RowNest) -> int:
+    """How many elements of a row a thread takes at once, in accesses of up to 16 bytes."""
+    sizes = [
+        s.buffer.element_type.byte_size
+        for found in nest.walks
+        for s in _array_accesses(found)
+        if mentions(s.index, {loop.var for loop in found.loops})
+    ]
+    lanes = min(_MOST_LANES, _VECTOR_BYTES // max(sizes, default=_VECTOR_BYTES))
+    while lanes > 1 and not all(_in_lanes(found, lanes) for found in nest.walks):
+        lanes //= 2
+    return lanes
+
+
+def _in_lanes(found: Walk, lanes: int) -> bool:
+    """Whether all that a walk accesses are whole vectors, each at a multiple of its size."""
+    limits = [n for limit in found.loops[0].limits for n in (*limit.terms.values(), limit.constant)]
+    if found.count % lanes or any(n % lanes for n in limits):
+        return False
+    if any(isinstance(s, Loop) for s in found.body):
+        return False
+    vector, lane = Var("vector", found.count // lanes, 0), Var("lane", lanes, 0)
+    at = found.at(Index.of(vector) * lanes + Index.of(lane))
+    places: dict[Atom, Index] = dict(at.items())
+    computed = {v for s in found.body for v in results_of(s)}
+    for s in found.accesses():
+        index = s.index.replaced(places.get)
+        step = index.coefficient(lane)
+        others = {atom: c for atom, c in index.terms.items() if atom is not lane}
+        if s.guard is not None or mentions(Index(others), {lane, *computed}):
+            return False
+        aligned = not any(n % lanes for n in (*others.values(), index.constant))
+        if step and not (step == 1 and aligned):
+            return False
+    return True
+
+
+def fits_registers(nest: RowNest, across: int, lanes: int) -> bool:
+    """Whether registers hold what walks keep for each other, and the array that they read."""
+    own = -(-nest.row_length // (across * lanes)) * lanes
+    kept, read = {}, {}
+    for found in nest.walks:
+        for s in found.accesses():
+            if not s.buffer.role.is_global:
+                kept[s.buffer] = words(s.buffer.element_type)
+            elif isinstance(s, Load):
+                read[s.buffer] = words(s.buffer.element_type)
+    return own * (sum(kept.values()) + max(read.values(), default=0)) <= REGISTER_WORDS
