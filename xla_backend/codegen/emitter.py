@@ -10,15 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from math import gcd
 
 import numpy as np
 
+from xla_backend.codegen.indices import step_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
-    Atomic,
     Buffer,
     Carry,
     Compute,
@@ -29,11 +28,9 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
-    Move,
     Statement,
     Store,
     Value,
-    walk,
 )
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, register_type, vector
@@ -279,7 +276,7 @@ class AbstractKernelEmitter(ABC):
             self.vars[loop.var] = "0"
             texts = self._round(carries, inits, loop.body)
         else:
-            step = self.steps[loop.var] = _step(loop)
+            step = self.steps[loop.var] = step_of(loop)
             with w.loop("0", self._stop(loop, step), step, list(zip(types, inits))) as handle:
                 self.vars[loop.var] = handle.index
                 handle.next = self._round(carries, handle.carried, loop.body)
@@ -324,32 +321,6 @@ class AbstractKernelEmitter(ABC):
     def arm(self, s: If, inits: Sequence[str]) -> list[str]:
         """The body of an `If`, where its condition holds."""
         return self._round(s.carries, inits, s.body)
-
-
-def _step(loop: Loop) -> int:
-    """The largest number that every use of a loop's variable is a multiple of: what the code
-    counts in, so that it need not multiply."""
-    step = 0
-    for s in walk(loop.body):
-        if isinstance(s, Load | Store | IndexValue | InRange | If | Move | Atomic):
-            step = _common(s.index, loop.var, step)
-            if isinstance(s, Move):
-                step = _common(s.target_index, loop.var, step)
-        elif isinstance(s, Loop):
-            for limit in s.limits:
-                step = _common(limit, loop.var, step)
-        if step == 1:
-            break
-    return step or 1
-
-
-def _common(index: Index, var: Var, step: int) -> int:
-    for atom, c in index.terms.items():
-        if atom is var:
-            step = gcd(step, c)
-        elif isinstance(atom, FloorDiv | Mod):
-            step = _common(atom.index, var, step)
-    return step
 
 
 def _depth_of_term(term: tuple) -> int:

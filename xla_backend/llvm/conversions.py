@@ -77,9 +77,10 @@ def _round_mantissa(w: FunctionWriter, ty: str, x: str, keep: int) -> str:
 
 
 def _to_half(w: FunctionWriter, ty: str, x: str, half: str) -> str:
-    """f32 lanes truncated to half. The fence keeps LLVM from moving the truncation into copysign,
-    which may then take its sign from a double by a conversion that x86 lacks."""
-    return w.cast("fptrunc", ty, w.intrinsic("arithmetic.fence", ty, x), half)
+    """f32 lanes truncated to half. On CPUs the fence keeps LLVM from moving the truncation into
+    copysign, which may then take its sign from a double by a conversion that x86 lacks."""
+    fenced = x if w.target.is_nvptx else w.intrinsic("arithmetic.fence", ty, x)
+    return w.cast("fptrunc", ty, fenced, half)
 
 
 def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
@@ -90,6 +91,9 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     if t is P.F16 and w.target.has_half:
         half = with_element(ty, "half")
         return w.cast("fpext", half, _to_half(w, ty, x, half), ty)
+    if t is P.BF16 and w.target.has_bfloat:
+        narrow = with_element(ty, "bfloat")
+        return w.cast("fpext", narrow, w.cast("fptrunc", ty, x, narrow), ty)
     rounded = _round_mantissa(w, ty, x, form.mantissa_bits)
     a = fabs(w, ty, x)
     if form.exponent_bits < 8:
@@ -195,6 +199,9 @@ def from_memory(w: FunctionWriter, t: P, n: int, raw: str) -> str:
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
         return w.cast("fpext", half, w.cast("bitcast", raw_ty, raw, half), ty)
+    if t is P.BF16 and w.target.has_bfloat:
+        narrow = vector("bfloat", n)
+        return w.cast("fpext", narrow, w.cast("bitcast", raw_ty, raw, narrow), ty)
     wide = w.cast("zext", raw_ty, raw, int_of(ty))
     if t is P.BF16:
         return from_bits(w, ty, iop(w, ty, "shl", wide, 16))
@@ -211,6 +218,9 @@ def to_memory(w: FunctionWriter, t: P, n: int, value: str) -> str:
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
         return w.cast("bitcast", half, _to_half(w, ty, value, half), raw_ty)
+    if t is P.BF16 and w.target.has_bfloat:
+        narrow = vector("bfloat", n)
+        return w.cast("bitcast", narrow, w.cast("fptrunc", ty, value, narrow), raw_ty)
     if t is P.BF16:
         return w.cast("trunc", int_of(ty), iop(w, ty, "lshr", bits(w, ty, value), 16), raw_ty)
     return w.cast("trunc", int_of(ty), _encode(w, t, ty, value), raw_ty)

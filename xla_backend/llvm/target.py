@@ -28,6 +28,7 @@ _LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 # forms (VL).
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 _X86 = ("x86_64", "amd64", "i386", "i686")
+_NVPTX = ("nvptx64",)
 _NARROWEST_BY_SIGN = 32
 _NARROW_POINTERS = ("wasm32", "i386", "i686")
 
@@ -83,6 +84,15 @@ class TargetInfo:
         return self.arch in _X86
 
     @property
+    def is_nvptx(self) -> bool:
+        return self.arch in _NVPTX
+
+    @property
+    def has_bfloat(self) -> bool:
+        """Whether roundings of f32 to bf16 are instructions that keep subnormals."""
+        return self.is_nvptx  # from sm_80 on
+
+    @property
     def is_aarch64(self) -> bool:
         return self.arch in ("aarch64", "arm64", "arm64e")
 
@@ -119,6 +129,8 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
         facts = (bits, "fma" in on, "f16c" in on or avx512, masks, masks and not avx512)
     elif arch in ("aarch64", "arm64", "arm64e"):
         facts = (128, True, True, False, False)
+    elif arch in _NVPTX:
+        facts = (128, True, True, False, False)  # vectors: of one access to memory
     else:
         facts = (128, False, False, False, False)
     pointer_bits = 32 if arch in _NARROW_POINTERS else 64

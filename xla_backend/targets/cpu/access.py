@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from xla_backend.codegen.indices import is_small
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter
-
-_I32_LIMIT = 2**31 - 1
 
 
 class Emitter(Protocol):
@@ -327,17 +326,4 @@ def _is_even(buffer: Buffer) -> bool:
 
 def _width(index: Index) -> str:
     """i32 if the index, its parts and all lanes past the end of a loop fit, else i64."""
-    low, high = _reach(index)
-    return "i32" if low > -_I32_LIMIT // 2 and high < _I32_LIMIT // 2 else "i64"
-
-
-def _reach(index: Index) -> tuple[int, int]:
-    low = high = index.constant
-    for atom, c in index.terms.items():
-        a, b = atom.bounds
-        if isinstance(atom, FloorDiv | Mod):
-            inner_low, inner_high = _reach(atom.index)
-            a, b = min(a, inner_low), max(b, inner_high)
-        low += min(c * a, c * b)
-        high += max(c * a, c * b)
-    return low, high
+    return "i32" if is_small(index) else "i64"

@@ -42,6 +42,11 @@ class Architecture:
     registers: int = 65536
     static_shared: int = 48 << 10
 
+    @property
+    def number(self) -> int:
+        """90 for sm_90."""
+        return int(self.name.removeprefix("sm_"))
+
 
 _KIB = 1 << 10
 ARCHITECTURES = {

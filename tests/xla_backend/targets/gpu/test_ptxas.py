@@ -1,0 +1,159 @@
+"""The assembler: where it is found, what it says, and that it takes the code of every operation."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from code_checks import NEEDS_PTXAS, Threads, functions_of
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.objects import IrError
+from xla_backend.persistent import store
+from xla_backend.targets.gpu import ptxas
+from xla_backend.targets.gpu.architectures import ARCHITECTURES
+from xla_backend.targets.gpu.ptx import compile_ptx
+from xla_backend.targets.gpu.ptxas import (
+    PtxasError,
+    PtxasNotFoundError,
+    Resources,
+    assemble,
+    find_ptxas,
+    parse_resources,
+    require_ptxas,
+)
+
+VERBOSE = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'one' for 'sm_90'
+ptxas info    : Function properties for one
+    16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack size, 512 bytes smem
+ptxas info    : Compile time = 2.125 ms
+ptxas info    : Compiling entry function 'other' for 'sm_90'
+ptxas info    : Function properties for other
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 18 registers, used 0 barriers, 380 bytes cmem[0]
+"""
+
+
+def copying() -> str:
+    """PTX of a kernel."""
+    with Threads() as t:
+        t.b.store(t.output(P.F32, 128), t.here, [t.b.load(t.operand(P.F32, 128), t.here)])
+    functions = functions_of([t.kernel])
+    return compile_ptx(functions.module.to_text(), functions.architecture)
+
+
+def test_what_it_says() -> None:
+    assert parse_resources(VERBOSE) == {
+        "one": Resources(255, 4, 8, 16, 512, 1),
+        "other": Resources(18, 0, 0, 0, 0, 0),
+    }
+
+
+# -- where it is -----------------------------------------------------------------------------------
+
+
+def program(folder: Path, name: str = "ptxas") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path) -> Path:
+    """A machine without any."""
+    for variable in (ptxas.VARIABLE, "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(ptxas, "find_spec", lambda name: None)
+    monkeypatch.setattr(ptxas, "_USUAL", tmp_path / "usual")
+    return tmp_path
+
+
+def test_there_is_none(bare) -> None:
+    assert find_ptxas() is None
+    with pytest.raises(PtxasNotFoundError, match="pip install nvidia-cuda-nvcc-cu12, or let"):
+        require_ptxas()
+
+
+def test_the_order_of_places(bare, monkeypatch) -> None:
+    places = [program(bare / "usual"), program(bare / "path")]
+    monkeypatch.setenv("PATH", str(bare / "path"))
+    assert find_ptxas() == places[1]
+    places.append(program(bare / "home" / "bin"))
+    monkeypatch.setenv("CUDA_HOME", str(bare / "home"))
+    assert find_ptxas() == places[2]
+    places.append(program(bare / "nvidia" / "cuda_nvcc" / "bin"))
+    package = type("Spec", (), {"submodule_search_locations": [str(bare / "nvidia")]})
+    monkeypatch.setattr(ptxas, "find_spec", lambda name: package)
+    assert find_ptxas() == places[3]
+    chosen = program(bare, "mine")
+    monkeypatch.setenv(ptxas.VARIABLE, str(chosen))
+    assert find_ptxas() == chosen
+    toolkit = program(bare / "toolkit" / "bin")
+    assert find_ptxas(str(bare / "toolkit")) == toolkit
+    assert find_ptxas(str(bare / "empty")) == chosen
+
+
+def test_the_environment_names_one_that_is_not_there(bare, monkeypatch) -> None:
+    monkeypatch.setenv(ptxas.VARIABLE, "/nowhere/ptxas")
+    with pytest.raises(PtxasNotFoundError, match=r"\$PYJAX_PTXAS is '/nowhere/ptxas', which is no"):
+        find_ptxas()
+
+
+# -- what it makes ---------------------------------------------------------------------------------
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_code_of_each_architecture(architecture) -> None:
+    if architecture == "sm_80":  # what is made for sm_90 does not run there
+        with pytest.raises(PtxasError, match=r"ptxas .* refuses the code for sm_80"):
+            assemble(copying(), architecture)
+        return
+    made = assemble(copying(), architecture)
+    assert made.code.startswith(b"\x7fELF")
+    assert made.resources["kernel_k"].registers > 0
+
+
+@NEEDS_PTXAS
+def test_a_text_that_it_refuses() -> None:
+    text = copying().replace("st.global.b32", "st.global.b33")
+    with pytest.raises(PtxasError, match=r"(?s)line \d+ in kernel_k:\nst\.global\.b33"):
+        assemble(text, "sm_90")
+
+
+def test_a_text_that_llvm_refuses() -> None:
+    with pytest.raises(IrError, match="at line 2 in `define void @f`"):
+        compile_ptx("define void @f() {\n  ret i32 0\n}\n", ARCHITECTURES["sm_90"])
+
+
+@NEEDS_PTXAS
+def test_code_is_kept_on_disk(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    text = copying()
+    first = assemble(text, "sm_90", keep=True)
+    with monkeypatch.context() as without:
+        without.setattr(subprocess, "run", None)
+        assert assemble(text, "sm_90", keep=True) == first
+        with pytest.raises(TypeError):
+            assemble(text, "sm_90", flags=["-O1"], keep=True)
+    assert "cubin" in store.status().kinds
+    assert os.listdir(tmp_path)
+
+
+def test_ptx_is_kept_on_disk(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    with Threads() as t:
+        t.b.store(t.output(P.F32, 128), t.here, [t.b.load(t.operand(P.F32, 128), t.here)])
+    functions = functions_of([t.kernel])
+    text = functions.module.to_text()
+    first = compile_ptx(text, functions.architecture, cache=True)
+    assert store.status().kinds == {"ptx": 1}
+    assert compile_ptx(text, functions.architecture, cache=True) == first
+    compile_ptx(text, ARCHITECTURES["sm_80"], cache=True)
+    assert store.status().kinds == {"ptx": 2}

@@ -1,0 +1,315 @@
+"""Scheduled kernel IR to LLVM text for NVPTX: the code of one thread.
+
+There are no vectors but in memory: what a lanes loop computes is done lane by lane, each in scalars
+of its own, and only loads and stores of neighbours are put together (access.py). Statements go
+through the lanes one after another, so that no more than one lane's intermediate values are alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xla_backend.codegen.emitter import AbstractKernelEmitter
+from xla_backend.kernels.index import Index
+from xla_backend.kernels.ir import (
+    Atomic,
+    Barrier,
+    Buffer,
+    Carry,
+    Combination,
+    Combiner,
+    Compute,
+    If,
+    IndexValue,
+    InRange,
+    Load,
+    Loop,
+    LoopKind,
+    MatrixTile,
+    Move,
+    Shuffle,
+    ShuffleMode,
+    Statement,
+    Store,
+    Transpose,
+    Value,
+)
+from xla_backend.llvm.types import register_type
+from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.targets.gpu.access import Access
+from xla_backend.targets.gpu.architectures import WARP, Architecture
+from xla_backend.targets.gpu.atomics import emit_atomic
+from xla_backend.targets.gpu.warps import emit_matrix_tile, emit_shuffle
+
+_THREAD_NUMBER = "llvm.nvvm.read.ptx.sreg.tid.x"
+_BLOCK_NUMBER = "llvm.nvvm.read.ptx.sreg.ctaid.x"
+
+
+class KernelEmitter(AbstractKernelEmitter):
+    """Emits the statements of a stage into the function of one thread.
+
+    `pointers`: the address of each buffer; `invariant`: those that nobody writes meanwhile.
+    """
+
+    def __init__(
+        self,
+        w: FunctionWriter,
+        pointers: dict[Buffer, str],
+        invariant: frozenset[Buffer],
+        architecture: Architecture,
+    ) -> None:
+        super().__init__(w, pointers)
+        self.invariant = invariant
+        self.architecture = architecture
+        self.lane_texts: dict[Value, Sequence[str]] = {}  # of values that differ between lanes
+        self.lane = 0  # the one that code is emitted for
+        self.threads = 1
+        self.access = Access(self)
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def bind(self, value: Value, text: str) -> None:
+        self.env[value] = text
+        self.lane_texts.pop(value, None)
+
+    def bind_lanes(self, value: Value, texts: Sequence[str]) -> None:
+        self.lane_texts[value] = texts
+
+    def is_vector(self, value: Value) -> bool:
+        return self.lanes > 1 and value in self.lane_texts
+
+    def rename(self, value: Value, known: Value) -> None:
+        texts = self.lane_texts.get(known)
+        if texts is None:
+            self.bind(value, self.env[known])
+        else:
+            self.bind_lanes(value, texts)
+
+    def scalar(self, value: Value) -> str:
+        return self.get(value, self.lane)
+
+    def get(self, value: Value, lane: int) -> str:
+        texts = self.lane_texts.get(value)
+        return self.env[value] if texts is None else texts[lane]
+
+    def in_lane(self, index: Index, lane: int) -> str:
+        if self.vector_var is None or self.lanes == 1:
+            return self.uniform(index)
+        before = self.vars[self.vector_var], self.lane
+        self.vars[self.vector_var], self.lane = str(lane), lane
+        text = self.uniform(index)
+        self.vars[self.vector_var], self.lane = before
+        return text
+
+    def _lanes(self) -> Sequence[int]:
+        """The lanes that code is emitted for here."""
+        return range(self.lanes) if self.lanes > 1 else (self.lane,)
+
+    def carried_types(self, carries: Sequence[Carry]) -> list[str]:
+        return [register_type(c.phi.type) for c in carries for _ in self._lanes()]
+
+    def texts(self, values: Sequence[Value]) -> list[str]:
+        return [self.get(v, lane) for v in values for lane in self._lanes()]
+
+    def bind_texts(self, values: Sequence[Value], texts: Sequence[str]) -> None:
+        lanes = self.lanes
+        if lanes == 1:
+            for value, text in zip(values, texts):
+                self.bind(value, text)
+            return
+        for n, value in enumerate(values):
+            self.bind_lanes(value, texts[n * lanes : (n + 1) * lanes])
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def compute(self, s: Compute) -> None:
+        if not any(map(self.is_vector, s.operands)):
+            self.bind(s.result, self.operation(s, [self.scalar(o) for o in s.operands], 1))
+            return
+        self.bind_lanes(
+            s.result,
+            [
+                self.operation(s, [self.get(o, lane) for o in s.operands], 1)
+                for lane in self._lanes()
+            ],
+        )
+
+    def load(self, s: Load) -> None:
+        self.access.load(s)
+
+    def store(self, s: Store) -> None:
+        self.access.store(s)
+
+    def index_value(self, s: IndexValue) -> None:
+        def converted(text: str) -> str:
+            return self.converted_index(s.result.type, self.w.index, text, 1)
+
+        if not self.varies(s.index):
+            self.bind(s.result, converted(self.uniform(s.index)))
+            return
+        texts = [converted(self.in_lane(s.index, lane)) for lane in self._lanes()]
+        self.bind_lanes(s.result, texts)
+
+    def in_range(self, s: InRange) -> None:
+        if not self.varies(s.index):
+            self.bind(s.result, self.uniform_in_range(s.index, s.low, s.high))
+            return
+        texts = [self._lane_in_range(s.index, s.low, s.high, lane) for lane in self._lanes()]
+        self.bind_lanes(s.result, texts)
+
+    def _lane_in_range(self, index: Index, low: int, high: int, lane: int) -> str:
+        text = self.in_lane(index - low, lane)
+        if text[0] != "%":
+            return "true" if 0 <= int(text) < high - low else "false"
+        return self.w.cmp("ult", self.w.index, text, str(high - low))
+
+    def other(self, s: Statement) -> None:
+        if isinstance(s, Barrier):
+            self._barrier()
+        elif isinstance(s, Shuffle):
+            self._shuffle(s)
+        elif isinstance(s, Atomic):
+            self._atomic(s)
+        elif isinstance(s, MatrixTile):
+            texts = [[self.scalar(v) for v in part] for part in (s.lhs, s.rhs, s.sums)]
+            for value, text in zip(s.results, emit_matrix_tile(self.w, s, *texts)):
+                self.bind(value, text)
+        elif isinstance(s, Move):
+            self.access.move(s)
+        elif isinstance(s, Transpose):
+            self.access.transpose(s.target, s.source, s.size)
+        else:
+            raise AssertionError(f"statement {s!r} has no emitter")
+
+    def _barrier(self) -> None:
+        if self.threads == 1:
+            return
+        # The threads of one warp need not wait for others.
+        if self.threads == WARP:
+            self.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", "-1")])
+        else:
+            self.w.call("llvm.nvvm.barrier0", "void")
+
+    def _shuffle(self, s: Shuffle) -> None:
+        if self.lanes > 1:
+            values = [self.get(s.value, lane) for lane in range(self.lanes)]
+            self.bind_lanes(s.result, [values[_neighbour(s, lane)] for lane in range(self.lanes)])
+            return
+        text = emit_shuffle(self.w, s, self.scalar(s.value), self.threads)
+        self.bind(s.result, text)
+
+    def _atomic(self, s: Atomic) -> None:
+        varying = self.varies(s.index) or any(
+            self.is_vector(v) for v in (s.value, s.guard) if v is not None
+        )
+        for lane in self._lanes() if varying else (self.lane,):
+            place = self.in_lane(s.index, lane)
+            address = self.access.address(s.buffer, place)
+            value = self.get(s.value, lane)
+            if s.guard is None:
+                emit_atomic(self.w, s, address, value, self.architecture)
+                continue
+            with self.w.if_(self.get(s.guard, lane)):
+                emit_atomic(self.w, s, address, value, self.architecture)
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def parallel_loop(self, loop: Loop) -> None:
+        w = self.w
+        grid = loop.kind is LoopKind.GRID
+        if not grid:
+            self.threads = loop.var.extent
+        self.vars[loop.var] = "0"
+        if loop.var.extent > 1:
+            number = _BLOCK_NUMBER if grid else _THREAD_NUMBER
+            w.module.declare(number, "i32", [])
+            text = w.pure(f"call i32 @{number}()")
+            self.vars[loop.var] = w.cast("zext", "i32", text, w.index)
+        if not loop.limits:
+            self.emit(loop.body)
+            return
+        inside = [
+            w.cmp("slt", w.index, self.vars[loop.var], self.uniform(limit)) for limit in loop.limits
+        ]
+        condition = inside[0]
+        for other in inside[1:]:
+            condition = w.op("and", "i1", condition, other)
+        with w.if_(condition):
+            self.emit(loop.body)
+
+    # -- lanes -------------------------------------------------------------------------------------
+
+    def lanes_loop(self, loop: Loop) -> None:
+        self.lanes = loop.var.extent
+        self.lane = 0
+        self.vector_var = loop.var
+        self.vars[loop.var] = "0"
+        self.forget_lanes()
+        self.emit(loop.body)
+        c = loop.combination
+        values = [[self.get(v, lane) for lane in self._lanes()] for v in c.values] if c else []
+        self._leave_lanes()
+        if c is not None:
+            self._combine_lanes(c, values)
+
+    def _leave_lanes(self) -> None:
+        self.vector_var = None
+        self.lanes = 1
+        self.lane = 0
+        self.forget_lanes()
+
+    def _combine_lanes(self, c: Combination, values: list[list[str]]) -> None:
+        width = len(values[0])
+        while width > 1:
+            width //= 2
+            rounds = [
+                self._combine(c.combiner, [v[i] for v in values], [v[width + i] for v in values])
+                for i in range(width)
+            ]
+            values = [[texts[n] for texts in rounds] for n in range(len(values))]
+        ends = [v[0] for v in values]
+        if c.inits:
+            ends = self._combine(c.combiner, [self.scalar(v) for v in c.inits], ends)
+        for value, text in zip(c.results, ends):
+            self.bind(value, text)
+
+    def _combine(self, combiner: Combiner, lhs: Sequence[str], rhs: Sequence[str]) -> list[str]:
+        for value, text in zip([*combiner.lhs, *combiner.rhs], [*lhs, *rhs]):
+            self.bind(value, text)
+        self.emit(combiner.body)
+        return [self.scalar(v) for v in combiner.results]
+
+    def if_in_lanes(self, s: If) -> None:
+        """Each lane by itself, with a branch of its own unless it is known whether it takes it."""
+        var, lanes = self.vector_var, self.lanes
+        assert var is not None
+        conditions = [self._lane_in_range(s.index, s.low, s.high, n) for n in range(lanes)]
+        results: list[list[str]] = []
+        for lane, condition in enumerate(conditions):
+            self.vector_var, self.lanes, self.lane = None, 1, lane
+            self.vars[var] = str(lane)
+            self.forget_lanes()
+            if condition == "true":
+                results.append(self.arm(s, self.texts([c.init for c in s.carries])))
+            elif condition == "false":
+                results.append(self.texts([c.init for c in s.carries]))
+            else:
+                self.branch(s, condition)
+                results.append([self.env[c.result] for c in s.carries])
+        self.vector_var, self.lanes, self.lane = var, lanes, 0
+        self.vars[var] = "0"
+        self.forget_lanes()
+        for n, carry in enumerate(s.carries):
+            self.bind_lanes(carry.result, [texts[n] for texts in results])
+
+
+def _neighbour(s: Shuffle, lane: int) -> int:
+    """The lane whose value another one gets."""
+    place = lane % s.width
+    source = {
+        ShuffleMode.XOR: place ^ s.number,
+        ShuffleMode.DOWN: place + s.number,
+        ShuffleMode.UP: place - s.number,
+        ShuffleMode.FROM: s.number,
+    }[s.mode]
+    return lane - place + source if 0 <= source < s.width else lane

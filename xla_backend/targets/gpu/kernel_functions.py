@@ -1,0 +1,224 @@
+"""The functions of kernels in an LLVM module for NVPTX: one for each stage, as it is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xla_backend.codegen.indices import is_narrow
+from xla_backend.kernels.ir import (
+    Atomic,
+    Buffer,
+    BufferRole,
+    Kernel,
+    Load,
+    Loop,
+    Move,
+    Statement,
+    Store,
+    Transpose,
+    walk,
+)
+from xla_backend.llvm.types import memory_type
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.program.ir import Launch, Program, all_steps, launched_buffers
+from xla_backend.targets.gpu.access import WIDEST, pointer_type
+from xla_backend.targets.gpu.architectures import Architecture
+from xla_backend.targets.gpu.emitter import KernelEmitter
+from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
+
+# What loads of memory that nobody writes refer to; the writer's own metadata are 0 and 1.
+_EMPTY_METADATA = "!2 = !{}"
+_OWN_MEMORY = (BufferRole.LOCAL, BufferRole.REGISTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFunction:
+    """One function of a kernel, and how it is launched.
+
+    It takes the addresses of the kernel's `launched_buffers`, in order, each a multiple of 16; then
+    its parameters, as integers of 64 bits.
+
+    Fields:
+      name: in the module.  kernel: the kernel's.
+      blocks, threads: how many, along x; exactly so many.
+      shared_bytes: of shared memory of a block.
+      dynamic_shared: those of them that the launch has to ask for: none or all.
+    """
+
+    name: str
+    kernel: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    dynamic_shared: int
+
+
+Sharing = Mapping[str, frozenset[int]]
+
+
+def shared_operands(program: Program) -> Sharing:
+    """By kernel, the operands whose memory some launch of it writes."""
+    found: dict[str, set[int]] = {}
+    for steps in (program.steps, *program.procedures.values()):
+        for step in all_steps(steps):
+            if isinstance(step, Launch):
+                found.setdefault(step.kernel, set()).update(k for _, k in step.in_place)
+    return {name: frozenset(numbers) for name, numbers in found.items()}
+
+
+class KernelFunctions:
+    """Emits kernels into a module; each once."""
+
+    def __init__(self, module: ModuleWriter, architecture: Architecture, sharing: Sharing) -> None:
+        """`sharing`: see `shared_operands`; of kernels that are not there, all operands are taken
+        to be written."""
+        self.module = module
+        self.architecture = architecture
+        self._sharing = sharing
+        self._constants: dict[tuple[bytes, str], str] = {}
+        self.functions: dict[str, tuple[LaunchFunction, ...]] = {}
+        module.add(_EMPTY_METADATA)
+
+    def launches(self, kernel: Kernel) -> tuple[LaunchFunction, ...]:
+        """The functions of a kernel, to be launched one after another."""
+        found = self.functions.get(kernel.name)
+        if found is None:
+            found = self.functions[kernel.name] = tuple(self._emit(kernel))
+        return found
+
+    def _emit(self, kernel: Kernel) -> Iterable[LaunchFunction]:
+        common = [s for s in kernel.stages if is_pure(s)]
+        stages = [s for s in kernel.stages if isinstance(s, Loop)]
+        assert len(common) + len(stages) == len(kernel.stages), f"{kernel.name} is not scheduled"
+        for number, stage in enumerate(stages):
+            name = f"kernel_{kernel.name}" + (f"_stage{number}" if len(stages) > 1 else "")
+            yield self._function(name, kernel, common, stage)
+
+    def _function(
+        self, name: str, kernel: Kernel, common: Sequence[Statement], stage: Loop
+    ) -> LaunchFunction:
+        threads = threads_of(stage).var.extent
+        buffers = launched_buffers(kernel)
+        alone = self._alone(kernel)
+        parameters = [(_parameter_type(b, b in alone), b.name) for b in buffers]
+        parameters += [("i64", p.name) for p in kernel.parameters]
+        attributes = f'"nvvm.reqntid"="{threads}"'
+        w = self.module.function(name, parameters, "ptx_kernel void", attributes=attributes)
+        w.index = "i32" if is_narrow([*common, stage]) else "i64"
+        used = _used([*common, stage])
+        pointers = {b: f"%{b.name}" for b in buffers}
+        pointers |= self._own_pointers(w, used)
+        shared = [b for b in kernel.buffers if b in used and b.role is BufferRole.SHARED]
+        total, dynamic = self._shared_memory(name, shared, pointers)
+        invariant = frozenset(
+            b
+            for b in used
+            if b.role is BufferRole.CONSTANT or (b.role is BufferRole.OPERAND and b in alone)
+        )
+        emitter = KernelEmitter(w, pointers, invariant, self.architecture)
+        for parameter in kernel.parameters:
+            emitter.vars[parameter] = w.as_index("i64", f"%{parameter.name}")
+        emitter.emit([*common, stage])
+        w.ret()
+        return LaunchFunction(name, kernel.name, stage.var.extent, threads, total, dynamic)
+
+    def _alone(self, kernel: Kernel) -> set[Buffer]:
+        """Buffers whose memory none of the others has that are written."""
+        shared = self._sharing.get(kernel.name)
+        if shared is None:
+            return {b for b in kernel.buffers if b.role is BufferRole.SCRATCH}
+        operands = {b for b in kernel.buffers if b.role is BufferRole.OPERAND}
+        if not shared:
+            return set(kernel.buffers)
+        # Which output it is differs from launch to launch.
+        return {b for b in operands if b.number not in shared} | {
+            b for b in kernel.buffers if b.role is BufferRole.SCRATCH
+        }
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def _own_pointers(self, w: FunctionWriter, used: set[Buffer]) -> dict[Buffer, str]:
+        """Addresses of what the caller does not provide and blocks do not share."""
+        pointers = {}
+        for buffer in sorted(used, key=lambda b: b.name):
+            if buffer.role is BufferRole.CONSTANT:
+                pointers[buffer] = self._constant(buffer)
+            elif buffer.role in _OWN_MEMORY:
+                stored = memory_type(buffer.element_type)
+                pointers[buffer] = w.alloca(stored, buffer.size, WIDEST)
+        return pointers
+
+    def _constant(self, buffer: Buffer) -> str:
+        assert buffer.data is not None
+        data = buffer.data.tobytes()
+        key = (data, memory_type(buffer.element_type))
+        name = self._constants.get(key)
+        if name is None:
+            name = self._constants[key] = f"@constant_{len(self._constants)}"
+            text = "".join(f"\\{byte:02X}" for byte in data)
+            self.module.add(
+                f"{name} = internal addrspace(1) constant [{len(data)} x i8] "
+                f'c"{text}", align {WIDEST}'
+            )
+        return name
+
+    def _shared_memory(
+        self, function: str, buffers: Sequence[Buffer], pointers: dict[Buffer, str]
+    ) -> tuple[int, int]:
+        """Give shared buffers their memory; (bytes in all, bytes that the launch asks for)."""
+        sizes = [-(-b.size * b.element_type.byte_size // WIDEST) * WIDEST for b in buffers]
+        total = sum(sizes)
+        architecture = self.architecture
+        if total > architecture.shared_per_block:
+            raise SharedMemoryError(
+                f"a block of {function!r} shares {total} bytes, and {architecture.name} has "
+                f"{architecture.shared_per_block}"
+            )
+        if not buffers:
+            return 0, 0
+        # What begins at the start of dynamic memory has no name of its own; of more than a launch
+        # may take without asking, all is dynamic.
+        dynamic = total > architecture.static_shared
+        name = f"@{function}_shared"
+        if dynamic:
+            self.module.add(f"{name} = external addrspace(3) global [0 x i8], align {WIDEST}")
+        else:
+            self.module.add(
+                f"{name} = internal addrspace(3) global [{total} x i8] poison, align {WIDEST}"
+            )
+        place = 0
+        for buffer, size in zip(buffers, sizes):
+            pointers[buffer] = name if not place else _inside(name, total, place)
+            place += size
+        return total, total if dynamic else 0
+
+
+def _inside(name: str, size: int, place: int) -> str:
+    return f"getelementptr inbounds (i8, ptr addrspace(3) {name}, i64 {place})"
+
+
+class SharedMemoryError(RuntimeError):
+    """A kernel's block wants more shared memory than the architecture has."""
+
+
+def _parameter_type(buffer: Buffer, alone: bool) -> str:
+    attributes = ["align", str(WIDEST)]
+    if buffer.role is BufferRole.OPERAND:
+        attributes.append("readonly")
+    if alone:
+        attributes.append("noalias")
+    return f"{pointer_type(buffer)} {' '.join(attributes)}"
+
+
+def _used(statements: Sequence[Statement]) -> set[Buffer]:
+    """The buffers that statements access."""
+    found: set[Buffer] = set()
+    for s in walk(list(statements)):
+        if isinstance(s, Load | Store | Atomic):
+            found.add(s.buffer)
+        elif isinstance(s, Move):
+            found |= {s.buffer, s.target}
+        elif isinstance(s, Transpose):
+            found |= {s.source, s.target}
+    return found

@@ -1,0 +1,36 @@
+"""From LLVM text to PTX."""
+
+from __future__ import annotations
+
+from xla_backend.llvm import objects
+from xla_backend.llvm.target import TargetInfo, make_target
+from xla_backend.persistent import store
+from xla_backend.persistent.settings import cache_settings
+from xla_backend.targets.gpu.architectures import TRIPLE, Architecture
+
+# Of entries on disk.
+_KIND = "ptx"
+_LEVEL = 3  # of LLVM's code generator, which does what no pass before it did
+
+
+def llvm_target(architecture: Architecture) -> TargetInfo:
+    """LLVM's names of an architecture and of the PTX that it is given."""
+    return make_target(TRIPLE, architecture.name, f"+ptx{architecture.ptx}")
+
+
+def compile_ptx(ir: str, architecture: Architecture, cache: bool = False) -> str:
+    """PTX of a module given as text; with `cache` it is looked up on disk first and kept there.
+
+    Raises:
+      IrError: the text does not parse or the module does not verify.
+    """
+    target = llvm_target(architecture)
+    keep = cache and cache_settings().internal
+    key = store.entry_key(_KIND, ir, target.key, str(_LEVEL), objects.llvm_version())
+    found = store.load(key, _KIND, target.key) if keep else None
+    if found is not None:
+        return found.decode()
+    text = objects.assembly(ir, target, _LEVEL, jit=False)
+    if keep:
+        store.store(key, _KIND, target.key, text.encode())
+    return text
