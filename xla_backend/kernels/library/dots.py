@@ -24,7 +24,7 @@ from xla_backend.passes.dots import (
 from xla_backend.passes.output_fusion import product_of
 
 # A product with fewer multiplications is not worth the rounding that tensor cores need.
-_SMALL = 1 << 18
+SMALL = 1 << 18
 # Fewer rows or columns than this make no tile.
 FEW = 16
 
@@ -60,7 +60,7 @@ def recipe_of_dot(dot: Instruction) -> Recipe | None:
     a = dot_attributes(dot)
     sizes = sizes_of(dot)
     few = min(sizes.m, sizes.n) < FEW
-    small = sizes.batch * sizes.m * sizes.n * sizes.k < _SMALL
+    small = sizes.batch * sizes.m * sizes.n * sizes.k < SMALL
     result = dot.shape.element_type
     return recipe_for(lhs, rhs, result, a.precision, a.algorithm, few=few, small=small)
 
@@ -88,7 +88,12 @@ def dot_kernel(node: Instruction, name: str, build: Build) -> Kernel:
         [lhs[d] for d in left.free],
         [rhs[d] for d in right.free],
     )
-    finish = finish_of(e, dot, roots, outputs, groups_of_result)
+
+    def index(batch: Index, row: Index, column: Index) -> tuple[Index, ...]:
+        parts = zip((batch, row, column), groups_of_result)
+        return tuple(i for part, dims in parts for i in delinearize(part, dims))
+
+    finish = finish_of(e, dot, roots, outputs, index)
     build(Product(e, sizes, factors[0], factors[1], recipe, finish))
     return e.builder.kernel
 
@@ -114,21 +119,16 @@ def finish_of(
     product: Instruction,
     roots: Sequence[Instruction],
     outputs: Sequence[Buffer],
-    groups: tuple[Sequence[int], Sequence[int], Sequence[int]],
-    order: Sequence[int] | None = None,
+    index_of: Callable[[Index, Index, Index], tuple[Index, ...]],
 ) -> Finish:
-    """Store the results that depend on a sum. `groups`: the dimensions of the product that batch,
-    rows and columns are made of; `order`: which of these each dimension of the product is, if they
-    do not come in this order."""
+    """Store the results that depend on a sum. `index_of`: where in the product the sum of a batch,
+    row and column is."""
 
     def finish(
         batch: Index, row: Index, column: Index, total: Value, guard: Value | bool | None
     ) -> None:
         made = convert(e.builder, total, product.shape.element_type)
-        parts = [
-            i for index, dims in zip((batch, row, column), groups) for i in delinearize(index, dims)
-        ]
-        index = tuple(parts if order is None else [parts[d] for d in order])
+        index = index_of(batch, row, column)
         linear = linearize(index, product.shape.dimensions)
         e.provided[product] = lambda node, at: made
         where = guard if isinstance(guard, Value) else None

@@ -108,6 +108,8 @@ def _fits(
     return all(
         _is_one_access(load.index, variable, width)
         and load.buffer.element_type.byte_size * width <= _ACCESS_BYTES
+        # A group is read as a whole or not at all.
+        and (width == 1 or load.guard is None or load.guard.depth < variable.depth)
         for load in loads
         if _reaches(load.index, variable)
     )

@@ -1,20 +1,30 @@
-"""dot, and fusions around one: kernels with tensor cores, kernels of rows, calls of cuBLAS, or
-plain loops."""
+"""Products (dot, convolution, and fusions around one): kernels with tensor cores, kernels of rows,
+calls of cuBLAS, or plain loops."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 from xla_backend.hlo.attributes import FusionKind
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.ir import Kernel
+from xla_backend.kernels.library.convolution import (
+    convolution_kernel,
+    convolution_sizes,
+    recipe_of_convolution,
+)
 from xla_backend.kernels.library.dots import (
     FEW,
+    Build,
     Product,
     dot_kernel,
     product_in,
     recipe_of_dot,
     sizes_of,
 )
+from xla_backend.kernels.library.factors import Sizes
 from xla_backend.kernels.library.matrix_product import Tiling, matrix_product
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
@@ -36,12 +46,26 @@ from xla_backend.targets.gpu.rules import RULES
 from xla_backend.targets.gpu.schedules import Schedules
 
 
+class _Family(NamedTuple):
+    """What there is to know of products of one opcode."""
+
+    sizes: Callable[[Instruction], Sizes]
+    recipe: Callable[[Instruction], Recipe | None]
+    inner_first: Callable[[Instruction], bool]
+    kernel: Callable[[Instruction, str, Build], Kernel]
+
+
 @RULES.runs(Opcode.DOT)
 def _dot(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     chosen = choice(node, architecture_of(builder), library=True)
     if isinstance(chosen, Cublas):
         return [_library_step(builder, node, chosen)]
     return _launch(builder, node, chosen)
+
+
+@RULES.runs(Opcode.CONVOLUTION)
+def _convolution(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    return _launch(builder, node, choice(node, architecture_of(builder)))
 
 
 def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
@@ -65,14 +89,12 @@ def architecture_of(builder: ProgramBuilder) -> Architecture:
 
 
 def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
-    """Whether elementwise work on the result of a dot belongs into its kernel, rather than into
-    one of its own behind a call of the library."""
-    if product.opcode is not Opcode.DOT or min(sizes_of(product)) == 0:
+    """Whether elementwise work on the result of a product belongs into its kernel, rather than
+    into one of its own behind a call of the library."""
+    family = _FAMILIES[product.opcode]
+    sizes, recipe = family.sizes(product), family.recipe(product)
+    if recipe is None or min(sizes) == 0:
         return False
-    recipe = recipe_of_dot(product)
-    if recipe is None:
-        return False
-    sizes = sizes_of(product)
     best = choice(product, architecture, library=True)
     if not isinstance(best, Cublas):
         return True
@@ -82,13 +104,14 @@ def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
     return estimated_cycles(own, sizes, recipe, architecture) <= library
 
 
-def choice(dot: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
-    """How a dot runs. `library`: it may be a call of cuBLAS."""
-    sizes, recipe = sizes_of(dot), recipe_of_dot(dot)
+def choice(product: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
+    """How a product runs. `library`: it may be a call of cuBLAS."""
+    family = _FAMILIES[product.opcode]
+    sizes, recipe = family.sizes(product), family.recipe(product)
     if recipe is None or min(sizes) == 0:
         return Loops()
-    found = candidates(sizes, recipe, inner_first=_inner_first(dot))
-    if library and (routine := _library_type(dot, recipe)) is not None:
+    found = candidates(sizes, recipe, inner_first=family.inner_first(product))
+    if library and (routine := _library_type(product, recipe)) is not None:
         found.append(routine)
     return fastest(found, sizes, recipe, architecture)
 
@@ -99,7 +122,12 @@ def choice(dot: Instruction, architecture: Architecture, *, library: bool = Fals
 def _library_type(dot: Instruction, recipe: Recipe) -> Cublas | None:
     """The call of the library that computes a dot by its recipe; None if there is none."""
     lhs, rhs = (o.shape.element_type for o in dot.operands)
-    if lhs is not rhs or len(recipe.terms) > 1 or _strides(dot) is None:
+    if (
+        dot.opcode is not Opcode.DOT
+        or lhs is not rhs
+        or len(recipe.terms) > 1
+        or _strides(dot) is None
+    ):
         return None
     if min(sizes_of(dot)[1:3]) < FEW:
         return None
@@ -147,7 +175,7 @@ def _inner_first(dot: Instruction) -> bool:
 
 
 def kernel_by(node: Instruction, name: str, chosen: Tiling | SkinnyTiling) -> Kernel:
-    """The kernel of a dot or a fusion around one, in a certain way."""
+    """The kernel of a product or a fusion around one, in a certain way."""
 
     def build(p: Product) -> None:
         if isinstance(chosen, Tiling):
@@ -155,4 +183,12 @@ def kernel_by(node: Instruction, name: str, chosen: Tiling | SkinnyTiling) -> Ke
         else:
             skinny_product(p.e, p.sizes, p.lhs, p.rhs, p.recipe, chosen, p.finish)
 
-    return dot_kernel(node, name, build)
+    return _FAMILIES[product_in(node).opcode].kernel(node, name, build)
+
+
+_FAMILIES = {
+    Opcode.DOT: _Family(sizes_of, recipe_of_dot, _inner_first, dot_kernel),
+    Opcode.CONVOLUTION: _Family(
+        convolution_sizes, recipe_of_convolution, lambda node: True, convolution_kernel
+    ),
+}
