@@ -6,10 +6,18 @@ from xla_backend.targets.gpu import (
     product_rules,
     scan_rules,
     scatter_rules,
+    small_linalg_rules,
     sort_rules,
     state_rules,
 )
 from xla_backend.targets.gpu.rules import RULES as RULES
 
 # Imported for the rules they register.
-_RULE_MODULES = (product_rules, scan_rules, scatter_rules, sort_rules, state_rules)
+_RULE_MODULES = (
+    product_rules,
+    scan_rules,
+    scatter_rules,
+    small_linalg_rules,
+    sort_rules,
+    state_rules,
+)
