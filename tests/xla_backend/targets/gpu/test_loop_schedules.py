@@ -137,6 +137,13 @@ def test_heavy_bodies_have_more_threads_rather_than_vectors() -> None:
         assert widths(scheduled(text)) == lanes
 
 
+def test_heavy_bodies_have_fewer_lanes() -> None:
+    size = 1 << 20
+    for opcode, lanes in (("negate", 8), ("tan", 4)):
+        text = f"a = f16[{size}] parameter(0)\nROOT r = f16[{size}] {opcode}(a)"
+        assert widths(scheduled(text)) == [lanes]
+
+
 def test_gathered_rows_are_read_in_vectors() -> None:
     check(
         """

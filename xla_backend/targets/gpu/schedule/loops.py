@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from xla_backend.kernels.index import Atom, Index, Var
@@ -26,6 +27,7 @@ _VECTOR_BYTES = 16
 _SMALL_BLOCK, _LARGE_BLOCK = 128, 256
 # Bodies of more cycles need threads more than they need wide accesses.
 _LIGHT_WORK = 24
+_LANES_BY_WORK = ((_LIGHT_WORK, 16), (100, 4), (inf, 2))
 # A thread does several vectors if there are still so many times the threads that run at once.
 _WAVES = 2
 _MOST_EACH = 4
@@ -107,7 +109,7 @@ def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
     total = loop.var.extent
     at_once = architecture.multiprocessors * architecture.threads_per_multiprocessor
     light = is_light(loop.body)
-    lanes = lanes_for(loop)
+    lanes = min(lanes_for(loop), _most_lanes(loop.body))
     enough = _SMALL_BLOCK if light else _SMALL_BLOCK * architecture.multiprocessors
     while lanes > 1 and total // lanes < enough:
         lanes //= 2
@@ -124,8 +126,18 @@ def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
 
 def is_light(body: Sequence[Statement]) -> bool:
     """Whether iterations are short: what they read and write takes longer than what they do."""
-    work = sum(s.opcode.cycles for s in body if isinstance(s, Compute))
-    return work <= _LIGHT_WORK and not any(isinstance(s, Loop) for s in body)
+    return _work(body) <= _LIGHT_WORK and not any(isinstance(s, Loop) for s in body)
+
+
+def _most_lanes(body: Sequence[Statement]) -> int:
+    """Lanes are so many copies of what an iteration does, each with registers of its own."""
+    work = _work(body)
+    return next(lanes for most, lanes in _LANES_BY_WORK if work <= most)
+
+
+def _work(body: Sequence[Statement]) -> float:
+    """Cycles of an iteration, roughly."""
+    return sum(s.opcode.cycles for s in body if isinstance(s, Compute))
 
 
 class _Access(NamedTuple):
