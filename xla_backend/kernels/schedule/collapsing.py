@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import prod
 
 from xla_backend.kernels.index import Atom, Index, Var, constant, delinearize
-from xla_backend.kernels.ir import Kernel, Load, Loop
+from xla_backend.kernels.ir import Kernel, Load, Loop, Statement
 from xla_backend.kernels.schedule.copying import Copy, interleaved, replace_atoms
 from xla_backend.kernels.schedule.dependence import Pure, divided, written
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
@@ -55,23 +55,39 @@ def collapse(kernel: Kernel, loops: Sequence[Loop], unrolled: Loop | None = None
       ScheduleError: iterations of a loop need their order, or a loop does more than contain the
         next.
     """
+    (new,) = regroup(kernel, loops, [[loop for loop in loops if loop is not unrolled]])
+    if unrolled is not None:
+        same, others = divided(new.body, unrolled.var)
+        copies = [Copy({unrolled.var: constant(n)}) for n in range(unrolled.var.extent)]
+        new.body = [*same, *interleaved(others, copies)]
+    return new
+
+
+def regroup(kernel: Kernel, loops: Sequence[Loop], groups: Sequence[Sequence[Loop]]) -> list[Loop]:
+    """Make a loop of each group of these loops, of which each is directly inside the one before it;
+    returns the new nest. The first of a group is the slowest.
+
+    Raises:
+      ScheduleError: iterations of a loop need their order, or a loop does more than contain the
+        next.
+    """
     for loop in loops:
         if not loop.independent or loop.carries or loop.limits:
             raise ScheduleError(f"iterations of loop {loop.var.name!r} need their order")
     for outer, inside in pairwise(loops):
         if _only_loop(outer) is not inside:
             raise ScheduleError(f"loop {outer.var.name!r} does more than contain a loop")
-    counted = [loop for loop in loops if loop is not unrolled]
-    extents = [loop.var.extent for loop in counted]
-    var = Var(loops[0].var.name, prod(extents), loops[0].var.depth)
-    body = [s for loop in loops[:-1] for s in loop.body[:-1]] + loops[-1].body
-    places = delinearize(Index.of(var), extents)
-    atoms: dict[Atom, Index] = {loop.var: place for loop, place in zip(counted, places)}
+    body: list[Statement] = [s for loop in loops[:-1] for s in loop.body[:-1]] + loops[-1].body
+    atoms: dict[Atom, Index] = {}
+    nest: list[Loop] = []
+    for depth, group in enumerate(groups, loops[0].var.depth):
+        extents = [loop.var.extent for loop in group]
+        var = Var(group[0].var.name if group else loops[0].var.name, prod(extents), depth)
+        places = delinearize(Index.of(var), extents)
+        atoms.update(zip((loop.var for loop in group), places))
+        nest.append(Loop(var, independent=True, may_vectorize=True))
     replace_atoms(body, atoms)
-    if unrolled is not None:
-        same, others = divided(body, unrolled.var)
-        copies = [Copy({unrolled.var: constant(n)}) for n in range(unrolled.var.extent)]
-        body = [*same, *interleaved(others, copies)]
-    new = Loop(var, body, independent=True, may_vectorize=True)
-    replace(kernel, loops[0], [new])
-    return new
+    for new in reversed(nest):
+        new.body, body = body, [new]
+    replace(kernel, loops[0], body)
+    return nest

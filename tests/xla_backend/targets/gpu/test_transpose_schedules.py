@@ -84,6 +84,8 @@ def test_all_types(type: str, lanes: int) -> None:
     [
         ((3, 33, 40), (2, 0, 1)),
         ((20, 4, 36), (2, 1, 0)),
+        ((40, 10, 4), (2, 1, 0)),
+        ((2, 40, 12), (0, 2, 1)),
         ((40, 2, 3, 35), (3, 1, 0, 2)),
         ((3, 34, 5, 2, 33), (4, 1, 0, 3, 2)),
         ((16, 3, 2, 3, 17), (4, 3, 2, 1, 0)),
@@ -91,6 +93,18 @@ def test_all_types(type: str, lanes: int) -> None:
 )
 def test_permutations(sizes: tuple[int, ...], order: tuple[int, ...]) -> None:
     assert tiles(check(transpose("f32", sizes, order))) == 1
+
+
+def test_short_rows_go_on_in_the_next_one() -> None:
+    check(
+        transpose("f32", (64, 16, 4), (2, 1, 0)),
+        """
+        // CHECK: for block in grid(4):
+        // CHECK: = p0[32*(block // 2) + 2048*(block % 2) + (thread % 32) + 64*(thread // 32)]
+        // CHECK: barrier()
+        // CHECK: out0[512*(block // 2) + 32*(block % 2) + {{.*}} + (thread % 32)]
+        """,
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,17 @@ Permutations that keep the innermost dimension are no such nests, and stay plain
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from xla_backend.kernels.ir import Kernel, Load, Loop, Store
-from xla_backend.kernels.schedule.collapsing import collapse, nest_of
+from xla_backend.kernels.schedule.collapsing import nest_of, regroup
 from xla_backend.kernels.schedule.shared_tiles import WIDTH, Tiling, turn_in_tiles, turned_loads
 from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.schedule.loops import is_light, walks
 from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_scheduled
 
-# Shorter loops would leave most of a tile empty.
-_SHORTEST = WIDTH // 2
+# Shorter loops would leave most of a tile empty, and one thread may do all of them.
+_SHORTEST = 9
 _BANK_BYTES = 4
 # Rows of a tile have code of their own as long as that is so many statements.
 _MOST_STATEMENTS = 160
@@ -39,18 +40,39 @@ def _schedule(
     along = _most_read_along(nest)
     if along is None:
         return
-    inside = nest[nest.index(along) + 1 :]
-    if len(inside) > 1 and inside[-1].var.extent < WIDTH:
-        # A short row is continued in the next one.
-        nest = [*nest[: nest.index(along) + 1], collapse(kernel, inside)]
-        done("collapse")
-    if nest[-1].var.extent < _SHORTEST:
+    groups = _groups(nest, along)
+    if any(prod(loop.var.extent for loop in group) < _SHORTEST for group in groups[-2:]):
         return
+    if max(len(group) for group in groups[-2:]) > 1:
+        *_, along, _ = nest = regroup(kernel, nest, groups)
+        done("regroup")
     tiling = _tiling(nest, along)
     loads = _that_fit(turned_loads(nest, along), tiling, architecture)
-    if loads:
-        turn_in_tiles(kernel, nest, along, loads, tiling)
-        done("turn_in_tiles")
+    turn_in_tiles(kernel, nest, along, loads, tiling)
+    done("turn_in_tiles")
+
+
+def _groups(nest: Sequence[Loop], along: Loop) -> list[list[Loop]]:
+    """The loops of a nest, those that are one for tiles together: a short row, in what is written
+    as in what is read, is continued in the next one. The last two are those of the tiles."""
+    written = [nest[-1]]
+    for loop in reversed(nest[nest.index(along) + 1 : -1]):
+        if prod(l.var.extent for l in written) < WIDTH:
+            written.insert(0, loop)
+    read = [along]
+    others = [loop for loop in nest if loop is not along and loop not in written]
+    while others and (length := prod(l.var.extent for l in read)) < WIDTH:
+        steps = {load.index.coefficient(along.var) * length for load in turned_loads(nest, along)}
+        following = [
+            loop
+            for loop in others
+            if {l.index.coefficient(loop.var) for l in turned_loads(nest, along)} == steps
+        ]
+        if not following:
+            break
+        read.insert(0, following[0])
+        others.remove(following[0])
+    return [*([loop] for loop in others), read, written]
 
 
 def _most_read_along(nest: Sequence[Loop]) -> Loop | None:
@@ -64,7 +86,6 @@ def _most_read_along(nest: Sequence[Loop]) -> Loop | None:
     bytes = {
         loop: sum(s.buffer.element_type.byte_size for s in turned_loads(nest, loop))
         for loop in nest[:-1]
-        if loop.var.extent >= _SHORTEST
     }
     best = max(bytes, key=lambda loop: bytes[loop], default=None)
     return best if best is not None and bytes[best] else None
