@@ -64,6 +64,7 @@ class KernelEmitter(AbstractKernelEmitter):
         self.lane_texts: dict[Value, Sequence[str]] = {}  # of values that differ between lanes
         self.lane = 0  # the one that code is emitted for
         self.threads = 1
+        self.is_part = False  # of a block: its other threads do not come to barriers
         self.access = Access(self)
 
     # -- values ------------------------------------------------------------------------------------
@@ -187,6 +188,9 @@ class KernelEmitter(AbstractKernelEmitter):
         # The threads of one warp need not wait for others.
         if self.threads == WARP:
             self.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", "-1")])
+        elif self.is_part:
+            numbers = [("i32", "1"), ("i32", str(self.threads))]
+            self.w.call("llvm.nvvm.barrier.cta.sync.aligned.count", "void", numbers)
         else:
             self.w.call("llvm.nvvm.barrier0", "void")
 

@@ -106,11 +106,11 @@ class KernelFunctions:
         attributes = f'"nvvm.reqntid"="{threads}"'
         w = self.module.function(name, parameters, "ptx_kernel void", attributes=attributes)
         w.index = "i32" if is_narrow([*common, stage]) else "i64"
-        used = _used([*common, stage])
+        used = used_buffers([*common, stage])
         pointers = {b: f"%{b.name}" for b in buffers}
-        pointers |= self._own_pointers(w, used)
+        pointers |= self.own_pointers(w, used)
         shared = [b for b in kernel.buffers if b in used and b.role is BufferRole.SHARED]
-        total, dynamic = self._shared_memory(name, shared, pointers)
+        total, dynamic = self.shared_memory(name, [shared], pointers)
         invariant = frozenset(
             b
             for b in used
@@ -138,7 +138,7 @@ class KernelFunctions:
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def _own_pointers(self, w: FunctionWriter, used: set[Buffer]) -> dict[Buffer, str]:
+    def own_pointers(self, w: FunctionWriter, used: set[Buffer]) -> dict[Buffer, str]:
         """Addresses of what the caller does not provide and blocks do not share."""
         pointers = {}
         for buffer in sorted(used, key=lambda b: b.name):
@@ -163,19 +163,20 @@ class KernelFunctions:
             )
         return name
 
-    def _shared_memory(
-        self, function: str, buffers: Sequence[Buffer], pointers: dict[Buffer, str]
+    def shared_memory(
+        self, function: str, groups: Sequence[Sequence[Buffer]], pointers: dict[Buffer, str]
     ) -> tuple[int, int]:
-        """Give shared buffers their memory; (bytes in all, bytes that the launch asks for)."""
-        sizes = [-(-b.size * b.element_type.byte_size // WIDEST) * WIDEST for b in buffers]
-        total = sum(sizes)
+        """Give shared buffers their memory, the same to each group; (bytes in all, bytes that the
+        launch asks for)."""
+        sizes = {b: _whole(b.size * b.element_type.byte_size) for group in groups for b in group}
+        total = max((sum(sizes[b] for b in group) for group in groups), default=0)
         architecture = self.architecture
         if total > architecture.shared_per_block:
             raise SharedMemoryError(
                 f"a block of {function!r} shares {total} bytes, and {architecture.name} has "
                 f"{architecture.shared_per_block}"
             )
-        if not buffers:
+        if not sizes:
             return 0, 0
         # What begins at the start of dynamic memory has no name of its own; of more than a launch
         # may take without asking, all is dynamic.
@@ -187,11 +188,17 @@ class KernelFunctions:
             self.module.add(
                 f"{name} = internal addrspace(3) global [{total} x i8] poison, align {WIDEST}"
             )
-        place = 0
-        for buffer, size in zip(buffers, sizes):
-            pointers[buffer] = name if not place else _inside(name, total, place)
-            place += size
+        for group in groups:
+            place = 0
+            for buffer in group:
+                pointers[buffer] = name if not place else _inside(name, total, place)
+                place += sizes[buffer]
         return total, total if dynamic else 0
+
+
+def _whole(size: int) -> int:
+    """Bytes rounded up to whole accesses of the widest kind."""
+    return -(-size // WIDEST) * WIDEST
 
 
 def _inside(name: str, size: int, place: int) -> str:
@@ -211,7 +218,7 @@ def _parameter_type(buffer: Buffer, alone: bool) -> str:
     return f"{pointer_type(buffer)} {' '.join(attributes)}"
 
 
-def _used(statements: Sequence[Statement]) -> set[Buffer]:
+def used_buffers(statements: Sequence[Statement]) -> set[Buffer]:
     """The buffers that statements access."""
     found: set[Buffer] = set()
     for s in walk(list(statements)):

@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from xla_backend.kernels.ir import (
-    Atomic,
     Barrier,
     BufferRole,
     Kernel,
     Loop,
+    MatrixTile,
+    Shuffle,
     Statement,
     walk,
 )
@@ -116,16 +117,20 @@ class _Finder:
         if _serial_rounds(inner.body) > _MOST_SERIAL:
             return None
         if works_together(inner):
-            return threads if blocks <= _MOST_ROUNDS else None
+            # Where the block has more threads, barriers are for some of its warps.
+            return threads if blocks <= _MOST_ROUNDS and threads % WARP == 0 else None
         most = self._architecture.threads_per_block
         rounds = -(-blocks * threads // most)
         return min(most, -(-blocks * threads // WARP) * WARP) if rounds <= _MOST_ROUNDS else None
 
 
 def works_together(threads: Loop) -> bool:
-    """Whether the threads of a block share more than a warp does: then blocks stay whole."""
+    """Whether the threads of a block share more than whole warps do: then blocks stay whole."""
+    warps = threads.var.extent % WARP == 0
     return any(
-        isinstance(s, Barrier | Atomic) or any(b.role is BufferRole.SHARED for b in _buffers_of(s))
+        isinstance(s, Barrier)
+        or (isinstance(s, Shuffle | MatrixTile) and not warps)
+        or any(b.role is BufferRole.SHARED for b in _buffers_of(s))
         for s in walk(threads.body)
     )
 

@@ -1,18 +1,27 @@
 """Small loops and branches run as one launch of one block; others step by step."""
 
+import re
+
 import numpy as np
 import pytest
+from code_checks import NEEDS_PTXAS
 
 import xla_backend
 from xla_backend.compile_options import CompileOptions
-from xla_backend.program.ir import Launch, Resident, all_steps
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.program.ir import Launch, Resident, Space, all_steps
+from xla_backend.targets.gpu.architectures import ARCHITECTURES
+from xla_backend.targets.gpu.kernel_functions import KernelFunctions, shared_operands
+from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
+from xla_backend.targets.gpu.ptxas import assemble
+from xla_backend.targets.gpu.resident_functions import emit_resident
 
 LOOP = """HloModule loop
 cond {{ s = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(s), index=0
   n = s32[] {bound}  ROOT r = pred[] compare(i, n), direction=LT }}
 body {{ s = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(s), index=0
   x = f32[{n}] get-tuple-element(s), index=1  one = s32[] constant(1)  j = s32[] add(i, one)
-  y = f32[{n}] cosine(x)  ROOT t = (s32[], f32[{n}]) tuple(j, y) }}
+  y = f32[{n}] tanh(x)  ROOT t = (s32[], f32[{n}]) tuple(j, y) }}
 ENTRY e {{ x = f32[{n}] parameter(0)  zero = s32[] constant(0)
   t = (s32[], f32[{n}]) tuple(zero, x)
   w = (s32[], f32[{n}]) while(t), condition=cond, body=body
@@ -65,3 +74,82 @@ def test_a_small_branch_is_taken_on_the_device(n, together, taken):
     x = np.linspace(0, 1, n, dtype=np.float32)
     expected = np.sin(x) if taken else -x
     np.testing.assert_allclose(executable.execute([x, np.array(taken)])[0], expected, rtol=1e-6)
+
+
+# -- their code ------------------------------------------------------------------------------------
+
+# One row after another is summed up, by all threads of a block together.
+ROWS = """HloModule rows
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }}
+cond {{ s = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  x = f32[{n}] get-tuple-element(s), index=1  zero = f32[] constant(0)
+  sum = f32[] reduce(x, zero), dimensions={{0}}, to_apply=add
+  most = f32[] constant(1e6)  ROOT r = pred[] compare(sum, most), direction=LT }}
+body {{ s = (s32[], f32[{n}]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  x = f32[{n}] get-tuple-element(s), index=1  one = s32[] constant(1)  j = s32[] add(i, one)
+  zero = f32[] constant(0)  sum = f32[] reduce(x, zero), dimensions={{0}}, to_apply=add
+  all = f32[{n}] broadcast(sum), dimensions={{}}  y = f32[{n}] add(x, all)
+  ROOT t = (s32[], f32[{n}]) tuple(j, y) }}
+ENTRY e {{ x = f32[{n}] parameter(0)  zero = s32[] constant(0)
+  t = (s32[], f32[{n}]) tuple(zero, x)
+  w = (s32[], f32[{n}]) while(t), condition=cond, body=body
+  ROOT r = f32[{n}] get-tuple-element(w), index=1 }}"""
+SWITCH = """HloModule switch
+a {{ x = f32[{n}] parameter(0)  ROOT r = f32[{n}] sine(x) }}
+b {{ x = f32[{n}] parameter(0)  ROOT r = f32[{n}] negate(x) }}
+c {{ x = f32[{n}] parameter(0)  ROOT r = f32[{n}] exponential(x) }}
+ENTRY e {{ x = f32[{n}] parameter(0)  i = s32[] parameter(1)
+  ROOT r = f32[{n}] conditional(i, x, x, x), branch_computations={{a, b, c}} }}"""
+
+
+def code_of(text, architecture="sm_90"):
+    """PTX of the resident step of a program, and its function."""
+    program = planned(text).loaded.plan.program
+    (step,) = [s for s in program.steps if isinstance(s, Resident)]
+    chosen = ARCHITECTURES[architecture]
+    module = ModuleWriter(llvm_target(chosen))
+    functions = KernelFunctions(module, chosen, shared_operands(program))
+    function = emit_resident(functions, program, step)
+    return compile_ptx(module.to_text(), chosen), function
+
+
+def test_a_counted_loop_is_a_loop_of_the_device():
+    ptx, function = code_of(loop(1000))
+    assert f".entry {function.name}(" in ptx and f".reqntid {function.threads}" in ptx
+    assert re.search(r"@%p\d+ bra", ptx)
+    assert ptx.count("bar.sync") + ptx.count("barrier.sync") >= 2
+    assert {space for space, _ in function.memories} == {Space.OUTPUT, Space.TEMP}
+
+
+def test_nothing_is_taken_to_stay_as_it_is():
+    """What one launch reads, another one writes."""
+    ptx, _ = code_of(loop(1000))
+    assert "ld.global.nc" not in ptx and "ld.global" in ptx
+
+
+def test_all_threads_see_a_condition_before_it_changes():
+    """A barrier between reading it and going on."""
+    ptx, _ = code_of(BRANCH.format(n=100))
+    condition = re.search(r"ld\.global\.[bus]8.*?\n(.*?)@%p\d+ bra", ptx, re.DOTALL)
+    assert condition is not None and re.search(r"bar(rier)?\.sync", condition[1])
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("n", [7, 700])
+@pytest.mark.parametrize("text", [loop, BRANCH.format, SWITCH.format, ROWS.format])
+def test_the_code_assembles(text, n, architecture):
+    ptx, function = code_of(text(n=n), architecture)
+    used = assemble(ptx, architecture).resources[function.name]
+    assert used.spill_stores == used.spill_loads == 0
+
+
+@pytest.mark.parametrize("n", [7, 700])
+def test_a_loop_ends_by_what_its_data_say(n):
+    x = np.full(n, 0.5, np.float32)
+    module = xla_backend.parse_hlo(ROWS.format(n=n))
+    executable = planned(ROWS.format(n=n))
+    assert any(isinstance(s, Resident) for s in executable.loaded.plan.program.steps)
+    np.testing.assert_allclose(
+        executable.execute([x])[0], xla_backend.evaluate(module, [x])[0], rtol=1e-5
+    )
