@@ -20,6 +20,8 @@ from math import prod
 
 from xla_backend.kernels.index import Atom, Index, Var, delinearize
 from xla_backend.kernels.ir import (
+    Buffer,
+    BufferRole,
     Carry,
     Combiner,
     Load,
@@ -127,8 +129,23 @@ class RowNest:
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether several threads may work on a row."""
+        """Whether several threads may work on a row: each has the same elements in every walk, and
+        finds in local memory what it has put there."""
+        position = walked_at(self.walks)
+        for accesses in self.keeps().values():
+            places = {w.place_of(s, position) for w, s in accesses}
+            if len(places) > 1 or any(w.count != position.extent for w, _ in accesses):
+                return False
         return all(w.may_be_shared for w in self.walks)
+
+    def keeps(self) -> dict[Buffer, list[tuple[Walk, Load | Store]]]:
+        """Local memory in which walks keep elements for each other, and how they access it."""
+        found: dict[Buffer, list[tuple[Walk, Load | Store]]] = {}
+        for w in self.walks:
+            for s in w.accesses():
+                if s.buffer.role is BufferRole.LOCAL:
+                    found.setdefault(s.buffer, []).append((w, s))
+        return found
 
 
 def row_nest_of(stage: Statement) -> RowNest | None:

@@ -58,9 +58,6 @@ from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
 # Depths of the new loops, which order the terms of indices.
 _BLOCK, _THREAD, _STEP, _UNROLLED, _LANE = range(1, 6)
-# Words of 32 bits of a thread for elements that it keeps, and bytes of a block.
-REGISTER_WORDS = 64
-SHARED_BYTES = 48 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +119,8 @@ class _Condition:
     high: int
 
 
-@dataclass(eq=False, slots=True)
-class _Private:
-    """Memory of a thread for the elements of a row that it has; in shared memory, in the places of
-    the row that `whole_row` elements are."""
-
-    buffer: Buffer
-    whole_row: int = 0
-
-
 _Body = Callable[[list[Value], list[Statement]], list[Value]]
-_Places = Mapping[Statement, tuple[_Private, Index]]
+_Places = Mapping[Statement, tuple[Buffer, Index]]
 
 
 class _TeamCopy(Copy):
@@ -161,7 +149,7 @@ class _TeamCopy(Copy):
 
     def _statement(self, s: Statement, out: list[Statement]) -> None:
         if s in self.private:
-            self._in_private(s, *self.private[s], out)
+            out.append(self._in_private(s, *self.private[s]))
         elif isinstance(s, Store):
             stored: list[Statement] = []
             super()._statement(s, stored)
@@ -174,20 +162,14 @@ class _TeamCopy(Copy):
                 load.guard = both(load.guard, self.guard, out)
                 out.append(load)
                 if s in self.kept:
-                    memory, place = self.kept[s]
-                    out.append(Store(memory.buffer, place, (load.result,)))
+                    out.append(Store(*self.kept[s], (load.result,)))
 
-    def _in_private(
-        self, s: Statement, memory: _Private, place: Index, out: list[Statement]
-    ) -> None:
+    def _in_private(self, s: Statement, memory: Buffer, place: Index) -> Statement:
         """Threads have memory for as many elements each, of which a row may have fewer."""
         if isinstance(s, Load):
-            guard = self.guard if memory.whole_row else None
-            out.append(Load(self._new(s.result), memory.buffer, place, guard))
-            return
+            return Load(self._new(s.result), memory, place)
         assert isinstance(s, Store)
-        store = Store(memory.buffer, place, tuple(self.value(v) for v in s.values))
-        out += only_if(self.conditions, [store]) if memory.whole_row else [store]
+        return Store(memory, place, tuple(self.value(v) for v in s.values))
 
 
 def words(type: PrimitiveType) -> int:
@@ -195,10 +177,9 @@ def words(type: PrimitiveType) -> int:
     return max(1, type.byte_size // 4)
 
 
-def shared_bytes(buffer: Buffer) -> int:
-    """Bytes that a buffer takes of the memory of a block."""
-    shared = buffer.role is BufferRole.SHARED
-    return buffer.size * buffer.element_type.byte_size if shared else 0
+def register_words(threads: int) -> int:
+    """Registers of a thread for elements that it keeps, of as many as blocks of `threads` have."""
+    return min(64, (1 << 15) // threads)
 
 
 def only_if(conditions: Sequence[_Condition], body: list[Statement]) -> list[Statement]:
@@ -240,8 +221,8 @@ class _Teams:
         self.within = (block % tiles) * team.rows + self.own
         self.group = block // tiles
         # Loads of a walk that find in memory of the thread what an earlier one has put there.
-        self.private: dict[Load | Store, _Private] = {}
-        self.kept: dict[Load | Store, _Private] = {}
+        self.private: dict[Load | Store, Buffer] = {}
+        self.kept: dict[Load | Store, Buffer] = {}
         self.register_words = 0
 
     def grid(self) -> Loop:
@@ -407,8 +388,8 @@ class _Teams:
         here = self._holds(conditions, out)
         guard = both(base.guard, here, out)
         copy = base.inside(found.at(element), conditions, guard)
-        copy.private = self._places(self.private, step, element)
-        copy.kept = self._places(self.kept, step, element)
+        copy.private = self._places(self.private, step)
+        copy.kept = self._places(self.kept, step)
         copy.values.update((c.phi, v) for c, v in zip(found.inner_carries, values))
         out += copy.block(found.body)
         nexts = [copy.value(c.next) for c in found.inner_carries if c.next is not None]
@@ -477,38 +458,27 @@ class _Teams:
         self.kernel.buffers.append(buffer)
         return buffer
 
-    def _places(
-        self, memory: Mapping[Load | Store, _Private], step: Index, element: Index
-    ) -> _Places:
-        lane = _index(self.lane)
-        own = step * self.team.lanes + lane
-        return {
-            s: (m, self.own * m.whole_row + element if m.whole_row else own)
-            for s, m in memory.items()
-        }
+    def _places(self, memory: Mapping[Load | Store, Buffer], step: Index) -> _Places:
+        place = step * self.team.lanes + _index(self.lane)
+        return {s: (buffer, place) for s, buffer in memory.items()}
 
     def _plan_memory(self) -> None:
         """Where values live that walks keep for each other, or read more than once."""
-        walks = self.nest.walks
-        position = walked_at(walks)
-        keeps: dict[Buffer, list[tuple[Walk, Load | Store]]] = {}
+        position = walked_at(self.nest.walks)
+        role = BufferRole.REGISTERS if self.team.in_registers else BufferRole.LOCAL
+        for buffer, accesses in self.nest.keeps().items():
+            memory = self._memory_for(buffer, position.extent, role)
+            self.private.update((s, memory) for _, s in accesses)
+        if not self.team.in_registers:
+            return
         reads: dict[tuple[Buffer, Index], dict[Walk, Load]] = {}
-        for found in walks:
+        for found in self.nest.walks:
             for s in found.accesses():
-                if s.buffer.role is BufferRole.LOCAL:
-                    keeps.setdefault(s.buffer, []).append((found, s))
-                elif isinstance(s, Load) and self._may_be_kept(s, found, position):
+                if isinstance(s, Load) and self._may_be_kept(s, found, position):
                     place = found.place_of(s, position)
                     reads.setdefault((s.buffer, place), {}).setdefault(found, s)
-        for buffer, accesses in keeps.items():
-            places = {found.place_of(s, position) for found, s in accesses}
-            if len(places) > 1 or any(f.count != position.extent for f, _ in accesses):
-                raise ScheduleError(f"{buffer.name} hands elements to other threads")
-            memory = self._memory_for(buffer, position.extent)
-            self.private.update((s, memory) for _, s in accesses)
-        if self.team.in_registers:
-            for (buffer, _), loads in reads.items():
-                self._keep(buffer, list(loads.values()), position.extent)
+        for (buffer, _), loads in reads.items():
+            self._keep(buffer, list(loads.values()), position.extent)
 
     def _may_be_kept(self, s: Load, found: Walk, position: Var) -> bool:
         unchanged = s.buffer.role in (BufferRole.OPERAND, BufferRole.CONSTANT)
@@ -516,29 +486,23 @@ class _Teams:
             return False
         return s in found.body and mentions(found.place_of(s, position), {position})
 
-    def _steps(self, count: int) -> int:
-        return -(-count // (self.team.lanes * self.team.across))
+    def _elements(self, count: int) -> int:
+        """Elements of a row that a thread has memory for."""
+        team = self.team
+        return -(-count // (team.lanes * team.across)) * team.lanes
 
-    def _memory_for(self, local: Buffer, count: int) -> _Private:
-        team, type = self.team, local.element_type
-        own = self._steps(count) * team.lanes
-        if team.in_registers:
-            self.register_words += own * words(type)
-            return _Private(self._buffer("kept", type, own, BufferRole.REGISTERS))
-        row = team.rows * count
-        taken = sum(shared_bytes(b) for b in self.kernel.buffers)
-        if taken + row * type.byte_size <= SHARED_BYTES:
-            return _Private(self._buffer("row", type, row, BufferRole.SHARED), count)
-        return _Private(self._buffer("kept", type, own, BufferRole.LOCAL))
+    def _memory_for(self, array: Buffer, count: int, role: BufferRole) -> Buffer:
+        own = self._elements(count)
+        if role is BufferRole.REGISTERS:
+            self.register_words += own * words(array.element_type)
+        return self._buffer("kept", array.element_type, own, role)
 
     def _keep(self, buffer: Buffer, loads: list[Load], count: int) -> None:
         """Keep what the first of several loads reads for the others, if registers suffice."""
-        own = self._steps(count) * self.team.lanes
-        more = own * words(buffer.element_type)
-        if len(loads) < 2 or self.register_words + more > REGISTER_WORDS:
+        more = self._elements(count) * words(buffer.element_type)
+        if len(loads) < 2 or self.register_words + more > register_words(self.team.block):
             return
-        self.register_words += more
-        memory = _Private(self._buffer("kept", buffer.element_type, own, BufferRole.REGISTERS))
+        memory = self._memory_for(buffer, count, BufferRole.REGISTERS)
         self.kept[loads[0]] = memory
         self.private.update((load, memory) for load in loads[1:])
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from code_checks import NEEDS_PTXAS, check_assembles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_checks import check_text
@@ -295,6 +296,14 @@ def test_columns() -> None:
 
 def test_few_columns_in_two_launches() -> None:
     assert launches(scheduled(*reduction((1 << 17, 64), (0,)))) == 2
+
+
+@NEEDS_PTXAS
+def test_code() -> None:
+    cases = [((600, 8192), (1,), "add", type) for type in ("f32", "bf16", "f64", "c64", "s8")]
+    cases += [((4096, 1 << 15), (0,), "max", "f16"), ((100003,), (0,), "or", "pred")]
+    for found in check_assembles(scheduled(*reduction(*case)) for case in cases).values():
+        assert found.spill_stores == found.stack == 0
 
 
 @settings(max_examples=15, deadline=None)

@@ -32,13 +32,13 @@ def column_team(nest: RowNest) -> Team:
     across = WARP // columns
     while columns * across < MOST_THREADS and nest.row_length >= 2 * across * _LEAST_ELEMENTS:
         busy = nest.rows * across >= ENOUGH_THREADS
-        kept = not several or fits_registers(nest, across, 1)
+        kept = not several or fits_registers(nest, columns * across, across, 1)
         if columns * across >= USUAL_THREADS and busy and kept:
             break
         across *= 2
     while columns * across < USUAL_THREADS and columns < minor:
         columns *= 2
-    in_registers = several and fits_registers(nest, across, 1)
+    in_registers = several and fits_registers(nest, columns * across, across, 1)
     return Team(columns * across, across, columns, minor, in_registers=in_registers)
 
 

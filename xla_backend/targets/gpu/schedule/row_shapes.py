@@ -12,7 +12,7 @@ from xla_backend.kernels.index import Atom, Index, Var
 from xla_backend.kernels.ir import Load, Loop, Store
 from xla_backend.kernels.schedule.dependence import mentions, results_of
 from xla_backend.kernels.schedule.row_nests import RowNest, Walk
-from xla_backend.kernels.schedule.teams import REGISTER_WORDS, words
+from xla_backend.kernels.schedule.teams import register_words, words
 
 # As many threads as keep a large card busy.
 ENOUGH_THREADS = 1 << 17
@@ -87,8 +87,9 @@ def _in_lanes(found: Walk, lanes: int) -> bool:
     return True
 
 
-def fits_registers(nest: RowNest, across: int, lanes: int) -> bool:
-    """Whether registers hold what walks keep for each other, and the array that they read."""
+def fits_registers(nest: RowNest, threads: int, across: int, lanes: int) -> bool:
+    """Whether registers of blocks of `threads` hold what walks keep for each other, and the array
+    that they read."""
     own = -(-nest.row_length // (across * lanes)) * lanes
     kept, read = {}, {}
     for found in nest.walks:
@@ -97,4 +98,4 @@ def fits_registers(nest: RowNest, across: int, lanes: int) -> bool:
                 kept[s.buffer] = words(s.buffer.element_type)
             elif isinstance(s, Load):
                 read[s.buffer] = words(s.buffer.element_type)
-    return own * (sum(kept.values()) + max(read.values(), default=0)) <= REGISTER_WORDS
+    return own * (sum(kept.values()) + max(read.values(), default=0)) <= register_words(threads)

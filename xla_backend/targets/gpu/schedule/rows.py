@@ -33,13 +33,13 @@ def row_team(nest: RowNest) -> Team:
     while across < min(MOST_THREADS, vectors) and (
         nest.rows * across < ENOUGH_THREADS
         or vectors > _MOST_STEPS * across
-        or (several and not fits_registers(nest, across, lanes))
+        or (several and not fits_registers(nest, max(across, USUAL_THREADS), across, lanes))
     ):
         across *= 2
     block = across
     if across <= WARP:
         block = max(WARP, min(USUAL_THREADS, across * power_of_two(nest.rows)))
-    in_registers = several and fits_registers(nest, across, lanes)
+    in_registers = several and fits_registers(nest, max(across, USUAL_THREADS), across, lanes)
     return Team(block, across, 1, nest.rows, lanes, in_registers=in_registers)
 
 
