@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
     Buffer,
+    BufferRole,
     Compute,
     Constant,
     If,
@@ -100,3 +101,18 @@ def read(statements: Sequence[Statement]) -> set[Buffer]:
 def written(statements: Sequence[Statement]) -> set[Buffer]:
     """The buffers that statements store to."""
     return {s.buffer for s in walk(list(statements)) if isinstance(s, Store)}
+
+
+def overwrites(stored: Collection[Buffer], before: Collection[Buffer]) -> bool:
+    """Whether what is stored may be in the memory of buffers that were read before. That of an
+    operand may be an output's too, if they have the same size: buffer assignment sees to it only
+    that the nest of the output reads an element before it writes it."""
+    return any(
+        a is b
+        or (
+            (a.role, b.role) == (BufferRole.OUTPUT, BufferRole.OPERAND)
+            and a.size * a.element_type.byte_size == b.size * b.element_type.byte_size
+        )
+        for a in stored
+        for b in before
+    )

@@ -9,7 +9,8 @@
 
 All threads go through what needs an order together, and each computes the values there for itself;
 what is stored there is stored by one of them. The loops that do not need an order are divided
-between them. A block waits for all of its threads before and after it writes what it reads.
+between them. A block waits for all of its threads before it writes what they may have read, and
+after that; what one iteration of a divided loop reads where it writes is its own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
 from xla_backend.kernels.schedule.copying import replace_atoms
-from xla_backend.kernels.schedule.dependence import Pure, written
+from xla_backend.kernels.schedule.dependence import Pure, overwrites, written
 from xla_backend.kernels.schedule.splitting import ScheduleError
 
 
@@ -105,7 +106,7 @@ class _Divider:
     def _write(
         self, what: Sequence[Statement], how: Sequence[Statement], out: list[Statement]
     ) -> None:
-        if not self.pending.isdisjoint(written(what)):
+        if overwrites(written(what), self.pending):
             out.append(Barrier())
         out += [*how, Barrier()]
         self.pending.clear()

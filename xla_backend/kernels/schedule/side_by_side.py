@@ -20,8 +20,6 @@ from xla_backend.kernels.index import Atom, Index, Var
 from xla_backend.kernels.ir import (
     Atomic,
     Barrier,
-    Buffer,
-    BufferRole,
     If,
     Kernel,
     Loop,
@@ -33,24 +31,20 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.kernels.schedule.copying import replace_atoms
-from xla_backend.kernels.schedule.dependence import read, written
+from xla_backend.kernels.schedule.dependence import overwrites, read, written
 from xla_backend.kernels.schedule.splitting import ScheduleError
 
 
-def need_no_order(kernel: Kernel, one: Loop, other: Loop) -> bool:
+def need_no_order(one: Loop, other: Loop) -> bool:
     """Whether two stages may run at the same time: neither reads or writes what the other
     writes."""
     stages = [one], [other]
     if any(isinstance(s, _OTHER_WRITES) for stage in stages for s in walk([*stage])):
         return False
-    for this, that in (stages, stages[::-1]):
-        stored = {_memory(kernel, b) for b in written(this)}
-        if any(_memory(kernel, b) in stored for b in read(that)):
-            return False
+    if any(overwrites(written(this), read(that)) for this, that in (stages, stages[::-1])):
+        return False
     pairs = product(_stores(one), _stores(other))
-    return all(
-        _memory(kernel, a.buffer) is not _memory(kernel, b.buffer) or _apart(a, b) for a, b in pairs
-    )
+    return all(a.buffer is not b.buffer or _apart(a, b) for a, b in pairs)
 
 
 _OTHER_WRITES = (Atomic, Move, Transpose)
@@ -58,16 +52,6 @@ _OTHER_WRITES = (Atomic, Move, Transpose)
 
 def _stores(stage: Loop) -> list[Store]:
     return [s for s in walk([stage]) if isinstance(s, Store)]
-
-
-def _memory(kernel: Kernel, buffer: Buffer) -> Buffer:
-    """The buffer that stands for the memory of one: outputs may lie where operands do."""
-    for output, operand in kernel.in_place.items():
-        if buffer.role is BufferRole.OPERAND and buffer.number == operand:
-            return next(
-                b for b in kernel.buffers if b.role is BufferRole.OUTPUT and b.number == output
-            )
-    return buffer
 
 
 def _apart(a: Store, b: Store) -> bool:

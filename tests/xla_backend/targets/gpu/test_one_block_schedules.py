@@ -125,6 +125,39 @@ def test_barriers_are_needed(dropped: list[int]) -> None:
         run(kernel, np.zeros(120, np.float32))
 
 
+def rows_in_place() -> Kernel:
+    """out[i, j] = p[i, 0] * ... * p[i, 3] + p[i, j], where both are 3 rows of 64."""
+    b = LoopBuilder("k")
+    p = b.buffer("p0", P.F32, 192, BufferRole.OPERAND, 0)
+    out = b.buffer("out0", P.F32, 192, BufferRole.OUTPUT, 0)
+    i, _ = b.open_loop(3, independent=True)
+    k, (carried,) = b.open_loop(4, inits=[b.constant(P.F32, 1)])
+    first = b.compute(Opcode.MULTIPLY, P.F32, (carried, b.load(p, i * 64 + k)))
+    (first,) = b.close_loop([first])
+    j, _ = b.open_loop(64, independent=True)
+    b.store(out, i * 64 + j, (b.compute(Opcode.ADD, P.F32, (first, b.load(p, i * 64 + j))),))
+    b.close_loop()
+    b.close_loop()
+    return b.kernel
+
+
+def test_an_output_in_the_memory_of_an_operand_is_written_when_all_have_read() -> None:
+    kernel = rows_in_place()
+    x = np.linspace(0.5, 2, 192, dtype=np.float32)
+    (want,) = run(rows_in_place(), x)
+    one_block.schedule(kernel, ARCHITECTURES["sm_90"], lambda step: verify_kernel(kernel, step))
+    (stage,) = grids(kernel)
+    assert stage.var.extent == 3 and barriers(kernel) == 1
+    memory = x.copy()
+    both = dict.fromkeys(kernel.buffers, memory)
+    Interpreter(kernel, memory=both).run()
+    np.testing.assert_array_equal(memory, want)
+    _drop_barrier(kernel, 0)
+    both = dict.fromkeys(kernel.buffers, x.copy())
+    with pytest.raises(RaceError, match="nothing orders the two"):
+        Interpreter(kernel, memory=both).run()
+
+
 def _drop_barrier(kernel: Kernel, number: int) -> None:
     for s in walk(list(kernel.stages)):
         if isinstance(s, Loop):
@@ -231,15 +264,16 @@ def two_stages(*, kind: str) -> tuple[Kernel, list[Loop]]:
     ],
 )
 def test_which_stages_need_an_order(kind: str, free: bool) -> None:
-    kernel, (one, other) = two_stages(kind=kind)
-    assert need_no_order(kernel, one, other) is free
-    assert need_no_order(kernel, other, one) is free
+    _, (one, other) = two_stages(kind=kind)
+    assert need_no_order(one, other) is free
+    assert need_no_order(other, one) is free
 
 
-def test_what_is_updated_in_place_is_read_before() -> None:
+@pytest.mark.parametrize(("size", "free"), [(64, True), (128, False)])
+def test_outputs_may_have_the_memory_of_operands(size: int, free: bool) -> None:
     kernel, (one, other) = two_stages(kind="apart")
-    kernel.in_place[1] = 0
-    assert not need_no_order(kernel, one, other)
+    kernel.buffers[0].size = size
+    assert need_no_order(one, other) is free
 
 
 def test_an_update_in_place_comes_after_what_reads_its_target() -> None:

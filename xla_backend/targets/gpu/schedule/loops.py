@@ -70,7 +70,7 @@ def _runs(kernel: Kernel) -> list[list[list[Loop]]]:
             continue
         nest = nest_of(stage) if isinstance(stage, Loop) and not is_scheduled(stage) else []
         together = len(run) < _MOST_TOGETHER and all(
-            nest and need_no_order(kernel, other[0], nest[0]) for other in run
+            nest and need_no_order(other[0], nest[0]) for other in run
         )
         if not together:
             run = []

@@ -20,6 +20,8 @@ from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_schedule
 _MOST_THREADS = 512
 # Fewer iterations inside are done as fast by one thread, which waits for nobody.
 _WORTH = 8
+# What each thread goes through must be less than what they divide, by this much.
+_WORTH_MORE = 4
 
 
 def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], None]) -> None:
@@ -50,7 +52,7 @@ def _threads(statements: Sequence[Statement]) -> int:
     most = max((prod(loop.var.extent for loop in nest) for nest in nests), default=0)
     known = all(isinstance(s, Pure | Store | Loop) for s in walk(list(statements)))
     divided, repeated = _work(statements)
-    if most < _WORTH or not known or divided < repeated:
+    if most < _WORTH or not known or divided < _WORTH_MORE * repeated:
         return 1
     return min(-(-most // WARP) * WARP, _MOST_THREADS)
 
