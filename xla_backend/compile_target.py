@@ -23,6 +23,11 @@ class Target:
     cpu: str = ""
     features: str = ""
 
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU, whose architecture is `cpu`."""
+        return self.triple.startswith("nvptx64")
+
 
 # Per architecture, the first word of a triple: the CPU and features every machine has. Fixed-width
 # vectors are part of WebAssembly since its version 2.0.
@@ -31,8 +36,10 @@ _BASELINES = {
     "aarch64": ("generic", ""),
     "arm64": ("generic", ""),
     "wasm32": ("generic", "+simd128"),
+    "nvptx64": ("sm_80", ""),
 }
 _LINUX = "x86_64-unknown-linux-gnu"
+_CUDA = "nvptx64-nvidia-cuda"
 _NAMED = {
     "x86-64": Target(_LINUX, "x86-64"),
     "x86-64-v2": Target(_LINUX, "x86-64-v2"),
@@ -40,6 +47,7 @@ _NAMED = {
     "x86-64-v4": Target(_LINUX, "x86-64-v4"),
     "aarch64": Target("aarch64-unknown-linux-gnu"),
     "wasm32": Target("wasm32-unknown-unknown"),
+    **{name: Target(_CUDA, name) for name in ("sm_80", "sm_90", "sm_100", "sm_120")},
 }
 
 

@@ -6,6 +6,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One launch of a kernel on a GPU.
+
+    Attributes:
+      function: its name in the code.
+      blocks, threads: how many, and of how many threads each.
+      shared_bytes: of shared memory that a block has.
+      registers: of 32 bits that a thread has; None where no assembler was found.
+      spilled_bytes: that a thread moves to and from memory for want of registers.
+      occupancy: resident warps of those that a multiprocessor could have; None like registers.
+    """
+
+    function: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    registers: int | None = None
+    spilled_bytes: int | None = None
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EmittedKernel:
     """One generated kernel; instructions that need the same code share it.
 
@@ -17,6 +39,7 @@ class EmittedKernel:
       assembly: the same in the target's assembly language.
       inline: it has no function of its own: the entry function contains its code, which
         `llvm_ir` and `assembly` show apart for reading.
+      launches: of one execution, on a GPU; its assembly is PTX.
     """
 
     name: str
@@ -25,3 +48,4 @@ class EmittedKernel:
     llvm_ir: str
     assembly: str
     inline: bool
+    launches: tuple[KernelLaunch, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -100,9 +100,11 @@ def compile(
       options: CompileOptions as they are; or XLA's flags by name, such as
         `{"xla_dump_to": "dumps"}`, in addition to those of the environment variable XLA_FLAGS.
       target: make object code for this machine and load nothing: "aarch64", "x86-64-v2", "wasm32",
-        another triple of LLVM such as "arm64-apple-macosx11.0.0", or a Target.
+        another triple of LLVM such as "arm64-apple-macosx11.0.0", or a Target; "sm_90" and others
+        for a GPU, whatever the platform.
     Returns:
-      An executable; with a target, a TargetCode with `object_code()` and `assembly()`.
+      An executable; with a target, a TargetCode with `object_code()` and `assembly()`, that of a
+      GPU also with `kernels()` and `analysis()`.
     Raises:
       VerificationError: the module is not valid.
       UnimplementedError: the platform cannot run something in it.
@@ -119,12 +121,12 @@ def compile(
     if platform not in plugins:
         raise ValueError(f"no platform {platform!r}; there are {', '.join(sorted(plugins))}")
     verify(module)
-    client = plugins[platform].factory()
     if not isinstance(options, CompileOptions):
         options = with_flags(CompileOptions(), with_overrides(dict(options or {})))
     if target is not None:
-        return client.emit(module.clone(), replace(options, target=find_target(target)))
-    return Executable(client.compile(module.clone(), options))
+        client = plugins[platform].factory
+        return built_in.emit(module, client, options, find_target(target))
+    return Executable(plugins[platform].factory().compile(module.clone(), options))
 
 
 @dataclass(frozen=True, slots=True)

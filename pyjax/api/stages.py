@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import xla_backend
 from pyjax.api.eval_shape import struct_of
@@ -19,11 +19,13 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from pyjax.lax.control_flow.platform import names_of_platform
 from pyjax.lax.faults.guard import check_results
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
     as_operand,
+    compile_for_target,
     compile_lowered,
     hoist_constants,
     lower,
@@ -33,8 +35,10 @@ from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef, RefProgram, ref_program
 from pyjax.sharding.shardings import SingleDeviceSharding
+from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.target_code import TargetCode
 
 CompilerOptions = dict[str, Any]
 
@@ -232,25 +236,56 @@ class Lowered(_Stage):
         """Estimated flops, transcendentals and bytes accessed of one run."""
         return self._device.client.module_cost(self._module)
 
+    @overload
     def compile(
-        self, compiler_options: CompilerOptions | None = None, *, device_assignment: Any = None
-    ) -> Compiled:
-        """Compile to machine code, for the device of the function or of committed arguments, else
-        the default device at lowering. `compiler_options`: XLA flags by name, for this program
-        only.
+        self,
+        compiler_options: CompilerOptions | None = None,
+        *,
+        device_assignment: Any = None,
+        target: None = None,
+    ) -> Compiled: ...
 
+    @overload
+    def compile(
+        self,
+        compiler_options: CompilerOptions | None = None,
+        *,
+        device_assignment: Any = None,
+        target: str | Target,
+    ) -> TargetCode: ...
+
+    def compile(
+        self,
+        compiler_options: CompilerOptions | None = None,
+        *,
+        device_assignment: Any = None,
+        target: str | Target | None = None,
+    ) -> Compiled | TargetCode:
+        """Compile to machine code, for the device of the function or of committed arguments, else
+        the default device at lowering; or for a machine that is not here.
+
+        Args:
+          compiler_options: XLA flags by name, for this program only.
+          target: make code for this machine, and load nothing: a GPU such as "sm_90" of what was
+            lowered for cuda, or "aarch64", "x86-64-v3" ... of what was lowered for cpu.
+        Returns:
+          A function; with a target, an `xla_backend` TargetCode with `assembly()`,
+          `object_code()` and `texts()`, and of a GPU `kernels()` and `analysis()`.
         Raises:
           FlagError (a ValueError): no such option, or a bad value.
-          ValueError: it was lowered for another platform.
+          ValueError: it was lowered for another platform; no such target.
         """
         del device_assignment
+        if target is not None:
+            return self._compile_for(find_target(target), compiler_options)
         if self._platform != self._device.platform:
             fail(
                 ValueError,
                 f"{self._traced.fun_name} was lowered for {self._platform}, and cannot be compiled "
                 f"for {self._device}",
                 "lowering chose what that platform has",
-                "lower() without lowering_platforms, to run it",
+                "lower() without lowering_platforms, to run it; compile(target=...) makes code for "
+                "a machine that is not here",
             )
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
         device = self._device
@@ -265,6 +300,19 @@ class Lowered(_Stage):
         if refs is not None:
             program.wrap(refs.wrap)
         return Compiled(self, executable, program)
+
+    def _compile_for(self, target: Target, compiler_options: CompilerOptions | None) -> TargetCode:
+        wanted = "cuda" if target.is_gpu else "cpu"
+        if wanted not in names_of_platform(self._platform):
+            fail(
+                ValueError,
+                f"{self._traced.fun_name} was lowered for {self._platform}, and cannot be compiled "
+                f"for {target.cpu or target.triple}",
+                "lowering chose what that platform has",
+                f"lower(lowering_platforms=({wanted!r},)).compile(target=...)",
+            )
+        merged = {**self._traced._compiler_options, **(compiler_options or {})}
+        return compile_for_target(self._module, self._device, target, merged)
 
 
 class Compiled(_Stage):

@@ -47,12 +47,15 @@ from pyjax.runtime.refs import DeviceRef, ref_program
 from pyjax.runtime.sized_programs import SizedProgram
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from xla_backend.compile_options import CompileOptions
+from xla_backend.compile_target import Target
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
 from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.target_code import TargetCode
+from xla_backend.targets import built_in
 from xla_backend.user_passes import on_user_passes_change, user_passes
 
 logger = logging.getLogger(__name__)
@@ -141,6 +144,15 @@ def compile_lowered(
 ) -> LoadedExecutable:
     """Machine code of a module. `overrides`: XLA flags for this compilation only."""
     return _compile_module(module, device, compile_options(with_overrides(dict(overrides or {}))))
+
+
+def compile_for_target(
+    module: HloModule, device: Device, target: Target, overrides: Mapping[str, Any]
+) -> TargetCode:
+    """Code of a module, which stays as it is, for a machine that need not be here. `device`: whose
+    client makes code for CPUs."""
+    chosen = compile_options(with_overrides(dict(overrides)))
+    return built_in.emit(module, lambda: device.client, chosen, target)
 
 
 def _compile_module(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyjax.api.jit import jit
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import compile_options
+from xla_backend.compile_target import find_target
 from xla_backend.debug_options import current_debug_options
 from xla_backend.tools.explorer.explore import explore
 from xla_backend.tools.explorer.recording import FrontStage, Place
@@ -46,10 +49,15 @@ class Explanation:
         return f"Explanation({len(self.html)} characters of HTML; write it with .save(path))"
 
 
+# The GPU whose code is shown where programs run as for one.
+_GPU = "sm_90"
+
+
 def explain(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """How `fun(*args, **kwargs)` is compiled for the CPU: your lines, the jaxpr, HLO after each
-    pass that changed something, and each kernel's loops, LLVM IR and assembly, linked with each
-    other and with their costs.
+    """How `fun(*args, **kwargs)` is compiled: your lines, the jaxpr, HLO after each pass that
+    changed something, and each kernel's loops, LLVM IR and assembly, linked with each other and
+    with their costs. Where the default device is a GPU, or emulates one, the kernels are those of a
+    GPU, with PTX, registers and occupancy.
 
     Args:
       fun: a function, jitted or not.
@@ -64,11 +72,27 @@ def explain(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     >>> "reduce_fusion" in page.html
     True
     """
+    on_gpu = default_device().platform in ("cuda", "gpu_emulator")
+    return explain_for(_GPU if on_gpu else None, fun, *args, **kwargs)
+
+
+def explain_for(
+    target: str | None, fun: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Explanation:
+    """`explain` for a GPU that need not be here, such as "sm_90"; None: for the CPU.
+
+    Raises:
+      ValueError: the target is none, or no GPU.
+    """
+    found = None if target is None else find_target(target)
+    if found is not None and not found.is_gpu:
+        raise ValueError(f"{target!r} is no GPU; write one such as 'sm_90'")
     jitted = fun if hasattr(fun, "trace") else jit(fun)
     traced = jitted.trace(*args, **kwargs)
     front = FrontStage("jaxpr", list(_jaxpr_lines(traced.jaxpr)))
-    module = traced.lower().compiler_ir("hlo")
-    options = compile_options(current_debug_options())
+    platforms = None if found is None else ("cuda",)
+    module = traced.lower(lowering_platforms=platforms).compiler_ir("hlo")
+    options = replace(compile_options(current_debug_options()), target=found)
     return Explanation(explore(module, options, title=traced.fun_name, front=[front]))
 
 

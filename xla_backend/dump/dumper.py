@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xla_backend.dump.buffer_reports import buffer_reports
@@ -35,7 +35,6 @@ from xla_backend.stablehlo.printer import module_to_text as stablehlo_text
 _NO_RENDERER = (
     "Error rendering graph: UNAVAILABLE: Can't render as URL; no URL renderer was registered."
 )
-_FINAL = "cpu_after_optimizations"
 
 _lock = threading.RLock()  # a signal handler may compile, too
 take_for_forks(_lock, LEAF)
@@ -105,8 +104,8 @@ class Dumper:
         """HLO text in the style of this dump."""
         return module_to_text(module, self._style)
 
-    def _write_stage(self, stage: str, module: HloModule) -> None:
-        """One module in every format that is wanted."""
+    def _write_stage(self, stage: str, module: HloModule, *, final: bool = False) -> None:
+        """One module in every format that is wanted; `final`: as it is compiled."""
         options, sink = self.options, self.sink
         if self._text:
             sink.write_hlo(f"{stage}.txt", self.text(module))
@@ -116,7 +115,7 @@ class Dumper:
             sink.write_hlo(f"{stage}.dot", module_dot(module, self._title(stage), self._graph))
         if options.as_html:
             sink.write_hlo(f"{stage}.html", module_page(module, self._title(stage), self._graph))
-            if stage == _FINAL:
+            if final:
                 top = module_page(module, self._title(stage), self._graph, collapse=True)
                 sink.write_hlo(f"{stage}.top_level.html", top)
         if options.as_url:
@@ -186,9 +185,12 @@ class Dumper:
             return changed  # everything, so only what is new
         return _found(pattern, after) or _found(pattern, before)
 
-    def after_optimizations(self, module: HloModule, assignment: BufferAssignment) -> None:
+    def after_optimizations(
+        self, module: HloModule, assignment: BufferAssignment, backend: str = "cpu"
+    ) -> None:
         """The scheduled module, and where its arrays lie."""
         options, sink = self.options, self.sink
+        stage = f"{backend}_after_optimizations"
         if not self._allowed("compiled"):
             return
         if options.flags:
@@ -196,13 +198,13 @@ class Dumper:
         if self._frames:
             name = f"{module.entry.name}.{sink.prefix}._fusion.html" if module.entry else ""
             sink.write_named(name, graph_page(self._frames, f"Fusion of {module.name}"))
-        self._write_stage(_FINAL, module)
+        self._write_stage(stage, module, final=True)
         if self._text:
             reports = buffer_reports(module, assignment, analysis=options.buffer_analysis)
             for suffix, content in reports.items():
-                sink.write_hlo(f"{_FINAL}-{suffix}.txt", content)
+                sink.write_hlo(f"{stage}-{suffix}.txt", content)
         if options.as_proto:
-            self._write_packed(f"{_FINAL}-memory-usage-report.pb", usage_report(module, assignment))
+            self._write_packed(f"{stage}-memory-usage-report.pb", usage_report(module, assignment))
 
     def recorder(self, module: HloModule) -> RunRecorder | None:
         """What writes the runs of the compiled module, if that is wanted."""
@@ -238,6 +240,18 @@ class Dumper:
             if _found(self.options.emitter_re, kernel.name):
                 self.sink.write(f"{kernel.name}.ll", kernel.llvm_ir + "\n")
                 self.sink.write(f"{kernel.name}.s", kernel.assembly + "\n")
+
+    def code(self, files: Mapping[str, str | bytes]) -> None:
+        """Generated code in further forms, by the end of the file's name."""
+        if not self._allowed("compiled"):
+            return
+        for suffix, content in files.items():
+            self.sink.write(suffix, content)
+
+    @property
+    def prefix(self) -> str:
+        """How the names of all files of this compilation begin."""
+        return self.sink.prefix
 
     def metadata(self, log: Sequence[PassRun]) -> None:
         """When each pass ran and whether it changed something (`xla_dump_module_metadata`)."""

@@ -4,7 +4,7 @@ formats it writes, loads with the first compilation that asks for a dump.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from xla_backend.emitted_kernel import EmittedKernel
@@ -33,8 +33,10 @@ class CompilationListener(PassObserver, Protocol):
     def before_optimizations(self, module: HloModule) -> None:
         """The module as it was received."""
 
-    def after_optimizations(self, module: HloModule, assignment: BufferAssignment) -> None:
-        """The module as it is compiled."""
+    def after_optimizations(
+        self, module: HloModule, assignment: BufferAssignment, backend: str = "cpu"
+    ) -> None:
+        """The module as it is compiled; `backend`: for what, "cpu" or "sm_9.0_gpu"."""
 
     def kernels(self, loop_ir: dict[str, str]) -> None:
         """Scheduled loop nests by the name of the kernel."""
@@ -48,6 +50,13 @@ class CompilationListener(PassObserver, Protocol):
 
     def units(self, units: Sequence[tuple[str, str, str, bytes]]) -> None:
         """Name, LLVM text, assembly and object code of each part."""
+
+    def code(self, files: Mapping[str, str | bytes]) -> None:
+        """Generated code in further forms, by the end of the file's name."""
+
+    @property
+    def prefix(self) -> str:
+        """How the names of all files of this compilation begin."""
 
     def metadata(self, log: Sequence[PassRun]) -> None:
         """Every run of a pass that made the module."""

@@ -75,6 +75,7 @@ _TRAPPING = frozenset({"sdiv", "udiv", "srem", "urem"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "fadd", "fmul"})
 _FLOAT_ARITHMETIC = ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg")
 _LIKELY = {True: ", !prof !0", False: ", !prof !1"}
+_WEIGHTS = ((0, 2000, 1), (1, 1, 2000))
 
 
 class ModuleWriter:
@@ -83,6 +84,7 @@ class ModuleWriter:
     def __init__(self, target: TargetInfo, fast_math: Sequence[str] = ()) -> None:
         self.target = target
         self.fast_math = tuple(fast_math)
+        self.attributes = ""  # of every function, beside the usual ones
         # LLVM's fast-math flags on arithmetic; none unless somebody asked for unsafe results.
         self.spelling = {op: " ".join([op, *fast_math]) for op in _FLOAT_ARITHMETIC if fast_math}
         self.declarations: dict[str, str] = {}
@@ -149,12 +151,10 @@ class ModuleWriter:
         """Function attributes and metadata: the end of every module text."""
         attributes = (
             f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.target.vector_bits}" '
-            '"no-trapping-math"="true" }'
+            f'"no-trapping-math"="true" {self.attributes}}}'
         )
-        metadata = (
-            '!0 = !{!"branch_weights", i32 2000, i32 1}\n!1 = !{!"branch_weights", i32 1, i32 2000}'
-        )
-        return [attributes, metadata]
+        weights = [f'!{n} = !{{!"branch_weights", i32 {a}, i32 {b}}}' for n, a, b in _WEIGHTS]
+        return [attributes, *weights]
 
 
 class _Scope:

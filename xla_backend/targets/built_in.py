@@ -6,11 +6,16 @@ Importing a platform itself waits for its first use: code generators are not nee
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.compile_target import Target
+from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import AbstractClient
 from xla_backend.runtime.plugins import register_plugin
+from xla_backend.runtime.target_code import TargetCode
 
 
 def _on_first_use(module: str, cls: str) -> Callable[..., AbstractClient]:
@@ -63,3 +68,22 @@ def _emulator(platform: str, target: str) -> Callable[..., AbstractClient]:
 
 for _platform, _target in (("emulator", "cpu"), ("gpu_emulator", "gpu")):
     register_plugin(_platform, _emulator(_platform, _target), priority=-100, automatic=False)
+
+
+def emit(
+    module: HloModule,
+    client: Callable[[], AbstractClient],
+    options: CompileOptions,
+    target: Target,
+) -> TargetCode:
+    """Code of a module, which stays as it is, for a target that need not be here: of GPUs without
+    any platform's client, else what `client()` makes.
+
+    Raises:
+      UnimplementedError: no code is made for that target, or for something in the module.
+    """
+    module, options = module.clone(), replace(options, target=target)
+    if target.is_gpu:
+        room = import_module("xla_backend.targets.gpu.target_code")
+        return room.make_target_code(module, options)
+    return client().emit(module, options)

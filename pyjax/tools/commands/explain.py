@@ -12,7 +12,8 @@ import numpy as np
 
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.core import dtypes
-from pyjax.tools.explorer import explain
+from pyjax.tools.explorer import explain, explain_for
+from xla_backend.compile_target import find_target
 
 _ARGUMENT = re.compile(r"(\w+)\[([\d,\s]*)\]")
 
@@ -27,6 +28,9 @@ def add(subparsers: Any) -> None:
     parser.add_argument("function", metavar="FILE:FUNCTION")
     parser.add_argument("arguments", nargs="*", metavar="DTYPE[SHAPE]", help="such as float32[8,3]")
     parser.add_argument("-o", "--out", default="explain.html", help="default: explain.html")
+    parser.add_argument(
+        "--target", help="a GPU that need not be here, such as sm_90; by default the CPU"
+    )
     parser.set_defaults(run=run)
 
 
@@ -53,8 +57,14 @@ def run(chosen: argparse.Namespace) -> int:
         found = runpy.run_path(path)
         if name not in found:
             raise ValueError(f"{path} has no function {name!r}")
+        if chosen.target is not None:
+            find_target(chosen.target)
     except (ValueError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(explain(found[name], *arguments).save(chosen.out))
+    if chosen.target is None:
+        page = explain(found[name], *arguments)
+    else:
+        page = explain_for(chosen.target, found[name], *arguments)
+    print(page.save(chosen.out))
     return 0

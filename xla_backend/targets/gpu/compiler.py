@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from xla_backend.compile_options import CompileOptions
+from xla_backend.dump import make_dumper
 from xla_backend.hlo.module import HloModule
-from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.passes.base import PassObserver, PassRun
+from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.program.build import build_program
+from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.gpu.architectures import architecture_for
+from xla_backend.targets.gpu.architectures import TRIPLE, Architecture, architecture_for
+from xla_backend.targets.gpu.code_dumps import dump_code
+from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.pipeline import build_pipeline
 from xla_backend.targets.gpu.program_rules import RULES
 from xla_backend.targets.gpu.residents import with_residents
@@ -18,17 +26,75 @@ from xla_backend.targets.gpu.routines import ROUTINES
 from xla_backend.targets.gpu.schedules import Schedules
 
 
-def plan_program(module: HloModule, options: CompileOptions) -> Plan:
-    """Optimise `module` (in place) and plan it, with kernels scheduled; no code is made.
+class Planned(NamedTuple):
+    """A program; of each of its kernels the instructions that run it; and how it came about."""
+
+    program: Program
+    architecture: Architecture
+    instructions: Mapping[str, Sequence[str]]
+    assignment: BufferAssignment
+    passes: Sequence[PassRun]
+
+
+def plan(
+    module: HloModule, options: CompileOptions, observer: PassObserver | None = None
+) -> Planned:
+    """Optimise `module` (in place) and plan it, with kernels scheduled; `observer` watches the
+    passes.
 
     Raises:
       UnimplementedError: the program uses something this backend cannot run.
     """
-    build_pipeline(options).run(module)
+    pipeline = build_pipeline(options, observer)
+    pipeline.run(module)
+    return plan_scheduled(module, options, pipeline.log)
+
+
+def plan_scheduled(
+    module: HloModule, options: CompileOptions, passes: Sequence[PassRun]
+) -> Planned:
+    """`plan`, of a module that these passes have optimised."""
     architecture = architecture_for(options)
     table = KernelTable(Schedules(architecture, verify=options.verify))
-    program = build_program(module, assign_buffers(module), RULES, table, options)
+    assignment = assign_buffers(module)
+    program = build_program(module, assignment, RULES, table, options)
     program = with_residents(program, architecture)
     if options.verify:
         verify_program(program, ROUTINES)
-    return Plan(program, ROUTINES, host_function)
+    return Planned(program, architecture, table.instructions, assignment, passes)
+
+
+def generate(module: HloModule, options: CompileOptions) -> tuple[Planned, GeneratedCode]:
+    """Optimise `module` (in place), plan it, and generate code for its kernels, which is dumped if
+    the options say so.
+
+    Raises:
+      UnimplementedError: the program uses something this backend cannot run.
+      SpillError: registers spill, which the options refuse.
+    """
+    dumper = make_dumper(options.dump, module.name)
+    if dumper is not None:
+        architecture = architecture_for(options)
+        described = {"triple": TRIPLE, "cpu": architecture.name, "features": ""}
+        dumper.inputs(module, described, options.profile_version)
+        dumper.before_optimizations(module)
+    planned = plan(module, options, dumper)
+    code = GeneratedCode(
+        planned.program,
+        planned.instructions,
+        planned.architecture,
+        options,
+        "" if dumper is None else dumper.prefix,
+    )
+    if dumper is not None:
+        dump_code(dumper, module, planned.assignment, code)
+        dumper.metadata(planned.passes)
+    if options.gpu.refuse_spills:
+        code.assembled()
+    return planned, code
+
+
+def plan_program(module: HloModule, options: CompileOptions) -> Plan:
+    """`plan`, for those who run the program in Python: code is made for dumps only."""
+    planned = plan(module, options) if options.dump is None else generate(module, options)[0]
+    return Plan(planned.program, ROUTINES, host_function)

@@ -15,9 +15,11 @@ from xla_backend.targets.gpu.cards import Card
 from xla_backend.targets.gpu.occupancy import Occupancy, occupancy
 from xla_backend.targets.gpu.work import Work
 
-# Seconds until what a thread asks the memory for is there, under load. The second-level cache gives
-# each multiprocessor so many bytes per clock (5120 for 108 of them, says the A100's white paper).
+# Seconds until what a thread asks the memory for is there, under load; and the second-level cache,
+# which gives each multiprocessor so many bytes per clock (5120 for 108 of them, says the A100's
+# white paper).
 _LATENCY = 800e-9
+_CACHE_LATENCY = 300e-9
 _CACHE_BYTES_PER_CLOCK = 48
 
 
@@ -27,7 +29,8 @@ class Estimate:
 
     Fields:
       seconds: as modelled; roofline_seconds: at the card's full rates.
-      bound: what takes longest: "memory", "cache", "shared memory", "arithmetic".
+      bound: what takes longest: "memory", "cache", "shared memory", "arithmetic",
+        "latency".
       occupancy: of its multiprocessors.
     """
 
@@ -64,6 +67,24 @@ def estimate(work: Work, card: Card, registers: int) -> Estimate:
     bound = max(seconds, key=lambda what: seconds[what])
     roofline = max(work.bytes / card.bandwidth, _arithmetic(work, card, instructions=False))
     return Estimate(seconds[bound] / _whole_waves(work, card, resident), roofline, bound, resident)
+
+
+def estimate_block(work: Work, card: Card, registers: int) -> Estimate:
+    """What steps take that one block runs, one after another: each waits for the caches.
+
+    Raises:
+      ValueError: the block cannot be launched there.
+    """
+    architecture = ARCHITECTURES[card.architecture]
+    resident = occupancy(architecture, work.threads, registers, work.shared_bytes)
+    seconds = {
+        "latency": work.phases * _CACHE_LATENCY,
+        "cache": work.sectors * SECTOR / (_CACHE_BYTES_PER_CLOCK * card.clock * 1e9),
+        "arithmetic": card.multiprocessors * _arithmetic(work, card, instructions=True),
+    }
+    bound = max(seconds, key=lambda what: seconds[what])
+    roofline = max(work.bytes / card.bandwidth, _arithmetic(work, card, instructions=False))
+    return Estimate(sum(seconds.values()), roofline, bound, resident)
 
 
 def _arithmetic(work: Work, card: Card, *, instructions: bool) -> float:

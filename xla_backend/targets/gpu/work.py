@@ -7,6 +7,7 @@ to block, as in nearly all kernels; indices that are read from memory are taken 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -54,6 +55,8 @@ class Work:
       shared_requests, shared_passes: of shared memory; without conflicts there are as many passes
         as requests (of at most 4 bytes a thread).
       shared_bytes: of shared memory that a block has.
+      barriers: that its blocks come to.
+      phases: parts of it of which each waits for the one before.
       in_flight: bytes of global memory that a thread can ask for before it needs the first.
       operations: of single threads, by element type; matrix_operations: of tiles (a multiplication
         and an addition are two).
@@ -70,6 +73,7 @@ class Work:
     shared_bytes: int = 0
     in_flight: float = 0.0
     barriers: float = 0.0
+    phases: float = 1.0
     operations: dict[str, float] = field(default_factory=dict)
     matrix_operations: dict[str, float] = field(default_factory=dict)
 
@@ -77,6 +81,26 @@ class Work:
     def bytes(self) -> float:
         """What there is to move at the least."""
         return self.read_bytes + self.written_bytes
+
+    def add(self, other: Work, times: float) -> None:
+        """Let the same blocks do the work of another launch, too, so many times; what lies between
+        is memory that they need not move far."""
+        self.phases += times * other.phases
+        self.requests += times * other.requests
+        self.sectors += times * other.sectors
+        self.shared_requests += times * other.shared_requests
+        self.shared_passes += times * other.shared_passes
+        self.barriers += times * (other.barriers + 1)
+        self.shared_bytes = max(self.shared_bytes, other.shared_bytes)
+        self.in_flight = max(self.in_flight, other.in_flight)
+        self.read_bytes = max(self.read_bytes, other.read_bytes)
+        self.written_bytes = max(self.written_bytes, other.written_bytes)
+        for mine, theirs in (
+            (self.operations, other.operations),
+            (self.matrix_operations, other.matrix_operations),
+        ):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0.0) + times * count
 
     @property
     def flops(self) -> float:
@@ -108,7 +132,7 @@ class _Counter:
         threads = next((s for s in stage.body if isinstance(s, Loop)), None)
         self._threads = threads
         self._work = Work(stage.var.extent, threads.var.extent if threads else 1)
-        self._indices: dict[Value, Index] = {}  # of values that hold one
+        self._made: dict[Value, Statement] = {}  # what values come from
         self._ranges: dict[Value, tuple[Index, int, int]] = {}  # of values that tell one
         self._read: dict[Buffer, float] = {}
         self._written: dict[Buffer, float] = {}
@@ -150,9 +174,9 @@ class _Counter:
             self._block(s.body, replace(place, rounds=rounds, innermost=s))
 
     def _statement(self, s: Statement, place: _Place) -> None:
-        if isinstance(s, IndexValue):
-            self._indices[s.result] = s.index
-        elif isinstance(s, InRange):
+        if isinstance(s, IndexValue | Load | Compute):
+            self._made[s.result] = s
+        if isinstance(s, InRange):
             self._ranges[s.result] = (s.index, s.low, s.high)
         elif isinstance(s, Load):
             self._access(s.buffer, s.index, place, s.guard, reads=True)
@@ -201,7 +225,7 @@ class _Counter:
         lanes = place.lanes.var if place.lanes else None
         threads = self._threads.var if self._threads else None
         for part in _SAMPLES:
-            yield _Sample(part, threads, lanes, self._indices)
+            yield _Sample(part, threads, lanes, self._made)
 
     def _access(
         self, buffer: Buffer, index: Index, place: _Place, guard: Value | None, *, reads: bool
@@ -245,10 +269,11 @@ class _Sample:
     """One block in one round of the loops around: values of indices for its threads and lanes."""
 
     def __init__(
-        self, part: float, threads: Var | None, lanes: Var | None, indices: dict[Value, Index]
+        self, part: float, threads: Var | None, lanes: Var | None, made: dict[Value, Statement]
     ) -> None:
         self._part = part
-        self._indices = indices
+        self._made = made
+        self._known: dict[Value, np.ndarray] = {}
         self._lockstep: dict[object, np.ndarray] = {}
         self.shape = (threads.extent if threads else 1, lanes.extent if lanes else 1)
         if threads is not None:
@@ -273,12 +298,30 @@ class _Sample:
         if isinstance(atom, Var):
             return self._lockstep.get(atom, int(atom.extent * self._part))
         assert isinstance(atom, Value)
-        index = self._indices.get(atom)
-        if index is not None:
-            return self.value(index)
+        made = self._made.get(atom)
+        if isinstance(made, IndexValue):
+            return self.value(made.index)
         low, high = atom.bounds or (0, 0)
-        # Anywhere, and the same each time that somebody asks.
-        return np.random.default_rng(atom.number).integers(low, high + 1, self.shape)
+        # Anywhere, but the same wherever the same is read.
+        return low + (self._bits(atom) % np.uint64(high - low + 1)).astype(np.int64)
+
+    def _bits(self, value: Value) -> np.ndarray:
+        """Numbers that are equal for threads which compute the same."""
+        found = self._known.get(value)
+        if found is None:
+            made = self._made.get(value)
+            if isinstance(made, IndexValue):
+                found = _mixed(self.value(made.index), 0)
+            elif isinstance(made, Load):
+                found = _mixed(self.value(made.index), zlib.crc32(made.buffer.name.encode()))
+            elif isinstance(made, Compute):
+                found = np.full(self.shape, zlib.crc32(made.opcode.value.encode()), np.uint64)
+                for operand in made.operands:
+                    found = _mixed(found ^ self._bits(operand), 1)
+            else:
+                found = np.full(self.shape, value.number, np.uint64)
+            self._known[value] = found
+        return found
 
     def active(self, place: _Place) -> np.ndarray:
         """Which threads and lanes come there."""
@@ -287,6 +330,17 @@ class _Sample:
             at = self.value(index)
             here &= (low <= at) & (at < high)
         return here
+
+
+_WORD = (1 << 64) - 1
+
+
+def _mixed(numbers: np.ndarray, salt: int) -> np.ndarray:
+    """Numbers without a pattern, of which equal ones stay equal (SplitMix64)."""
+    z = numbers.astype(np.uint64) + np.uint64(salt * 0x9E3779B97F4A7C15 & _WORD)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def _vectors(

@@ -211,7 +211,9 @@ def test_names_of_targets():
     assert find_target(named) == named
     more = find_target(Target("wasm32-unknown-wasi", features="+relaxed-simd"))
     assert more.features == "+simd128,+relaxed-simd"
-    for wrong in ("nvptx64-nvidia-cuda", "arch", "aarch64_be"):
+    assert find_target("sm_90") == Target("nvptx64-nvidia-cuda", "sm_90")
+    assert find_target("nvptx64-nvidia-cuda").cpu == "sm_80"
+    for wrong in ("spirv64-unknown", "arch", "aarch64_be", "sm_75"):
         with pytest.raises(ValueError, match=f"target '{wrong}'.*x86-64-v2.*Target"):
             compile(parse_hlo(PROGRAMS["sort"]), target=wrong)
 

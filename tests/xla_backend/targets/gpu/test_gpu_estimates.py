@@ -193,6 +193,27 @@ def test_bank_conflicts() -> None:
     assert with_conflicts.shared_bytes == 4 * 64 * 32
 
 
+def test_places_that_are_read_from_memory() -> None:
+    """Threads that read the same place go to the same place; others go anywhere."""
+    for shared, sectors_each in ((True, 1), (False, 32)):
+        table = Buffer("x", F32, 1 << 20, BufferRole.OPERAND)
+        places = Buffer("i", PrimitiveType.S32, 64, BufferRole.OPERAND)
+        target = Buffer("out0", F32, 6400, BufferRole.OUTPUT)
+        block, thread = Var("b", 100, 1), Var("t", 64, 2)
+        i, x = Value(PrimitiveType.S32, 2, 0, (0, (1 << 20) - 1)), Value(F32, 2, 1)
+        where = Index.of(thread) // 32 if shared else Index.of(thread)
+        body: list[Statement] = [
+            Load(i, places, where),
+            Load(x, table, Index.of(i)),
+            Store(target, Index.of(block) * 64 + Index.of(thread), (x,)),
+        ]
+        threads = Loop(thread, body, kind=LoopKind.THREAD)
+        stage = Loop(block, [threads], kind=LoopKind.GRID)
+        (work,) = kernel_work(Kernel("k", [table, places, target], [stage]))
+        own = (1 if shared else 4) + 4  # of the places and the results
+        assert work.sectors == 200 * (sectors_each + own)
+
+
 def test_a_copy_runs_at_the_bandwidth() -> None:
     (work,) = kernel_work(_kernel(1 << 26, lanes=4))
     card = CARDS["H200"]

@@ -4,7 +4,9 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const CONTEXT = 3;
-const CODES = { loop_ir: "loop IR", llvm_ir: "LLVM IR", assembly: "assembly" };
+// Kernels of a GPU say how they are launched.
+const gpu = data.kernels.some((kernel) => kernel.launches.length);
+const CODES = { loop_ir: "loop IR", llvm_ir: "LLVM IR", assembly: gpu ? "PTX" : "assembly" };
 const kernelOf = new Map();
 for (const kernel of data.kernels)
   for (const name of kernel.instructions) kernelOf.set(name, kernel.name);
@@ -207,17 +209,28 @@ function drawPass(now) {
 const instructionCount = (text) => text.split("\n")
   .filter((line) => /^\s+[a-z%]/.test(line) && !/^\s+\.|:\s*$/.test(line)).length;
 
+const LAUNCH = ["blocks × threads", "shared memory", "registers", "spilled", "occupancy"];
+
+// Of each launch of a kernel, one below the other.
+const launchCells = ({ launches }) => [
+  (l) => `${l.blocks} × ${l.threads}`,
+  (l) => bytes(l.shared_bytes),
+  (l) => l.registers ?? "?",
+  (l) => (l.spilled_bytes === null ? "?" : bytes(l.spilled_bytes)),
+  (l) => (l.occupancy === null ? "?" : `${(100 * l.occupancy).toFixed(0)} %`),
+].map((text) => element("td", {}, ...launches.map((l) => element("div", {}, String(text(l))))));
+
 function drawKernels(now) {
   const rows = data.kernels.map((kernel) =>
     element("tr", { class: kernel.name === now.kernel ? "here"
         : kernel.places.includes(now.place) ? "on" : null },
       element("td", {}, link({ kernel: kernel.name }, kernel.name)),
       element("td", {}, kernel.instructions.length > 1 ? `${kernel.instructions.length} ×` : ""),
-      element("td", {}, kernel.inline ? "in place" : ""),
+      ...(gpu ? launchCells(kernel) : [element("td", {}, kernel.inline ? "in place" : "")]),
       element("td", {}, costText(kernel.cost)),
       element("td", {}, `${instructionCount(kernel.assembly)} instr.`)));
   byId("kernel-list").replaceChildren(
-    data.kernels.length ? table(["kernel", "calls", "", "cost of a call", "assembly"], rows)
+    data.kernels.length ? table(["kernel", "calls", ...(gpu ? LAUNCH : [""]), "cost of a call", CODES.assembly], rows)
       : element("p", { class: "empty" }, "no generated kernels"));
   byId("kernel-list").querySelector("tr.here")?.scrollIntoView({ block: "nearest" });
   const kernel = data.kernels.find((k) => k.name === now.kernel);
