@@ -145,10 +145,12 @@ def analyze_program(
     program: Program,
     module: HloModule,
     launches: Mapping[str, Sequence[KernelLaunch]],
+    residents: Mapping[str, KernelLaunch],
     architecture: str,
     card: Card,
 ) -> ProgramAnalysis:
-    """Analyse a program; `launches`: of each kernel.
+    """Analyse a program; `launches`: of each kernel that has some of its own; `residents`: of each
+    step that one block runs.
 
     Raises:
       ValueError: the card has another architecture.
@@ -172,21 +174,25 @@ def analyze_program(
         for (name, routine), times in counts.routines.items()
     ]
     analysed += [
-        _resident_analysis(step, times, kernels, program, card)
+        _resident_analysis(step, times, kernels, residents[step.name], program, card)
         for step, times, kernels in counts.residents
     ]
     return ProgramAnalysis(card, architecture, analysed, routines, counts.open_loops)
 
 
 def _resident_analysis(
-    step: Resident, times: int, kernels: Counter[str], program: Program, card: Card
+    step: Resident,
+    times: int,
+    kernels: Counter[str],
+    launch: KernelLaunch,
+    program: Program,
+    card: Card,
 ) -> LaunchAnalysis:
     """Of steps that one block runs."""
     total = Work(1, step.threads)
     for name, rounds in kernels.items():
         for work in kernel_work(program.kernels[name]):
             total.add(work, rounds)
-    launch = KernelLaunch(f"{step.name} (by one block)", 1, step.threads, total.shared_bytes)
     found = estimate_block(total, card, launch.registers or _ASSUMED_REGISTERS)
     return LaunchAnalysis(step.name, times, launch, total, found)
 

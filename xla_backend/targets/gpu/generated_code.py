@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.program.ir import Program
+from xla_backend.program.ir import (
+    Call,
+    Launch,
+    Program,
+    Resident,
+    Steps,
+    all_steps,
+    inner_steps,
+)
 from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.kernel_functions import (
     KernelFunctions,
@@ -24,6 +33,7 @@ from xla_backend.targets.gpu.kernel_functions import (
 from xla_backend.targets.gpu.occupancy import occupancy
 from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
 from xla_backend.targets.gpu.ptxas import Assembled, assemble, find_ptxas
+from xla_backend.targets.gpu.resident_functions import ResidentFunction, emit_resident
 
 # Subnormal numbers of f32 are zeros.
 _FLUSHING = '"denormal-fp-math-f32"="preserve-sign,preserve-sign" '
@@ -37,7 +47,9 @@ class GeneratedCode:
     """What is generated for a program's kernels, each part when somebody asks for it.
 
     Attributes:
-      functions: those of each kernel, in the order in which they are launched.
+      functions: those of each kernel that is launched, in the order in which they are.
+      residents: those of steps that one block runs, by the names of the steps; kernels that only
+        such steps run have none of their own.
     """
 
     def __init__(
@@ -59,8 +71,15 @@ class GeneratedCode:
         if options.gpu.flush_denormals:
             self._module.attributes = _FLUSHING
         emitted = KernelFunctions(self._module, architecture, shared_operands(program))
+        launched, steps = _launched(program)
         self.functions: dict[str, tuple[LaunchFunction, ...]] = {
-            name: emitted.launches(kernel) for name, kernel in program.kernels.items()
+            name: emitted.launches(program.kernels[name]) for name in launched
+        }
+        self.residents: dict[str, ResidentFunction] = {
+            step.name: emit_resident(emitted, program, step) for step in steps
+        }
+        self._run_by = {
+            kernel: step.name for step in steps for kernel in kernels_of(program, step.steps)
         }
 
     @cached_property
@@ -116,45 +135,78 @@ class GeneratedCode:
         return {name: kernel_to_text(kernel) for name, kernel in self.program.kernels.items()}
 
     def launches(self, kernel: str) -> tuple[KernelLaunch, ...]:
-        """How a kernel is launched, and where there is an assembler, what a thread of it takes."""
-        return tuple(map(self._launch, self.functions[kernel]))
+        """How a kernel is launched, and where there is an assembler, what a thread of it takes. Of
+        one that only a block runs that runs other things, too: how that block is launched."""
+        functions = self.functions.get(kernel)
+        if functions is None:
+            return (self.resident_launch(self._run_by[kernel]),)
+        return tuple(self._launch(f.name, f.blocks, f.threads, f.shared_bytes) for f in functions)
 
-    def _launch(self, function: LaunchFunction) -> KernelLaunch:
-        plain = KernelLaunch(
-            function.name, function.blocks, function.threads, function.shared_bytes
-        )
+    def resident_launch(self, step: str) -> KernelLaunch:
+        """The same of a step that one block runs."""
+        function = self.residents[step]
+        return self._launch(function.name, 1, function.threads, function.shared_bytes)
+
+    def _launch(self, name: str, blocks: int, threads: int, shared_bytes: int) -> KernelLaunch:
+        plain = KernelLaunch(name, blocks, threads, shared_bytes)
         if not self.can_assemble:
             return plain
-        used = self._assembled.resources[function.name]
-        resident = occupancy(
-            self.architecture, function.threads, used.registers, function.shared_bytes
-        )
-        return KernelLaunch(
-            function.name,
-            function.blocks,
-            function.threads,
-            function.shared_bytes,
-            used.registers,
-            used.spill_stores + used.spill_loads,
-            resident.fraction,
+        used = self._assembled.resources[name]
+        resident = occupancy(self.architecture, threads, used.registers, shared_bytes)
+        return replace(
+            plain,
+            registers=used.registers,
+            spilled_bytes=used.spill_stores + used.spill_loads,
+            occupancy=resident.fraction,
         )
 
     def emitted(self) -> list[EmittedKernel]:
         """Every kernel, for reading."""
-        return [self._describe(kernel) for kernel in self.program.kernels.values()]
-
-    def _describe(self, kernel: Kernel) -> EmittedKernel:
-        names = [function.name for function in self.functions[kernel.name]]
         written = {f.name: f for f in self._module.functions if isinstance(f, FunctionWriter)}
+        return [self._describe(kernel, written) for kernel in self.program.kernels.values()]
+
+    def _describe(self, kernel: Kernel, written: Mapping[str, FunctionWriter]) -> EmittedKernel:
+        launches = self.launches(kernel.name)
         return EmittedKernel(
             kernel.name,
             tuple(self._instructions.get(kernel.name, ())),
             kernel_to_text(kernel),
-            "\n\n".join(written[name].to_text() for name in names),
-            "\n\n".join(function_ptx(self.ptx, name) for name in names),
-            False,
-            self.launches(kernel.name),
+            "\n\n".join(written[launch.function].to_text() for launch in launches),
+            "\n\n".join(function_ptx(self.ptx, launch.function) for launch in launches),
+            kernel.name not in self.functions,
+            launches,
         )
+
+
+def _launched(program: Program) -> tuple[list[str], list[Resident]]:
+    """Kernels that have launches of their own, and steps that one block runs."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    steps: list[Resident] = []
+
+    def look(some: Steps) -> None:
+        for step in some:
+            if isinstance(step, Resident):
+                steps.append(step)
+                inside.update(kernels_of(program, step.steps))
+            elif isinstance(step, Launch):
+                outside.add(step.kernel)
+            for block in () if isinstance(step, Resident) else inner_steps(step):
+                look(block)
+
+    look(program.steps)
+    for procedure in program.procedures.values():
+        look(procedure)
+    return [name for name in program.kernels if name in outside or name not in inside], steps
+
+
+def kernels_of(program: Program, steps: Steps) -> Iterator[str]:
+    """Names of the kernels that steps launch, in procedures that they call, too."""
+    for step in all_steps(steps):
+        if isinstance(step, Launch):
+            yield step.kernel
+        elif isinstance(step, Call):
+            yield from kernels_of(program, program.procedures[step.procedure])
 
 
 def replacement(files: Sequence[str], module: str, dumped_as: str) -> str | None:

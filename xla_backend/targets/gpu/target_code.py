@@ -74,8 +74,9 @@ class GpuTargetCode(TargetCode):
         """
         name = self.code.architecture.name
         chosen = usual_card(name) if card is None else find_card(card)
-        launches = {kernel: self.code.launches(kernel) for kernel in self.program.kernels}
-        return analyze_program(self.program, self.module, launches, name, chosen)
+        launches = {kernel: self.code.launches(kernel) for kernel in self.code.functions}
+        residents = {step: self.code.resident_launch(step) for step in self.code.residents}
+        return analyze_program(self.program, self.module, launches, residents, name, chosen)
 
     def routines(self) -> dict[str, bytes]:
         """None: routines of libraries are the platform's, and come without code (see `needs`)."""

@@ -15,6 +15,7 @@ from xla_backend.targets.gpu.analysis import ProgramAnalysis
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas
 from xla_backend.targets.gpu.target_code import GpuTargetCode
+from xla_backend.targets.gpu.work import TRANSCENDENTAL
 
 NO_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas here")
 
@@ -139,6 +140,20 @@ def test_rounds_of_loops_are_counted() -> None:
     found = code(text=loop("cosine", "constant(100)")).analysis()
     most = max(found.launches, key=lambda k: k.work.bytes)
     assert most.executions == 100 and not found.open_loops
+
+
+def test_loops_of_one_block() -> None:
+    text = loop("cosine", "constant(100)").replace("1048576", "64")
+    made = code(text=text)
+    assert not made.code.functions and len(made.code.residents) == 1
+    found = made.analysis()
+    (only,) = found.launches
+    assert only.executions == 1 and only.launch.blocks == 1 and only.launch.registers != 0
+    assert only.work.operations["f32"] == 100 * 64 * TRANSCENDENTAL
+    assert only.estimate.bound == "latency" and only.estimate.seconds > 100 * 300e-9
+    for kernel in made.kernels():
+        assert kernel.inline and kernel.launches == (only.launch,)
+        assert f".visible .entry {only.launch.function}(" in kernel.assembly
 
 
 def test_what_is_needed_beside_the_kernels() -> None:
