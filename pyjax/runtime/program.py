@@ -58,8 +58,7 @@ class _Call(Origin):
         return new_error(
             JaxRuntimeError,
             f"{self._program.function} did not compute its results: {message}",
-            "the call came back before, as calls of long programs do, and left the results to "
-            "whoever reads them (option jax_cpu_enable_async_dispatch)",
+            self._program.left_behind(),
             "call it again",
             where=summarize(self._frame),
         )
@@ -119,7 +118,9 @@ class Program:
             self._at_once = self._call_general
         self.call: Call = self._at_once
         self.seconds = executable.seconds
-        if self.seconds >= LONG_SECONDS:
+        if executable.asynchronous:
+            self.call = self._call_started
+        elif self.seconds >= LONG_SECONDS:
             self.call = self._long_call(self._at_once)
 
     def wrap(self, wrapper: Callable[[Call], Call]) -> None:
@@ -223,6 +224,15 @@ class Program:
                 return deleted_error(constant, f"{self.function} closes over it")
         return AssertionError("an argument is not an Array")
 
+    def left_behind(self) -> str:
+        """Why a call came back before its program was through."""
+        who = "programs on GPUs" if self.executable.asynchronous else "long programs"
+        option = "" if self.executable.asynchronous else " (option jax_cpu_enable_async_dispatch)"
+        return (
+            f"the call came back before, as calls of {who} do, and left the results to whoever "
+            f"reads them{option}"
+        )
+
     @property
     def function(self) -> str:
         """What messages call the function that it was compiled from."""
@@ -246,6 +256,11 @@ class Program:
             return results
 
         return call
+
+    def _call_started(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """On a device that computes apart from the host."""
+        started = self._start(arguments)
+        return self._at_once(arguments) if started is None else started
 
     def _call_pending(self, arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         """Arguments are still being computed, or were deleted."""

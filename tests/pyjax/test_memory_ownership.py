@@ -87,7 +87,7 @@ def test_without_views_the_memory_is_taken_over_and_reused() -> None:
 
 
 def test_without_exact_reference_counts_donated_memory_is_copied(monkeypatch) -> None:
-    monkeypatch.setattr("xla_backend.targets.cpu.native._counts_are_exact", lambda: False)
+    monkeypatch.setattr("xla_backend.targets.cpu.native.counts_are_exact", lambda: False)
     x = consecutive()
     address = x.unsafe_buffer_pointer()
     y = pyjax.jit(lambda x: x + 1, donate_argnums=0)(x)

@@ -129,6 +129,7 @@ class LoadedExecutable:
         nothing is donated and contexts are not used.
       measured_runs: what was measured of the runs so far, if it was compiled for that.
       seconds: estimate of one run; infinite where nothing tells; 0 where `start` is not worth it.
+      asynchronous: the device computes apart from the host: calls are always started.
     """
 
     parameter_shapes: Sequence[Shape]
@@ -143,6 +144,7 @@ class LoadedExecutable:
     direct: DirectCall | None = None
     measured_runs: MeasuredRuns | None = None
     seconds: float = 0.0
+    asynchronous: bool = False
 
     def execute(
         self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext

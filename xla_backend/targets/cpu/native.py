@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +13,7 @@ from xla_backend.dump.interface import RunListener
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.runtime.pending import Job, Origin
@@ -161,15 +161,15 @@ class NativeExecutable(LoadedExecutable):
         Programs that end before this one begins do not count: `earlier` is how often they refer to
         blocks, by id. `after`: jobs to wait for before an argument is copied.
         """
-        exact = _counts_are_exact()
+        exact = counts_are_exact()
         outputs: list[Any] = [None] * len(self._memory)
         for output, memory in self._unshared:
             outputs[output] = _block(memory)
         for output, number in self._donors:
             outputs[output] = blocks[number] = None  # a reference fewer
-            count = sys.getrefcount(arguments[number])
+            count = references(arguments, number)
             block = arguments[number]
-            alone = count == _LIST_ONLY + earlier.get(id(block), 0)
+            alone = count == LIST_ONLY + earlier.get(id(block), 0)
             if not (alone and exact and number in donated and block.from_pool):
                 for job in after:
                     job.wait()
@@ -207,20 +207,6 @@ def _block(memory: Any) -> Block:
         return memory.take()
     except IndexError:
         return memory.grow()
-
-
-def _references(blocks: Sequence[Any], number: int) -> int:
-    return sys.getrefcount(blocks[number])
-
-
-# The count if nothing but a list refers to a block; it depends on the interpreter.
-_LIST_ONLY = _references([Block(0)], 0)
-_is_gil_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)
-
-
-def _counts_are_exact() -> bool:
-    """Without a global lock, another thread may be about to take a reference."""
-    return _is_gil_enabled is None or _is_gil_enabled()
 
 
 def _literal(shape: Shape, addresses: Iterator[int]) -> Literal:

@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from xla_backend.kernels.interpreter import Interpreter
-from xla_backend.kernels.ir import Constant, Kernel
+from xla_backend.kernels.ir import Kernel, Loop
 from xla_backend.program.ir import launched_buffers
 from xla_backend.targets.gpu.cuda import availability, driver
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
@@ -115,9 +115,11 @@ class FakeGpu:
 
 @dataclass
 class Kernels:
-    """What entry points stand for: entry name -> (kernel, number of its stage)."""
+    """What entry points stand for: entry name -> (kernel, number of its stage); and how many
+    threads the registers are enough for, where not for all."""
 
     stages: dict[str, tuple[Kernel, int]] = field(default_factory=dict)
+    most_threads: dict[str, int] = field(default_factory=dict)
 
 
 GPUS: list[FakeGpu] = []
@@ -526,6 +528,11 @@ class _Driver:
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
 
     @staticmethod
+    def funcGetAttribute(attribute: int, function: int) -> int:
+        assert attribute == _Driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+        return known_kernels.most_threads.get(_objects[function].name, 1024)
+
+    @staticmethod
     def funcSetAttribute(function: int, attribute: int, value: int) -> None:
         assert attribute == _Driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         if value > 227 << 10:
@@ -568,9 +575,9 @@ class _Driver:
                 for b, address in zip(buffers, addresses)
             }
             memory = {b: v.view(b.element_type.numpy_dtype) for b, v in places.items()}
-            constants = [s for s in kernel.stages if isinstance(s, Constant)]
-            stages = [s for s in kernel.stages if not isinstance(s, Constant)]
-            one = Kernel(kernel.name, kernel.buffers, [*constants, stages[stage]], kernel.in_place)
+            common = [s for s in kernel.stages if not isinstance(s, Loop)]
+            stages = [s for s in kernel.stages if isinstance(s, Loop)]
+            one = Kernel(kernel.name, kernel.buffers, [*common, stages[stage]], kernel.in_place)
             Interpreter(one, memory=memory).run()
 
         queue.put(run)
@@ -623,4 +630,5 @@ def install(
     load_cupy.clear()
     monkeypatch.setattr(_local, "device", 0, raising=False)
     known_kernels.stages.clear()
+    known_kernels.most_threads.clear()
     return found

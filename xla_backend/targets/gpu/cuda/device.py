@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,8 @@ from xla_backend.targets.gpu.cuda import errors
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer, DeviceMemory
 from xla_backend.targets.gpu.cuda.transfers import Transfers
 from xla_backend.targets.gpu.cuda.waiting import wait_for
+
+_MOST_REMEMBERED = 32
 
 
 class Active:
@@ -58,6 +61,7 @@ class CudaDevice(Device):
       compute_capability: "9.0"; architecture: "sm_90".   core_count: of multiprocessors.
       limits: what its properties say about launches.
       stream: what everything on it runs on.
+      under_way: the last jobs that were started here, oldest first; some may be over.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class CudaDevice(Device):
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self.memory = DeviceMemory(cupy, number, fraction, self.active, f"cuda:{id}")
         self._transfers = Transfers(cupy, self.stream)
+        self.under_way: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
 
     def active(self) -> Active:
         """A block in which this device and its stream are the current ones.
@@ -127,6 +132,11 @@ class CudaDevice(Device):
             return np.empty(0, np.uint8)
         with self.active():
             return self._transfers.to_host(address, nbytes)
+
+    def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy within its memory; in an active block."""
+        runtime = self.cupy.cuda.runtime
+        runtime.memcpyAsync(target, source, nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
 
     def event(self) -> Any:
         """An event that is over when all is done that was started here; in an active block."""

@@ -1,0 +1,220 @@
+"""What a program does on a device, as commands: each puts work on a stream, or waits for it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.program.stepper import HostFunction
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.layout import Place
+
+
+@dataclass(slots=True)
+class Run:
+    """One execution; its device is the current one.
+
+    Fields:
+      bases: addresses, see `Layout`.   stream: what gets the work.
+      capturing: work becomes part of a graph, and nobody may wait.
+    """
+
+    device: CudaDevice
+    bases: list[int]
+    context: ExecutionContext
+    stream: Any
+    capturing: bool = False
+
+
+class Command:
+    """Fields:
+    nodes: pieces of work that a graph of it has; None: it waits for the device or calls the
+      host, and cannot be part of a graph.
+    bases: numbers of those that it looks at.
+    """
+
+    nodes: int | None = None
+    bases: frozenset[int] = frozenset()
+
+    def run(self, run: Run) -> None:
+        raise NotImplementedError
+
+
+@dataclass(slots=True, eq=False)
+class LaunchCommand(Command):
+    """Launch a function on so many blocks of so many threads, with addresses for arguments."""
+
+    launch: Callable[..., None]
+    function: int
+    blocks: int
+    threads: int
+    shared: int
+    places: Sequence[Place]
+    owner: Any  # of the code
+    nodes: int | None = field(default=1, init=False)
+    bases: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bases = frozenset(place.base for place in self.places)
+
+    def run(self, run: Run) -> None:
+        bases, count = run.bases, len(self.places)
+        values = (ctypes.c_uint64 * count)(*[bases[base] + offset for base, offset in self.places])
+        start = ctypes.addressof(values)
+        pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
+        self.launch(
+            self.function,
+            self.blocks,
+            1,
+            1,
+            self.threads,
+            1,
+            1,
+            self.shared,
+            run.stream.ptr,
+            ctypes.addressof(pointers),
+            0,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class CopyCommand(Command):
+    """Copy bytes within the device."""
+
+    target: Place
+    source: Place
+    nbytes: int
+    nodes: int | None = field(default=1, init=False)
+    bases: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bases = frozenset((self.target.base, self.source.base))
+
+    def run(self, run: Run) -> None:
+        target, source = self.target.address(run.bases), self.source.address(run.bases)
+        if self.nbytes and target != source:
+            run.device.copy(target, source, self.nbytes, run.stream)
+
+
+@dataclass(slots=True, eq=False)
+class HostCommand(Command):
+    """Wait for the operands, call a function of the host with them, send back what it makes."""
+
+    function: HostFunction
+    operands: Sequence[tuple[Place, Shape]]
+    results: Sequence[tuple[Place, Shape]]
+    attributes: Any
+    nodes: int | None = field(default=None, init=False)
+    bases: frozenset[int] = field(default=frozenset(), init=False)
+
+    def run(self, run: Run) -> None:
+        operands = [read(run, place, shape) for place, shape in self.operands]
+        results = [_zeros(shape) for _, shape in self.results]
+        self.function(operands, results, self.attributes, run.context)
+        for (place, _), result in zip(self.results, results):
+            run.device.to_device(place.address(run.bases), result.reshape(-1).view(np.uint8))
+
+
+@dataclass(slots=True, eq=False)
+class LibraryCommand(Command):
+    """Call a routine of the vendor's libraries; `nodes` is None unless graphs may have it."""
+
+    routine: Callable[[Run], None]
+    bases: frozenset[int]
+    nodes: int | None = None
+
+    def run(self, run: Run) -> None:
+        self.routine(run)
+
+
+@dataclass(slots=True, eq=False)
+class RepeatCommand(Command):
+    """Run a body so many times: a loop whose number of trips is known."""
+
+    trips: int
+    body: Sequence[Command]
+    nodes: int | None = field(init=False)
+    bases: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = nodes_of(self.body)
+        self.nodes = None if nodes is None else self.trips * nodes
+        self.bases = bases_of(self.body)
+
+    def run(self, run: Run) -> None:
+        for _ in range(self.trips):
+            for command in self.body:
+                command.run(run)
+
+
+@dataclass(slots=True, eq=False)
+class WhileCommand(Command):
+    """Run the body as long as the condition leaves a true value: the host looks at each one."""
+
+    condition: Sequence[Command]
+    predicate: Place
+    body: Sequence[Command]
+    nodes: int | None = field(default=None, init=False)
+    bases: frozenset[int] = field(default=frozenset(), init=False)
+
+    def run(self, run: Run) -> None:
+        while True:
+            for command in self.condition:
+                command.run(run)
+            if not run.device.to_host(self.predicate.address(run.bases), 1)[0]:
+                return
+            for command in self.body:
+                command.run(run)
+
+
+@dataclass(slots=True, eq=False)
+class IfCommand(Command):
+    """Run one branch, when the host has seen which."""
+
+    selector: Place
+    shape: Shape
+    branches: Sequence[Sequence[Command]]
+    nodes: int | None = field(default=None, init=False)
+    bases: frozenset[int] = field(default=frozenset(), init=False)
+
+    def run(self, run: Run) -> None:
+        selected, last = read(run, self.selector, self.shape).item(), len(self.branches) - 1
+        if self.shape.element_type is PrimitiveType.PRED:
+            chosen = 0 if selected else 1
+        else:
+            chosen = selected if 0 <= selected <= last else last
+        for command in self.branches[chosen]:
+            command.run(run)
+
+
+def nodes_of(commands: Sequence[Command]) -> int | None:
+    """Of all together; None if one cannot be part of a graph."""
+    total = 0
+    for command in commands:
+        if command.nodes is None:
+            return None
+        total += command.nodes
+    return total
+
+
+def bases_of(commands: Sequence[Command]) -> frozenset[int]:
+    return frozenset().union(*[command.bases for command in commands])
+
+
+def read(run: Run, place: Place, shape: Shape) -> np.ndarray:
+    """An array of a run, when it is computed."""
+    data = run.device.to_host(place.address(run.bases), shape.byte_size)
+    array = data.view(shape.element_type.numpy_dtype).reshape(shape.dimensions)
+    array.flags.writeable = False
+    return array
+
+
+def _zeros(shape: Shape) -> np.ndarray:
+    return np.zeros(shape.dimensions, shape.element_type.numpy_dtype)

@@ -1,0 +1,176 @@
+"""CudaExecutable: a program on GPUs. Calls put its work on the device's stream and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.printer import module_to_text
+from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.program.plan import Plan
+from xla_backend.program.printer import program_to_text
+from xla_backend.runtime.client import (
+    Device,
+    ExecutionContext,
+    LoadedExecutable,
+    kind_of,
+)
+from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
+from xla_backend.runtime.pending import Job, Origin
+from xla_backend.runtime.places import current_place
+from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, on_device
+from xla_backend.targets.gpu.cuda.code import Code
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.jobs import CudaJob
+from xla_backend.targets.gpu.cuda.layout import Layout
+from xla_backend.targets.gpu.cuda.loading import LoadedProgram, check_steps
+from xla_backend.targets.gpu.cuda.memory import CudaBuffer
+from xla_backend.targets.gpu.cuda.waiting import wait_for
+
+
+class CudaExecutable(LoadedExecutable):
+    """A program on GPUs.
+
+    Everything of a device runs on one stream, so that a program may be handed memory that others
+    still compute or read, and give up its own as soon as its work is on the stream.
+    """
+
+    asynchronous = True
+
+    def __init__(
+        self, module: HloModule, plan: Plan, code: Code, device: CudaDevice, *, graphs: bool = True
+    ) -> None:
+        """`graphs`: whether stretches of work may become CUDA graphs.
+
+        Raises:
+          UnimplementedError: the program has a step that does not run on GPUs.
+          RuntimeFailure: the device does not take the code.
+          OutOfMemory: there is no memory for constants or state.
+        """
+        program = plan.program
+        check_steps(program)
+        self.module = module
+        self.device = device
+        self.plan = plan
+        self.code = code
+        self.parameter_shapes = program.parameters
+        self.output_shapes = program.outputs
+        self.aliases = program.aliases
+        self.uses_context = program.uses_context
+        self._graphs = graphs
+        self._layout = Layout(program)
+        self.temp_size = self._layout.arena_size
+        self.code_bytes = len(code.image)
+        self.held_bytes = self.code_bytes + self._layout.constants_size
+        self._donors = tuple(program.aliases.items())
+        self._loaded: dict[Device, LoadedProgram] = {}
+        self._kinds: dict[Device, list[CudaBufferKind]] = {}
+        self._on(device)
+
+    def _on(self, device: CudaDevice) -> LoadedProgram:
+        """The program on a device, where it is loaded at its first use."""
+        found = self._loaded.get(device)
+        if found is None:
+            plan = self.plan
+            loaded = LoadedProgram(
+                plan.program, self._layout, self.code, device, plan.host_function, self._graphs
+            )
+            kinds: list[Any] = [kind_of(shape, device) for shape in self.output_shapes]
+            self._kinds.setdefault(device, kinds)
+            found = self._loaded.setdefault(device, loaded)
+        return found
+
+    def execute(
+        self, arguments: list[Any], donated: Container[int], context: ExecutionContext
+    ) -> list[Any]:
+        device: Any = context.device
+        with device.active():
+            outputs = self._run(arguments, donated, context, device)
+            wait_for(device.cupy.cuda.runtime, device.event())
+        return outputs
+
+    def start(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        context: ExecutionContext,
+        after: Sequence[Job],
+        origin: Origin,
+    ) -> tuple[list[Any], Job | None]:
+        device: Any = context.device
+        for job in after:
+            # What the same stream has got before is over before.
+            if not (isinstance(job, CudaJob) and job.device is device):
+                job.wait()
+        # Others may take their memory again as soon as nobody holds it, whatever our stream does.
+        foreign = [a for a in arguments if isinstance(a, CudaBuffer) and not a.from_pool]
+        with device.active():
+            outputs = self._run(arguments, donated, context, device)
+            event = device.event()
+        return outputs, CudaJob(device, event, origin, foreign)
+
+    def _run(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        context: ExecutionContext,
+        device: CudaDevice,
+    ) -> list[CudaBuffer]:
+        """Put the program's work on the stream; buffers of its outputs."""
+        loaded = self._on(device)
+        for number in range(len(arguments)):  # whose elements nobody else may refer to
+            on_device(arguments[number], device)
+        arena = outputs = blocks = None
+        try:
+            arena = device.memory.take(self.temp_size, f"temporaries of {self.module.name!r}")
+            blocks = arguments.copy()
+            outputs = self._outputs(arguments, donated, blocks, device)
+            addresses = [buffer.address for buffer in blocks]
+            addresses += [buffer.address for buffer in outputs]
+            loaded.run(addresses, arena.ptr, context)
+            return outputs
+        except BaseException:
+            del arguments, blocks, outputs, arena  # the traceback would keep their memory
+            raise
+
+    def _outputs(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        blocks: list[Any],
+        device: CudaDevice,
+    ) -> list[Any]:
+        """Buffers for the outputs. Those with an alias start as the argument: in its own memory
+        where that is given up, is the pool's, and nobody else refers to it. `blocks`, a copy of the
+        arguments, gets it for the argument, too."""
+        kinds, exact = self._kinds[device], counts_are_exact()
+        outputs: list[Any] = [
+            None if number in self.aliases else device.buffer(kind)
+            for number, kind in enumerate(kinds)
+        ]
+        for output, number in self._donors:
+            blocks[number] = None  # a reference fewer
+            alone = references(arguments, number) == LIST_ONLY
+            buffer = arguments[number]
+            if alone and exact and number in donated and buffer.from_pool:
+                buffer.kind, buffer.place = kinds[output], current_place()
+            else:
+                source, kind = buffer.address, kinds[output]
+                buffer = device.buffer(kind)
+                if kind.nbytes:
+                    device.copy(buffer.address, source, kind.nbytes, device.stream)
+            outputs[output] = blocks[number] = buffer
+        for _, number in self._donors:
+            if number in donated:
+                arguments[number] = None
+        return outputs
+
+    def texts(self) -> dict[str, str]:
+        program = self.plan.program
+        return {
+            "hlo": module_to_text(self.module),
+            "program": program_to_text(program, self.plan.routines),
+            "loops": "\n\n".join(map(kernel_to_text, program.kernels.values())),
+            "ptx": self.code.image.decode(errors="replace"),
+        }

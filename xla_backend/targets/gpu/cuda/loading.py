@@ -1,0 +1,175 @@
+"""A program on one device: its code and constants there, and its steps as commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.program.ir import (
+    Call,
+    Collective,
+    Copy,
+    Host,
+    If,
+    Launch,
+    Library,
+    Program,
+    Resident,
+    Slice,
+    Step,
+    Steps,
+    Undefined,
+    While,
+    all_steps,
+)
+from xla_backend.program.stepper import HostFunction
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.targets.gpu.cuda.code import Code, LoadedCode
+from xla_backend.targets.gpu.cuda.commands import (
+    Command,
+    CopyCommand,
+    HostCommand,
+    IfCommand,
+    LaunchCommand,
+    RepeatCommand,
+    Run,
+    WhileCommand,
+)
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.graphs import in_stretches
+from xla_backend.targets.gpu.cuda.layout import Layout
+from xla_backend.targets.gpu.cuda.library_calls import library_command
+
+HostFunctions = Callable[[str | Opcode], HostFunction]
+
+
+def check_steps(program: Program) -> None:
+    """Raise if a device by itself cannot run the program.
+
+    Raises:
+      UnimplementedError: it exchanges arrays with other devices.
+    """
+    for steps in (program.steps, *program.procedures.values()):
+        for step in all_steps(steps):
+            if isinstance(step, Collective):
+                raise UnimplementedError(
+                    f"%{step.name} ({step.exchange.opcode}) exchanges arrays between devices, "
+                    "which programs on GPUs do not do yet; run it on one device, or on the "
+                    "platform 'gpu_emulator'"
+                )
+
+
+class LoadedProgram:
+    """A program on a device.
+
+    Raises:
+      RuntimeFailure: the device does not take the code.
+      OutOfMemory: there is no memory for constants or state.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        layout: Layout,
+        code: Code,
+        device: CudaDevice,
+        host_functions: HostFunctions,
+        graphs: bool,
+    ) -> None:
+        self._layout = layout
+        self._device = device
+        self._code = LoadedCode(code, device)
+        self._entries = code.entries
+        self._host_functions = host_functions
+        self._graphs = graphs
+        self._procedures: Mapping[str, Steps] = program.procedures
+        self._constants = self._kept(
+            program.constants, layout.constant_offsets, layout.constants_size
+        )
+        self._state = self._kept(program.state, layout.state_offsets, layout.state_size)
+        self._contexts: dict[tuple[int, int], Any] = {}
+        self._commands = self._made(program.steps)
+
+    def run(self, addresses: Sequence[int], arena: int, context: ExecutionContext) -> None:
+        """Put one execution on the device's stream; in an active block. `addresses`: of arguments
+        and outputs."""
+        bases = [*addresses, arena, self._constants.ptr, self._state.ptr, self._context(context)]
+        run = Run(self._device, bases, context, self._device.stream)
+        for command in self._commands:
+            command.run(run)
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def _kept(self, arrays: Sequence[np.ndarray], offsets: Sequence[int], size: int) -> Any:
+        """Memory that holds arrays as long as the program is there."""
+        memory = self._device.memory.take(size, "the constants and the state of a program")
+        for array, offset in zip(arrays, offsets):
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self._device.to_device(memory.ptr + offset, data)
+        return memory
+
+    def _context(self, context: ExecutionContext) -> int:
+        key = context.replica, context.partition
+        found = self._contexts.get(key)
+        if found is None:
+            array = np.array(key, np.uint32)
+            found = self._contexts.setdefault(key, self._kept([array], [0], array.nbytes))
+        return found.ptr
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def _made(self, steps: Steps) -> list[Command]:
+        commands = [command for step in steps for command in self._command(step)]
+        return in_stretches(commands) if self._graphs else commands
+
+    def _command(self, step: Step) -> Sequence[Command]:
+        place = self._layout.place
+        match step:
+            case Launch():
+                return self._launches(step)
+            case Copy():
+                return [CopyCommand(place(step.target), place(step.source), step.target.size)]
+            case Undefined():
+                return []
+            case Library():
+                return [library_command(step, place, self._device)]
+            case Host():
+                function = self._host_functions(step.target)
+                operands, results = self._arrays(step.operands), self._arrays(step.results)
+                return [HostCommand(function, operands, results, step.attributes)]
+            case Call():
+                return self._made(self._procedures[step.procedure])
+            case Resident():
+                return self._made(step.steps)
+            case While(trips=int() as trips):
+                return [RepeatCommand(trips, self._made(step.body))]
+            case While():
+                condition, body = self._made(step.condition), self._made(step.body)
+                return [WhileCommand(condition, place(step.predicate), body)]
+            case If():
+                branches = [self._made(branch) for branch in step.branches]
+                return [IfCommand(place(step.selector), step.selector.shape, branches)]
+        raise AssertionError(f"{type(step).__name__} is no step of a device")
+
+    def _arrays(self, slices: Sequence[Slice]) -> list[Any]:
+        return [(self._layout.place(where), where.shape) for where in slices]
+
+    def _launches(self, step: Launch) -> list[Command]:
+        places = [self._layout.place(where) for where in step.buffers]
+        launch = self._device.cupy.cuda.driver.launchKernel
+        return [
+            LaunchCommand(
+                launch,
+                self._code.pointer(entry.name),
+                entry.blocks,
+                entry.threads,
+                entry.dynamic_shared,
+                places,
+                self._code,
+            )
+            for entry in self._entries[step.kernel]
+        ]
