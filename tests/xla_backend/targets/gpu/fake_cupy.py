@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -146,6 +147,10 @@ def _handle(thing: Any) -> int:
 class Device:
     def __init__(self, device: int | None = None) -> None:
         self.id = _current().number if device is None else int(device)
+
+    @property
+    def cublas_handle(self) -> int:
+        return 1000 + self.id
 
     def __enter__(self) -> Device:
         if not 0 <= self.id < len(GPUS):
@@ -583,6 +588,77 @@ class _Driver:
         queue.put(run)
 
 
+# -- libraries -------------------------------------------------------------------------------------
+
+
+class _Cublas:
+    """Column-major products. Numbers are those of cublas_api.h."""
+
+    CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
+    CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 70, 77
+    types = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+
+    def gemmStridedBatchedEx(
+        self,
+        handle: int,
+        transa: int,
+        transb: int,
+        m: int,
+        n: int,
+        k: int,
+        alpha: int,
+        a: int,
+        a_type: int,
+        lda: int,
+        stride_a: int,
+        b: int,
+        b_type: int,
+        ldb: int,
+        stride_b: int,
+        beta: int,
+        c: int,
+        c_type: int,
+        ldc: int,
+        stride_c: int,
+        batches: int,
+        compute: int,
+        algorithm: int,
+    ) -> None:
+        stream = get_current_stream()
+        gpu = stream.gpu
+        assert handle == 1000 + gpu.number and algorithm == -1
+        scalar = ctypes.c_double if compute == 70 else ctypes.c_float
+        factors = [scalar.from_address(address).value for address in (alpha, beta)]
+        assert factors == [1, 0]
+        assert lda >= (k if transa else m) and ldb >= (n if transb else k) and ldc >= m
+        gpu.count("products")
+
+        def matrix(address: int, kind: int, ld: int, rows: int, columns: int) -> np.ndarray:
+            dtype = np.dtype(self.types[kind])
+            raw = gpu.view(address, ((columns - 1) * ld + rows) * dtype.itemsize).view(dtype)
+            place = np.arange(rows)[:, None] + ld * np.arange(columns)
+            return raw[place]
+
+        def run() -> None:
+            sizes = [np.dtype(self.types[t]).itemsize for t in (a_type, b_type, c_type)]
+            wide = np.float64 if compute == 70 else np.float32
+            for i in range(batches):
+                x = matrix(
+                    a + i * stride_a * sizes[0], a_type, lda, *((k, m) if transa else (m, k))
+                )
+                y = matrix(
+                    b + i * stride_b * sizes[1], b_type, ldb, *((n, k) if transb else (k, n))
+                )
+                x, y = (z.T if t else z for z, t in ((x, transa), (y, transb)))
+                product = x.astype(wide) @ y.astype(wide)
+                dtype = np.dtype(self.types[c_type])
+                assert ldc == m
+                out = gpu.view(c + i * stride_c * sizes[2], m * n * sizes[2]).view(dtype)
+                out[:] = product.T.reshape(-1).astype(dtype)
+
+        stream.put(run)
+
+
 # -- the module ------------------------------------------------------------------------------------
 
 
@@ -601,6 +677,7 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
         MemoryPointer=MemoryPointer,
         MemoryPool=MemoryPool,
         PinnedMemoryPool=PinnedMemoryPool,
+        cublas=_Cublas(),
         Stream=Stream,
         UnownedMemory=UnownedMemory,
         driver=_Driver,

@@ -106,11 +106,16 @@ class CudaDevice(Device):
             )
 
     def failure(self, error: BaseException) -> Exception:
-        """What to raise for an error of CUDA; if the device is lost, all that comes raises it."""
-        failure = errors.failure(self, error)
-        if errors.is_lost(error):
-            self._lost = self._lost or str(failure)
-        return failure
+        """What to raise for an error of CUDA; if the device is lost, all that comes raises it.
+        Nobody knows which of the calls that were under way failed: the first one is named."""
+        if not errors.is_lost(error):
+            return errors.failure(self, error)
+        if not self._lost:
+            waiting = [job for job in list(self.under_way) if not job.is_finished]
+            since = str(waiting[0].place) if waiting else ""
+            said = f"; calls were under way since {since}" if since else ""
+            self._lost = errors.message(self, error) + said
+        return errors.DeviceLost(self._lost)
 
     def buffer(self, kind: BufferKind) -> CudaBuffer:
         """Memory for an array.

@@ -37,6 +37,11 @@ class CudaJob(Job):
     def device(self) -> CudaDevice:
         return self._device
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether somebody has seen that it is over."""
+        return self._event is None
+
     def is_done(self) -> bool:
         event, device = self._event, self._device
         if event is None:
@@ -66,13 +71,8 @@ class CudaJob(Job):
             raise origin.error(message)
 
     def _fail(self, error: Exception) -> None:
-        """Errors of a device are known once it has stopped: any call that was under way may be the
-        one that failed."""
-        origin = self._origin
-        if origin is not None:
-            first = next((job.place for job in self._device.under_way if job._event), self.place)
-            earlier = "" if str(first) == str(self.place) else f"; it was at work since {first}"
-            self._error = origin, f"{error}{earlier}"
+        if self._origin is not None:
+            self._error = self._origin, str(error)
         self._finish()
 
     def _finish(self) -> None:

@@ -1,14 +1,25 @@
-"""Routines of the vendor's libraries, called through CuPy."""
+"""Routines of the vendor's libraries, called through CuPy. What each does is the business of its
+contract (`targets.gpu.routines`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.program.ir import Library, Slice
-from xla_backend.targets.gpu.cuda.commands import LibraryCommand
+from xla_backend.targets.gpu.cuda.commands import LibraryCommand, Run
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.layout import Place
+from xla_backend.targets.gpu.routines.cublas import TYPES, GemmType
+
+# Runs a routine on operands, of which slices are addresses.
+Call = Callable[..., None]
+# cudaDataType_t. (CuPy 13 has no name for the last.)
+_DATA_TYPES = {"CUDA_R_32F": 0, "CUDA_R_64F": 1, "CUDA_R_16F": 2, "CUDA_R_16BF": 14}
 
 
 def library_command(
@@ -19,4 +30,74 @@ def library_command(
     Raises:
       UnimplementedError: nothing here runs the routine.
     """
-    raise UnimplementedError(f"%{step.name}: {device} has no routine {step.routine!r}")
+    make = _ROUTINES.get(step.routine)
+    if make is None:
+        raise UnimplementedError(
+            f"%{step.name} calls {step.routine!r}, which nothing runs on {device}; use the "
+            "platform 'gpu_emulator'"
+        )
+    call = make(device)
+    operands = [place(o) if isinstance(o, Slice) else o for o in step.operands]
+    bases = frozenset(o.base for o in operands if isinstance(o, Place))
+
+    def routine(run: Run) -> None:
+        call(*[o.address(run.bases) if isinstance(o, Place) else o for o in operands])
+
+    return LibraryCommand(routine, bases, nodes=1)
+
+
+def _gemm(t: GemmType, device: CudaDevice) -> Call:
+    cublas = device.cupy.cuda.cublas
+    # On the host, where the library reads them at each call; graphs have copies.
+    scale = t.scale.numpy_dtype
+    one, zero = np.ones(1, scale), np.zeros(1, scale)
+    source, target = (_DATA_TYPES[name] for name in t.data)
+    compute = getattr(cublas, t.compute)
+
+    def call(batches: int, m: int, n: int, k: int, *rest: Any) -> None:
+        lhs, lhs_batch, lhs_outer, lhs_inner, rhs, rhs_batch, rhs_outer, rhs_inner, out = rest
+        # By columns, as the library sees them: its first matrix is n x k, its second k x m.
+        first = _by_columns(cublas, rhs_outer, rhs_inner, n, k, rows_first=True)
+        second = _by_columns(cublas, lhs_outer, lhs_inner, m, k, rows_first=False)
+        cublas.gemmStridedBatchedEx(
+            device.cupy.cuda.Device().cublas_handle,
+            first[0],
+            second[0],
+            n,
+            m,
+            k,
+            one.ctypes.data,
+            rhs,
+            source,
+            first[1],
+            rhs_batch,
+            lhs,
+            source,
+            second[1],
+            lhs_batch,
+            zero.ctypes.data,
+            out,
+            target,
+            n,
+            m * n,
+            batches,
+            compute,
+            cublas.CUBLAS_GEMM_DEFAULT,
+        )
+
+    return call
+
+
+def _by_columns(
+    cublas: Any, outer: int, inner: int, extent: int, depth: int, *, rows_first: bool
+) -> tuple[int, int]:
+    """How the library is to take an `extent` x `depth` matrix: (operation, leading dimension). It
+    is wanted as it is, or (not `rows_first`) as `depth` x `extent`."""
+    transposed = (inner == 1) == rows_first
+    leading = max(outer, depth) if inner == 1 else max(inner, extent)
+    return (cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N), leading
+
+
+_ROUTINES: Mapping[str, Callable[[CudaDevice], Call]] = {
+    f"cublas_gemm_{t.name}": partial(_gemm, t) for t in TYPES.values()
+}
