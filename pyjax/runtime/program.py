@@ -55,11 +55,18 @@ class _Call(Origin):
         self._frame = None if frame is None else Frame(frame.f_code, frame.f_lasti)
 
     def error(self, message: str) -> Exception:
+        if self._program.executable.asynchronous:
+            who, option = "programs on GPUs", ""
+            fix = "run it on the platform 'cpu' to see whether the program is at fault"
+        else:
+            who, option = "long programs", " (option jax_cpu_enable_async_dispatch)"
+            fix = "call it again"
         return new_error(
             JaxRuntimeError,
             f"{self._program.function} did not compute its results: {message}",
-            self._program.left_behind(),
-            "call it again",
+            f"the call came back before, as calls of {who} do, and left the results to whoever "
+            f"reads them{option}",
+            fix,
             where=summarize(self._frame),
         )
 
@@ -223,15 +230,6 @@ class Program:
             if constant.is_deleted():
                 return deleted_error(constant, f"{self.function} closes over it")
         return AssertionError("an argument is not an Array")
-
-    def left_behind(self) -> str:
-        """Why a call came back before its program was through."""
-        who = "programs on GPUs" if self.executable.asynchronous else "long programs"
-        option = "" if self.executable.asynchronous else " (option jax_cpu_enable_async_dispatch)"
-        return (
-            f"the call came back before, as calls of {who} do, and left the results to whoever "
-            f"reads them{option}"
-        )
 
     @property
     def function(self) -> str:

@@ -43,7 +43,7 @@ register_plugin(
     "cuda",
     _on_first_use("xla_backend.targets.gpu.cuda.client", "CudaClient"),
     priority=200,
-    automatic=False,
+    automatic=_of_cuda("is_usable"),
     missing=_of_cuda("missing"),
 )
 # Stands in for "cuda" where a topology is pretended.

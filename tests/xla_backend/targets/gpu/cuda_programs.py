@@ -7,18 +7,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from tests.xla_backend.targets.gpu import fake_cupy
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.kernels.ir import Kernel, Loop
+from xla_backend.program.ir import Program
 from xla_backend.program.plan import Plan
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.pending import Origin
 from xla_backend.targets.gpu.compiler import plan_program
+from xla_backend.targets.gpu.cuda import client
 from xla_backend.targets.gpu.cuda.client import CudaClient
-from xla_backend.targets.gpu.cuda.code import Code
+from xla_backend.targets.gpu.cuda.code import Code, make_code
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
 from xla_backend.targets.gpu.schedule.stages import threads_of
 
@@ -47,9 +50,24 @@ def _entries(kernel: Kernel) -> list[Entry]:
     return found
 
 
+def real_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on clients' programs have code as it is generated, whose functions the stand-in
+    runs."""
+
+    def make(program: Program, *rest: Any) -> Code:
+        code = make_code(program, *rest)
+        for name, functions in code.entries.items():
+            for number, function in enumerate(functions):
+                stage = program.kernels[name], number
+                fake_cupy.known_kernels.stages[function.name] = stage
+        return code
+
+    monkeypatch.setattr(client, "make_code", make)
+
+
 def compiled(
     text: str,
-    client: CudaClient | None = None,
+    of: CudaClient | None = None,
     *,
     graphs: bool = True,
     changed: Callable[[Code], Code] = lambda code: code,
@@ -57,9 +75,8 @@ def compiled(
 ) -> CudaExecutable:
     """The executable of an HLO text on the first device."""
     module: HloModule = parse_module(text)
-    client = client or CudaClient()
     plan = plan_program(module, CompileOptions(verify=True, **options))
-    device: Any = client.devices()[0]
+    device: Any = (of or CudaClient()).devices()[0]
     return CudaExecutable(module, plan, changed(pretended_code(plan)), device, graphs=graphs)
 
 

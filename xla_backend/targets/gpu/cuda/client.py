@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Adopted, Device, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
+from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE, Architecture
+from xla_backend.targets.gpu.compiler import plan_program
 from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, adopt
+from xla_backend.targets.gpu.cuda.code import make_code
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.driver import Gpu
+from xla_backend.targets.gpu.cuda.executable import CudaExecutable
 
 # Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
 DEFAULT_FRACTION = 0.95
@@ -64,14 +69,22 @@ class CudaClient(HloClient):
         return adopt(self._devices, exporter)
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
-        raise UnimplementedError(
-            f"module {module.name!r}: programs do not run on GPUs yet; use the platform 'cpu', or "
-            "'gpu_emulator'"
-        )
+        architecture = _architecture(self._devices)
+        options = replace(options, target=Target(TRIPLE, architecture.name))
+        plan = plan_program(module, options)
+        code = make_code(plan.program, architecture, options)
+        return CudaExecutable(module, plan, code, self._devices[0], graphs=options.gpu.graphs)
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         assert isinstance(device, CudaDevice)
         return device.memory.stats()
+
+
+def _architecture(devices: Sequence[CudaDevice]) -> Architecture:
+    """The newest that code is made for and that all devices run."""
+    oldest = min(10 * major + minor for major, minor in (d.capability for d in devices))
+    usable = [a for a in ARCHITECTURES.values() if a.number <= oldest]
+    return max(usable, key=lambda a: a.number)
 
 
 def _fraction(given: float | str) -> float:

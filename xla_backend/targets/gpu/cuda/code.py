@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.program.ir import Program
+from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.kernel_functions import KernelFunctions, shared_operands
+from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
 
 
 class EntryPoint(Protocol):
@@ -36,6 +42,16 @@ class Code(NamedTuple):
 
     image: bytes
     entries: Mapping[str, Sequence[EntryPoint]]
+
+
+def make_code(program: Program, architecture: Architecture, options: CompileOptions) -> Code:
+    """PTX of the kernels of a program, which the driver makes code of when it is loaded."""
+    writer = ModuleWriter(llvm_target(architecture), options.fast_math)
+    functions = KernelFunctions(writer, architecture, shared_operands(program))
+    for kernel in program.kernels.values():
+        functions.launches(kernel)
+    ptx = compile_ptx(writer.to_text(), architecture, cache=True)
+    return Code(ptx.encode(), functions.functions)
 
 
 class LoadedCode:

@@ -94,6 +94,11 @@ class CudaDevice(Device):
         """
         return Active(self)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it does not work any more."""
+        return bool(self._lost)
+
     def check(self) -> None:
         """Raise if there is no use in asking the device for anything."""
         if self._lost:

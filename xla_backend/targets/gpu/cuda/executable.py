@@ -100,8 +100,9 @@ class CudaExecutable(LoadedExecutable):
     ) -> tuple[list[Any], Job | None]:
         device: Any = context.device
         for job in after:
-            # What the same stream has got before is over before.
-            if not (isinstance(job, CudaJob) and job.device is device):
+            # What the same stream has got before is over before; a device that is lost runs
+            # nothing more, and who made an argument says how that came.
+            if device.is_lost or not (isinstance(job, CudaJob) and job.device is device):
                 job.wait()
         # Others may take their memory again as soon as nobody holds it, whatever our stream does.
         foreign = [a for a in arguments if isinstance(a, CudaBuffer) and not a.from_pool]
