@@ -22,8 +22,8 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 @pytest.fixture(autouse=True)
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Two GPUs beside the CPU, which stays the default."""
-    fake_cupy.install(monkeypatch, 2)
     clients = dict(devices.backends())
+    fake_cupy.install(monkeypatch, 2)
     clients["cuda"] = discover_plugins()["cuda"].factory()
     monkeypatch.setattr(devices, "_clients", clients)
     yield pyjax.devices("gpu")

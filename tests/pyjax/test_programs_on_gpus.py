@@ -26,9 +26,10 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Two GPUs, the first of which is the default."""
+    others = {name: c for name, c in devices.backends().items() if name != "cuda"}
     found = fake_cupy.install(monkeypatch, 2)
     real_code(monkeypatch)
-    clients = {"cuda": discover_plugins()["cuda"].factory(), **devices.backends()}
+    clients = {"cuda": discover_plugins()["cuda"].factory(), **others}
     monkeypatch.setattr(devices, "_clients", clients)
     devices._default_device.cache_clear()
     yield found
