@@ -73,7 +73,9 @@ class CudaClient(HloClient):
         options = replace(options, target=Target(TRIPLE, architecture.name))
         plan = plan_program(module, options)
         code = make_code(plan.program, architecture, options)
-        return CudaExecutable(module, plan, code, self._devices[0], graphs=options.gpu.graphs)
+        # One that takes the code now; the others load it at its first use there.
+        device = next((d for d in self._devices if not d.is_lost), self._devices[0])
+        return CudaExecutable(module, plan, code, device, graphs=options.gpu.graphs)
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         assert isinstance(device, CudaDevice)
