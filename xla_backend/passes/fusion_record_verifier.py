@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.attention_fusion import attention_in, is_attention
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.fusion_records import epilogue_record, misfit, records_rows
 from xla_backend.passes.gemm_epilogue_fusion import planned_epilogue
@@ -36,6 +37,8 @@ class FusionRecordVerifier(HloPass):
 
 def _is_as_written(fusion: Instruction) -> bool:
     fused = fusion.called[0]
+    if is_attention(fusion):
+        return attention_in(fused) is not None
     if is_output_fusion(fusion):
         return epilogue_record(fusion) == planned_epilogue(fused)
     return records_rows(fusion, plan_rows(fused))

@@ -28,7 +28,7 @@ class RowPlanAnnotator(HloPass):
             if node.opcode is not Opcode.FUSION:
                 continue
             assert isinstance(node.attributes, FusionAttributes)
-            if node.attributes.kind is FusionKind.OUTPUT:
+            if node.attributes.kind in (FusionKind.OUTPUT, FusionKind.CUSTOM):
                 continue
             planning = plan_rows(node.called[0])
             if planning is not None:

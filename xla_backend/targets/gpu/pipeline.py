@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.kernels.library.attention import runs_as_attention
+from xla_backend.passes.attention_fusion import AttentionFusion
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.dce import DeadCodeElimination
@@ -44,6 +46,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         DotResultWidening(),
         # After transpose folding, which would fold its transposes; they fuse.
         DotDecomposer(),
+        # Before any fusion, which would take the softmax apart from its products.
+        AttentionFusion(runs_as_attention),
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),

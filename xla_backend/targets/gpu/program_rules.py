@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xla_backend.targets.gpu import (
+    attention_rules,
     product_rules,
     scan_rules,
     scatter_rules,
@@ -14,6 +15,7 @@ from xla_backend.targets.gpu.rules import RULES as RULES
 
 # Imported for the rules they register.
 _RULE_MODULES = (
+    attention_rules,
     product_rules,
     scan_rules,
     scatter_rules,
