@@ -54,6 +54,15 @@ class Scanned:
     keep: Callable[[Index, Sequence[Value], Value | None], None]
 
 
+@dataclass(frozen=True)
+class Part:
+    """The elements of a part of a row, by their number in it; where there is none, nothing is read
+    and nothing kept."""
+
+    element: Callable[[Index], list[Value]]
+    keep: Callable[[Index, Sequence[Value]], None]
+
+
 def scan(b: LoopBuilder, rows: Rows, scanned: Scanned, *, reverse: bool = False) -> None:
     """Stages that keep, for each element of a row, what it and all before it (with `reverse`,
     behind it) come to."""
@@ -85,7 +94,7 @@ def _by_threads(b: LoopBuilder, rows: Rows, scanned: Scanned, reverse: bool) -> 
 def _by_groups(b: LoopBuilder, rows: Rows, scanned: Scanned, reverse: bool, *, warps: int) -> None:
     """A stage of one warp, or one block, for each row."""
     together = _WARPS // warps
-    group = _Group(b, scanned, warps)
+    group = Group(b, scanned, warps)
     tiles = -(-rows.n // group.tile)
     with b.loop(-(-rows.count // together), LoopKind.GRID) as block:
         with b.loop(THREADS, LoopKind.THREAD) as thread:
@@ -100,12 +109,13 @@ def scan_spans(
     b: LoopBuilder, rows: Rows, scanned: Scanned, tiles: int, *, reverse: bool = False
 ) -> None:
     """Three stages, for rows that are cut into spans of `tiles` tiles."""
-    group = _Group(b, scanned, _WARPS)
+    group = Group(b, scanned, _WARPS)
     span = tiles * group.tile
     spans = -(-rows.n // span)
+    made = sum(buffer.role is BufferRole.SCRATCH for buffer in b.kernel.buffers)
     totals, prefixes = (
         [
-            b.buffer(f"{name}{i}", type, rows.count * spans, BufferRole.SCRATCH, i)
+            b.buffer(f"{name}{made + i}", type, rows.count * spans, BufferRole.SCRATCH, i)
             for i, type in enumerate(scanned.types)
         ]
         for name in ("total", "prefix")
@@ -152,15 +162,6 @@ def _of_buffers(
     return Scanned(scanned.types, scanned.combine, scanned.start, element, keep)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """The elements of a part of a row, by their number in it; where there is none, nothing is read
-    and nothing kept."""
-
-    element: Callable[[Index], list[Value]]
-    keep: Callable[[Index, Sequence[Value]], None]
-
-
 def _reader(
     b: LoopBuilder,
     rows: Rows,
@@ -169,7 +170,7 @@ def _reader(
     first: Index,
     real: Value | bool,
     reverse: bool,
-) -> _Reader:
+) -> Part:
     def where(number: Index) -> tuple[Index, Value | None]:
         k = first + number
         return _place(rows, row, k, reverse), guard_of(b, real, b.in_range(k, 0, rows.n))
@@ -178,14 +179,14 @@ def _reader(
         at, guard = where(number)
         scanned.keep(at, values, guard)
 
-    return _Reader(lambda number: scanned.element(*where(number)), keep)
+    return Part(lambda number: scanned.element(*where(number)), keep)
 
 
-def _only_read(reader: _Reader) -> _Reader:
-    return _Reader(reader.element, lambda number, values: None)
+def _only_read(reader: Part) -> Part:
+    return Part(reader.element, lambda number, values: None)
 
 
-class _Group:
+class Group:
     """Threads that walk along a row together: those of one warp, or of all warps of a block."""
 
     def __init__(self, b: LoopBuilder, scanned: Scanned, warps: int) -> None:
@@ -202,10 +203,11 @@ class _Group:
         ]
 
     def walk(
-        self, thread: Index, tiles: int, part: _Reader, before: Sequence[Value] | None
+        self, thread: Index, tiles: int, part: Part, before: Sequence[Value] | None
     ) -> list[Value]:
         """Scan `tiles` tiles with `before` in front of them; returns what all come to, for every
-        thread. Without `before`, what is kept along the way has no meaning."""
+        thread. Without `before`, what is kept along the way has no meaning. Each tile but a
+        single one ends with a barrier; such a one needs a barrier behind it before the next."""
         b = self.b
         lane, warp = thread % WARP, thread // WARP % self.warps
         inits = [b.constant(t, 0) for t in self.types] if before is None else before
@@ -227,6 +229,8 @@ class _Group:
         front = self._where(behind_first, self.combine(front, earlier), front)
         for i, prefix in enumerate(prefixes):
             part.keep(mine + i, self.combine(front, prefix))
+        if self.warps > 1 and tiles > 1:
+            b.barrier()  # the next tile overwrites what the warps came to
         return b.close_loop(after)
 
     def _within_warp(self, lane: Index, values: list[Value]) -> list[Value]:
@@ -263,7 +267,6 @@ class _Group:
             nothing = guard_of(b, first, b.in_range(other, 0, 1))
             after = self._where(True if nothing is None else nothing, values, after)
         state = b.close_loop([*after, *front])
-        b.barrier()
         return state[count:], state[:count]
 
     def _is_first(self, turn: Index) -> Value | bool:

@@ -30,6 +30,7 @@ from xla_backend.kernels.from_hlo.scatters import (
 )
 from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Value
+from xla_backend.kernels.library.bitonic_sort import longest
 from xla_backend.kernels.library.merge_sort import merge_sort
 from xla_backend.kernels.library.orders import by_number
 from xla_backend.kernels.library.places import (
@@ -40,6 +41,7 @@ from xla_backend.kernels.library.places import (
     negated,
     power_of_two,
 )
+from xla_backend.kernels.library.radix_sort import Column, radix_sort
 from xla_backend.kernels.library.rows import Rows
 
 P = PrimitiveType
@@ -202,10 +204,23 @@ class _Scatter:
             if inside is not None:
                 value = numbers.select(inside, value, nowhere)
             b.store(found, unit, (value,))
-        rows = Rows((self.units,), 0)
-        order = merge_sort(self.e, by_number(self.e, numbers.type), [found], rows)
+        order = self._order(found)
         with for_each(b, self.units * self.inner) as number:
             self._apply_all(found, order, number // self.inner, number % self.inner)
+
+    def _order(self, found: Buffer) -> Buffer:
+        """The units in the order of the places that they update."""
+        rows = Rows((self.units,), 0)
+        order = by_number(self.e, self.numbers.type)
+        if self.units <= longest(order):
+            return merge_sort(self.e, order, [found], rows)
+        width = self.places.bit_length()
+        unsigned = P.U32 if width <= 32 else P.U64
+
+        def bits(at: Index, guard: Value | None) -> Value:
+            return self.b.compute(Opcode.CONVERT, unsigned, (self.b.load(found, at, guard),))
+
+        return radix_sort(self.b, rows, [Column(bits, width)])
 
     def _apply_all(self, found: Buffer, order: Buffer, first: Index, inner: Index) -> None:
         """Where the updates in `order` come to a new place: all that are for this place."""

@@ -9,12 +9,20 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
-from xla_backend.kernels.ir import Buffer, Kernel
+from xla_backend.kernels.ir import Buffer, Kernel, Value
 from xla_backend.kernels.library.bitonic_sort import Sorted, longest, sort_stretches
 from xla_backend.kernels.library.merge_sort import merge_sort
 from xla_backend.kernels.library.orders import by_comparator, operands_and_outputs
 from xla_backend.kernels.library.places import for_each, power_of_two
+from xla_backend.kernels.library.radix_sort import (
+    RADIX_TYPES,
+    Column,
+    ordered_bits,
+    radix_sort,
+    width_of,
+)
 from xla_backend.kernels.library.rows import Rows
+from xla_backend.passes.sort_keys import sort_keys
 
 
 def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Computation) -> Kernel:
@@ -31,7 +39,12 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
     order = by_comparator(e, comparator, shapes)
     size = power_of_two(rows.n)
     if size > longest(order):
-        _in_order(e, shapes, operands, outputs, rows, merge_sort(e, order, operands, rows))
+        columns = _columns(b, comparator, operands, shapes)
+        if columns is None:
+            numbers = merge_sort(e, order, operands, rows)
+        else:
+            numbers = radix_sort(b, rows, columns)
+        _in_order(e, shapes, operands, outputs, rows, numbers)
         return b.kernel
 
     def finish(element: Sorted) -> None:
@@ -47,6 +60,23 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
 
     sort_stretches(e, order, operands, rows, size, finish)
     return b.kernel
+
+
+def _columns(
+    b: LoopBuilder, comparator: Computation, operands: Sequence[Buffer], shapes: Sequence[Shape]
+) -> list[Column] | None:
+    """What a comparator orders by, as columns; None if it is no order of plain values."""
+    keys = sort_keys(comparator)
+    if keys is None or any(shapes[k.operand].element_type not in RADIX_TYPES for k in keys):
+        return None
+    return [_column(b, operands[key.operand], key.descending) for key in keys]
+
+
+def _column(b: LoopBuilder, operand: Buffer, descending: bool) -> Column:
+    def bits(at: Index, guard: Value | None) -> Value:
+        return ordered_bits(b, b.load(operand, at, guard), descending=descending)
+
+    return Column(bits, width_of(operand.element_type))
 
 
 def _in_order(

@@ -16,9 +16,15 @@ from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.kernels.library.bitonic_sort import longest
 from xla_backend.kernels.library.merge_sort import merge_sort
 from xla_backend.kernels.library.orders import by_comparator
+from xla_backend.kernels.library.radix_sort import (
+    Column,
+    ordered_bits,
+    radix_sort,
+    width_of,
+)
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.sorting import sort_kernel
-from xla_backend.kernels.races import RaceError
+from xla_backend.kernels.races import KernelRunError, RaceError
 
 PLAIN = "c {{ a = {t}[] parameter(0) b = {t}[] parameter(1)\n ROOT r = pred[] {compare} }}"
 LESS = "compare(a, b), direction=LT"
@@ -141,6 +147,94 @@ def test_sorted_stretches_are_merged(dims, axis, stretch) -> None:
     rows = np.moveaxis(x, axis, -1)
     (order,) = in_any_order(kernel, [x], [Shape.array(BY_NAME["s32"], rows.shape)])
     np.testing.assert_array_equal(order, np.argsort(rows, axis=-1, kind="stable"))
+
+
+def by_digits(rows: Rows, keys: list[tuple[str, bool]]) -> Kernel:
+    """The order of rows by one operand after another."""
+    b = LoopBuilder("k")
+    columns = []
+    for i, (t, descending) in enumerate(keys):
+        operand = b.buffer(f"p{i}", BY_NAME[t], rows.elements, BufferRole.OPERAND, i)
+
+        def bits(at, guard, operand=operand, descending=descending):
+            return ordered_bits(b, b.load(operand, at, guard), descending=descending)
+
+        columns.append(Column(bits, width_of(BY_NAME[t])))
+    radix_sort(b, rows, columns).role = BufferRole.OUTPUT
+    return b.kernel
+
+
+def order_of(x: np.ndarray, descending: bool) -> np.ndarray:
+    """The stable order of rows; zeros are equal, and so are NaN, which come last of all numbers."""
+    wide = x.astype(np.float64) + 0.0 if x.dtype.kind not in "biu" else x
+    _, ranks = np.unique(wide, return_inverse=True)
+    ranks = ranks.reshape(x.shape)
+    return np.argsort(-ranks if descending else ranks, axis=-1, kind="stable")
+
+
+def check_digits(t: str, descending: bool) -> None:
+    x = few(t, (50,))
+    if t == "f32":
+        x[:9] = [np.nan, -np.nan, 1e-45, -1e-45, 3, np.nan, 1e38, -1e38, -0.0]
+    kernel = by_digits(Rows((50,), 0), [(t, descending)])
+    (order,) = run_kernel(kernel, [x], [Shape.array(BY_NAME["s32"], (50,))])
+    np.testing.assert_array_equal(order, order_of(x, descending))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("t", ["pred", "s8", "u8", "s16", "bf16"])
+def test_digits(t, descending) -> None:
+    check_digits(t, descending)
+
+
+def test_digits_of_floats() -> None:
+    check_digits("f32", False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("t", ["u16", "f16", "s32", "u32", "f32", "s64", "u64", "f64"])
+def test_digits_of_wider_types(t, descending) -> None:
+    check_digits(t, descending)
+
+
+@pytest.mark.parametrize(("dims", "axis"), [((2, 2100), 1), ((30, 3), 0)])
+def test_digits_of_several_tiles(dims, axis) -> None:
+    x = np.random.default_rng(0).integers(-(2**15), 2**15, dims).astype(np.int16)
+    rows = np.moveaxis(x, axis, -1)
+    kernel = by_digits(Rows(dims, axis), [("s16", False)])
+    (order,) = in_any_order(kernel, [x], [Shape.array(BY_NAME["s32"], rows.shape)])
+    np.testing.assert_array_equal(order, order_of(rows, False))
+
+
+def test_one_key_after_another() -> None:
+    x, y = few("s8", (200,)), few("bf16", (200,), 1)
+    kernel = by_digits(Rows((200,), 0), [("s8", True), ("bf16", False)])
+    (order,) = in_any_order(kernel, [x, y], [Shape.array(BY_NAME["s32"], (200,))])
+    np.testing.assert_array_equal(order, np.lexsort((y.astype(np.float64), -x.astype(int))))
+
+
+def test_a_barrier_that_is_left_out_of_a_pass_is_found() -> None:
+    x = few("u8", (2100,))
+    kernel = by_digits(Rows((2100,), 0), [("u8", False)])
+    shapes = [Shape.array(BY_NAME["s32"], (2100,))]
+    places = list(barriers(kernel.stages))
+    assert len(places) > 8
+    for body, at in places:
+        barrier = body.pop(at)
+        with pytest.raises(KernelRunError):
+            run_kernel(kernel, [x], shapes)
+        body.insert(at, barrier)
+
+
+def test_long_rows_of_plain_values_are_sorted_by_digits() -> None:
+    def shared(text: str) -> set[str]:
+        kernel, _ = kernel_of(module_of("x = s32[5000] parameter(0)\n ROOT s = s32[5000] "
+                                        "sort(x), dimensions={0}, to_apply=c", text))  # fmt: skip
+        return {buffer.name for buffer in kernel.buffers}
+
+    assert "histogram" in shared(PLAIN.format(t="s32", compare=LESS))
+    assert "histogram" not in shared(DIGITS)
 
 
 @pytest.mark.slow
