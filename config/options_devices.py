@@ -134,7 +134,7 @@ num_cpu_devices = option(
     default=-1,
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="How many CPU devices to make; -1: as XLA_FLAGS says, else one.",
+    help="How many CPU devices to make, or emulated ones; -1: as XLA_FLAGS says, else one.",
     at_start=True,
     interactions="-1 leaves it to --xla_force_host_platform_device_count in XLA_FLAGS.",
 )

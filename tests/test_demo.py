@@ -19,7 +19,7 @@ from xla_backend.hlo.evaluator import interpreter
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_demo(tmp_path: Path, *flags: str, **environment: str) -> str:
+def run_demo(tmp_path: Path, *flags: str, timeout: float = 300, **environment: str) -> str:
     figure = tmp_path / "figure.png"
     result = subprocess.run(
         [sys.executable, "-m", "pyjax.tools.demo", f"--figure={figure}", *flags],
@@ -27,7 +27,7 @@ def run_demo(tmp_path: Path, *flags: str, **environment: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
     )
     assert result.returncode == 0, result.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -47,6 +47,16 @@ def test_demo_reaches_its_accuracy_and_shows_every_stage(tmp_path: Path) -> None
         "time per step:",
         "the same step in NumPy:",
     ):
+        assert expected in out
+
+
+@pytest.mark.slow
+def test_demo_learns_on_an_emulated_gpu(tmp_path: Path) -> None:
+    """On few epochs: threads, shared memory and barriers of every kernel are checked."""
+    out = run_demo(tmp_path, "--jax_platforms=gpu_emulator", timeout=1200)
+    accuracy = re.search(r"^test accuracy: (\d\.\d\d)$", out, re.MULTILINE)
+    assert accuracy is not None and float(accuracy[1]) >= 0.96
+    for expected in ("epochs: 12, learning rate: 0.5", "in grid(", "in threads(", "gpu_emulator:0"):
         assert expected in out
 
 

@@ -56,7 +56,7 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
       RuntimeError: it fails to start; the cause is chained.
     """
     plugin = discover_plugins()[platform]
-    if platform == "cpu":
+    if platform in ("cpu", "emulator", "gpu_emulator"):
         count = options.num_cpu_devices.value
         if count < 0:
             count = current_debug_options().xla_force_host_platform_device_count

@@ -20,14 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes, ParameterAttributes
 from xla_backend.hlo.evaluator.conversions import convert_array
-from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
+from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE, Elementwise
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -35,7 +34,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.at_once import MOST_AT_ONCE, blocks_at_once, own_buffers
 from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
-from xla_backend.kernels.interpreter_memory import Here, Memory
+from xla_backend.kernels.interpreter_memory import Lockstep, Memory
 from xla_backend.kernels.ir import (
     Atomic,
     Barrier,
@@ -65,6 +64,7 @@ from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
 from xla_backend.kernels.races import Axis, KernelRunError
 
 GridOrder = Callable[[int], Iterable[int]]
+_WITH_RESULT = (Compute, Load, Constant, IndexValue, InRange, Shuffle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,14 @@ class Interpreter:
             p: self._checked(p, (parameters or {})[p.name]) for p in kernel.parameters
         }
         self._grid_order = grid_order
-        self._axes: list[Axis] = []  # of what runs in lockstep around
+        self._lockstep = Lockstep()  # around what is executed
         self._together = False
         self._mask: np.ndarray | None = None  # which of them take part; None: all
         self._counters = counters
-        self._memory = Memory(kernel, operands, self._count, memory or {}, counters)
+        self._memory = Memory(
+            kernel, operands, self._count, memory or {}, self._lockstep, self._position, counters
+        )
+        self._rules: dict[Compute | Atomic, tuple[Elementwise, Instruction]] = {}
 
     def _checked(self, parameter: Parameter, number: int) -> int:
         (low, high), unit = parameter.bounds, parameter.unit
@@ -136,8 +139,9 @@ class Interpreter:
         """Execute everything; returns the outputs (flat arrays of reals). Rounds of serial loops
         that are independent run many at once, as threads would: it is an error if they are not."""
         self._together = True
-        for _ in self.steps():
-            pass
+        with np.errstate(all="ignore"):
+            for _ in self.steps():
+                pass
         return self.outputs()
 
     def steps(self) -> Iterator[Step]:
@@ -168,14 +172,11 @@ class Interpreter:
     def _position(self) -> dict[str, int]:
         return {v.name: i for v, i in self.variables.items() if not isinstance(i, np.ndarray)}
 
-    def _here(self) -> Here:
-        return Here(tuple(self._axes), self._position())
-
     def _loop(self, s: Loop) -> Iterator[Step]:
         if s.kind is LoopKind.GRID:
             yield from self._grid(s)
         elif s.kind in (LoopKind.THREAD, LoopKind.LANES):
-            yield from self._lockstep(s)
+            yield from self._threads(s)
         elif self._may_run_together() and (own := own_buffers(self.kernel, s)) is not None:
             yield from self._at_once(s, own)
         else:
@@ -195,28 +196,28 @@ class Interpreter:
         most = blocks_at_once(self.kernel, s)
         for first in range(0, order.size, most):
             blocks = order[first : first + most]
-            self._axes.append(Axis(LoopKind.GRID, blocks.size, s.var.name))
+            self._lockstep.enter(Axis(LoopKind.GRID, blocks.size, s.var.name))
             self.variables[s.var] = blocks
             self._memory.begin_blocks(blocks)
             yield from self._block(s.body)
-            self._axes.pop()
+            self._lockstep.leave()
 
     def _may_run_together(self) -> bool:
         """Whether rounds of a serial loop may, if they are independent."""
-        return self._together and all(axis.kind is LoopKind.GRID for axis in self._axes)
+        return self._together and all(axis.kind is LoopKind.GRID for axis in self._lockstep.axes)
 
-    def _lockstep(self, s: Loop) -> Iterator[Step]:
+    def _threads(self, s: Loop) -> Iterator[Step]:
         outer = self._mask
         extent = s.var.extent
-        self._axes.append(Axis(s.kind, extent, s.var.name))
-        here = np.arange(extent).reshape((1,) * (len(self._axes) - 1) + (extent,))
+        self._lockstep.enter(Axis(s.kind, extent, s.var.name))
+        here = self._lockstep.count(extent)
         self.variables[s.var] = here
         for limit in s.limits:
             self._narrow(here < self.index(limit))
         yield from self._block(s.body)
         self._mask = outer
         if s.combination is None:
-            self._axes.pop()
+            self._lockstep.leave()
         else:
             yield from self._combine(s.combination)
 
@@ -225,38 +226,37 @@ class Interpreter:
         outer = self._mask
         limits = [self.index(limit) for limit in s.limits]
         count = min([s.var.extent, *(int(np.max(limit)) for limit in limits)])
-        most = max(MOST_AT_ONCE // prod(axis.extent for axis in self._axes), 1)
+        most = max(MOST_AT_ONCE // self._lockstep.threads, 1)
         self._memory.barrier()
         for first in range(0, count, most):
             extent = min(count - first, most)
-            self._axes.append(Axis(LoopKind.SERIAL, extent, s.var.name, first))
-            here = np.arange(first, first + extent)
-            here = here.reshape((1,) * (len(self._axes) - 1) + (extent,))
+            self._lockstep.enter(Axis(LoopKind.SERIAL, extent, s.var.name, first))
+            here = self._lockstep.count(extent, first)
             self.variables[s.var] = here
             for limit in s.limits:
                 self._narrow(here < self.index(limit))
             yield from self._block(s.body)
             self._mask = outer
-            self._axes.pop()
+            self._lockstep.leave()
             self._memory.barrier()
             self._memory.forget(own)
         self.variables[s.var] = count
 
     def _combine(self, c: Combination) -> Iterator[Step]:
         """The halves of the last axis together until one is left; the axis is gone then."""
-        width = self._axes[-1].extent
-        shape = (1,) * (len(self._axes) - 1) + (width,)
+        width = self._lockstep.shape[-1]
+        shape = (1,) * (self._lockstep.depth - 1) + (width,)
         values = [
             np.broadcast_to(v, np.broadcast_shapes(v.shape, shape)) for v in self._all(c.values)
         ]
         while width > 1:
             width //= 2
-            self._axes[-1] = self._axes[-1]._replace(extent=width)
+            self._lockstep.narrow(width)
             yield from self._apply(
                 c, [v[..., :width] for v in values], [v[..., width:] for v in values]
             )
             values = self._all(c.combiner.results)
-        self._axes.pop()
+        self._lockstep.leave()
         values = [v[..., 0] for v in values]
         if c.inits:
             yield from self._apply(c, self._all(c.inits), values)
@@ -319,25 +319,30 @@ class Interpreter:
 
     def _deep(self, array: np.ndarray) -> np.ndarray:
         """An array from outside some of the lockstep loops, with an axis for each of them."""
-        missing = len(self._axes) - array.ndim
-        return array.reshape(array.shape + (1,) * missing) if array.ndim and missing else array
+        depth = self._lockstep.depth
+        if not 0 < array.ndim < depth:
+            return array
+        return array.reshape(array.shape + (1,) * (depth - array.ndim))
 
     def _value(self, value: Value) -> np.ndarray:
-        return self._deep(np.asarray(self.values[value]))
+        return self._deep(self.values[value])
 
     def _all(self, values: Iterable[Value]) -> list[np.ndarray]:
-        return [self._value(v) for v in values]
+        held = self.values
+        return [self._deep(held[v]) for v in values]
 
     def index(self, index: Index) -> Any:
         """The present value of an index expression: an int, or an array of one for each lane."""
         total: Any = index.constant
         for atom, c in index.terms.items():
-            total = total + c * self._atom(atom)
+            number = self._atom(atom)
+            part = number if c == 1 else c * number
+            total = total + part if isinstance(total, np.ndarray) or total else part
         return total
 
     def _atom(self, atom: Any) -> Any:
-        if isinstance(atom, Var | Parameter):
-            number = self.variables[atom]
+        number = self.variables.get(atom)
+        if number is not None:
             return self._deep(number) if isinstance(number, np.ndarray) else number
         if isinstance(atom, Value):
             return self._value(atom).astype(np.int64)
@@ -359,8 +364,7 @@ class Interpreter:
         """
         if self._mask is None:
             return None
-        shape = tuple(axis.extent for axis in self._axes)
-        blocks = shape[0] if shape and self._axes[0].kind is LoopKind.GRID else 1
+        shape, blocks = self._lockstep.shape, self._lockstep.blocks
         taking = np.broadcast_to(self._deep(self._mask), shape)
         groups = taking.reshape(blocks, -1) if size is None else taking.reshape(-1, size)
         some = np.asarray(groups.any(axis=1))
@@ -372,32 +376,31 @@ class Interpreter:
 
     def _execute(self, s: Statement) -> Any:
         if self._counters is not None:
-            self._counters.statement(s, self._axes, self._taking_part(getattr(s, "guard", None)))
+            self._counters.statement(
+                s, self._lockstep.axes, self._taking_part(getattr(s, "guard", None))
+            )
+        if isinstance(s, _WITH_RESULT):
+            result = np.asarray(self._result(s))
+            self.values[s.result] = result
+            return result
         if isinstance(s, Store):
             at, active = self.index(s.index), self._taking_part(s.guard)
             for i, value in enumerate(s.values):
                 self._write(s.buffer, at + i, active, self._value(value))
-            return None
-        if isinstance(s, Move):
+        elif isinstance(s, Move):
             active = self._taking_part(None)
             element = self._read(s.buffer, self.index(s.index), active)
             self._write(s.target, self.index(s.target_index), active, element)
-            return None
-        if isinstance(s, Transpose):
+        elif isinstance(s, Transpose):
             self._transpose(s)
-            return None
-        if isinstance(s, Atomic):
+        elif isinstance(s, Atomic):
             self._atomic(s)
-            return None
-        if isinstance(s, MatrixTile):
+        elif isinstance(s, MatrixTile):
             self._matrix_tile(s)
-            return None
-        if isinstance(s, Barrier):
+        else:
+            assert isinstance(s, Barrier), s
             self._barrier()
-            return None
-        result = self._result(s)
-        self.values[s.result] = result  # type: ignore[attr-defined]
-        return result
+        return None
 
     def _barrier(self) -> None:
         try:
@@ -407,65 +410,70 @@ class Interpreter:
         self._memory.barrier(blocks)
 
     def _read(self, buffer: Buffer, at: Any, active: np.ndarray | None) -> np.ndarray:
-        return self._memory.read(buffer, at, active, self._here())
+        return self._memory.read(buffer, at, active)
 
     def _write(
         self, buffer: Buffer, at: Any, active: np.ndarray | None, values: np.ndarray
     ) -> None:
-        self._memory.write(buffer, at, active, values, self._here())
+        self._memory.write(buffer, at, active, values)
 
     def _error(self, what: str) -> KernelRunError:
         where = ", ".join(f"{k}={v}" for k, v in self._position().items())
         return KernelRunError(f"kernel {self.kernel.name!r} {what}, at [{where}]")
 
-    def _result(self, s: Statement) -> Any:
-        if isinstance(s, Constant):
-            return np.asarray(s.value)
+    def _result(
+        self, s: Compute | Load | Constant | IndexValue | InRange | Shuffle
+    ) -> np.ndarray | np.generic:
+        if isinstance(s, Compute):
+            return self._elementwise(s, s.result.type, self._all(s.operands))
         if isinstance(s, Load):
             return self._read(s.buffer, self.index(s.index), self._taking_part(s.guard))
+        if isinstance(s, Constant):
+            return s.value
         if isinstance(s, IndexValue):
             return convert_array(np.asarray(self.index(s.index), np.int64), s.result.type)
         if isinstance(s, InRange):
             index = self.index(s.index)
             return np.asarray((s.low <= index) & (index < s.high))
-        if isinstance(s, Shuffle):
-            return self._shuffle(s)
-        assert isinstance(s, Compute), s
-        return self._elementwise(s, s.opcode, s.result.type, self._all(s.operands))
+        return self._shuffle(s)
 
     def _elementwise(
-        self,
-        s: Compute | Atomic,
-        opcode: Opcode,
-        type: PrimitiveType,
-        operands: Sequence[np.ndarray],
+        self, s: Compute | Atomic, type: PrimitiveType, operands: list[np.ndarray]
     ) -> np.ndarray:
-        if opcode is Opcode.BITCAST_CONVERT:
+        if s.opcode is Opcode.BITCAST_CONVERT:
             return operands[0].view(type.numpy_dtype)
-        if any(o.shape != operands[0].shape for o in operands):
-            operands = np.broadcast_arrays(*operands)
-        node = _node(s, opcode, type)
+        shape = operands[0].shape
+        for operand in operands:
+            if operand.shape != shape:
+                operands = list(np.broadcast_arrays(*operands))
+                break
+        rule = self._rules.get(s)
+        if rule is None:
+            rule = self._rules[s] = ELEMENTWISE[s.opcode], _node(s, type)
+        function, node = rule
+        if self._together:
+            return np.asarray(function(node, *operands))
         with np.errstate(all="ignore"):
-            return np.asarray(ELEMENTWISE[opcode](node, *operands))
+            return np.asarray(function(node, *operands))
 
     def _transpose(self, s: Transpose) -> None:
         # Every element is read before any is written.
         active = self._taking_part(None)
         place = np.arange(s.size * s.size)
-        self._axes.append(Axis(LoopKind.LANES, place.size, "tile"))
-        axes = (1,) * (len(self._axes) - 1)
+        self._lockstep.enter(Axis(LoopKind.LANES, place.size, "tile"))
+        axes = (1,) * (self._lockstep.depth - 1)
         turned = place.reshape(s.size, s.size).T.reshape(*axes, -1)
         active = None if active is None else self._deep(active)
         self._write(
             s.target, place.reshape(*axes, -1), active, self._read(s.source, turned, active)
         )
-        self._axes.pop()
+        self._lockstep.leave()
 
     def _atomic(self, s: Atomic) -> None:
         """One thread or lane after another."""
 
         def update(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-            return self._elementwise(s, s.opcode, s.value.type, [old, new])
+            return self._elementwise(s, s.value.type, [old, new])
 
         self._memory.update(
             s.buffer,
@@ -473,17 +481,16 @@ class Interpreter:
             self._taking_part(s.guard),
             self._value(s.value),
             update,
-            self._here(),
         )
 
     def _shuffle(self, s: Shuffle) -> np.ndarray:
-        if not self._axes or self._axes[-1].extent % s.width:
+        if not self._lockstep.depth or self._lockstep.shape[-1] % s.width:
             raise self._error(f"shuffles groups of {s.width} where there are none")
         try:
             self._groups_taking_part(s.width)
         except ValueError:
             raise self._error("shuffles values of threads that do not take part") from None
-        extent = self._axes[-1].extent
+        extent = self._lockstep.shape[-1]
         value = self._value(s.value)
         value = np.broadcast_to(value, (*value.shape[:-1], extent))
         own = np.arange(extent)
@@ -499,7 +506,7 @@ class Interpreter:
 
     def _matrix_tile(self, s: MatrixTile) -> None:
         """Threads by the warp put their parts together, multiply, and take their parts."""
-        if not self._axes or self._axes[-1].extent % WARP:
+        if not self._lockstep.depth or self._lockstep.shape[-1] % WARP:
             raise self._error(f"multiplies tiles where there are no {WARP} threads together")
         try:
             self._groups_taking_part(WARP)
@@ -507,7 +514,7 @@ class Interpreter:
             raise self._error(
                 f"multiplies tiles with some of {WARP} threads together, and takes all"
             ) from None
-        shape = tuple(axis.extent for axis in self._axes)
+        shape = self._lockstep.shape
         layout = LAYOUTS[s.shape]
         lhs, rhs, total = (
             layout.matrices(part, [np.broadcast_to(v, shape).reshape(-1, WARP) for v in values])
@@ -524,11 +531,11 @@ class Interpreter:
             self.values[result] = part.reshape(shape)
 
 
-def _node(s: Compute | Atomic, opcode: Opcode, type: PrimitiveType) -> Instruction:
+def _node(s: Compute | Atomic, type: PrimitiveType) -> Instruction:
     """An instruction that stands for the statement: the evaluator's rules take one."""
     types = tuple(o.type for o in s.operands) if isinstance(s, Compute) else (type, type)
     given = s.attributes if isinstance(s, Compute) else None
-    return _scalar_instruction(opcode, type, types, NO_ATTRIBUTES if given is None else given)
+    return _scalar_instruction(s.opcode, type, types, NO_ATTRIBUTES if given is None else given)
 
 
 @lru_cache(maxsize=1024)

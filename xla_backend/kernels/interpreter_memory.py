@@ -30,16 +30,40 @@ from xla_backend.kernels.races import (
 _ONE_BLOCK = np.zeros(1, np.int64)
 
 
-class Here(NamedTuple):
-    """Where execution is: what runs in lockstep, and the loop variables that have one value."""
+class Lockstep:
+    """The loops around a statement whose iterations run in lockstep, outer before inner.
 
-    axes: tuple[Axis, ...]
-    position: dict[str, int]
+    Fields:
+      axes: one for each.   shape: their extents.   thread_shape: the same, with 1 for lanes.
+      threads: how many there are, in all blocks that run at once.
+    """
 
-    @property
-    def threads(self) -> int:
-        """How many there are, in all blocks that run at once."""
-        return prod(axis.extent for axis in self.axes if axis.kind is not LoopKind.LANES)
+    def __init__(self) -> None:
+        self._set(())
+
+    def _set(self, axes: tuple[Axis, ...]) -> None:
+        self.axes = axes
+        self.depth = len(axes)
+        self.shape = tuple([axis.extent for axis in axes])
+        self.thread_shape = tuple(
+            [1 if axis.kind is LoopKind.LANES else axis.extent for axis in axes]
+        )
+        self.threads = prod(self.thread_shape)
+        self.blocks = axes[0].extent if axes and axes[0].kind is LoopKind.GRID else 1
+
+    def enter(self, axis: Axis) -> None:
+        self._set((*self.axes, axis))
+
+    def leave(self) -> None:
+        self._set(self.axes[:-1])
+
+    def narrow(self, extent: int) -> None:
+        """Fewer lanes or threads of the innermost loop are left."""
+        self._set((*self.axes[:-1], self.axes[-1]._replace(extent=extent)))
+
+    def count(self, extent: int, first: int = 0) -> np.ndarray:
+        """The numbers of the iterations of the innermost loop."""
+        return np.arange(first, first + extent).reshape((1,) * (self.depth - 1) + (extent,))
 
 
 class Spread(NamedTuple):
@@ -71,10 +95,15 @@ class Memory:
         operands: Sequence[np.ndarray],
         count: Callable[[Buffer], int],
         given: Mapping[Buffer, np.ndarray],
-        counters: KernelCounters | None = None,
+        lockstep: Lockstep,
+        position: Callable[[], dict[str, int]],
+        counters: KernelCounters | None,
     ) -> None:
-        """`given`: memory of the caller, who knows what has been written in it."""
+        """`given`: memory of the caller, who knows what has been written in it. `lockstep`: the
+        loops around what is executed; `position`: their variables that have one value."""
         self.kernel = kernel
+        self._lockstep = lockstep
+        self._position = position
         self.arrays: dict[Buffer, np.ndarray] = dict(given)
         self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
         self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
@@ -137,18 +166,16 @@ class Memory:
 
     # -- accesses ----------------------------------------------------------------------------------
 
-    def read(
-        self, buffer: Buffer, at: ArrayLike, active: np.ndarray | None, here: Here
-    ) -> np.ndarray:
+    def read(self, buffer: Buffer, at: ArrayLike, active: np.ndarray | None) -> np.ndarray:
         """Elements, one for each lane and thread; zero for those that are not `active` (None: all
         are)."""
         if active is None and self._counters is None and self._never_changes(buffer):
             array, at = self.arrays[buffer], np.asarray(at, np.int64)
             if (at.view(np.uint64) < array.size).all():
                 return array[at]  # nothing to be checked or remembered for each thread
-        spread = self._spread(buffer, at, active, (), here, "read")
-        self._check_written(buffer, spread, here, "read")
-        self._log(buffer, spread, here, "read")
+        spread = self._spread(buffer, at, active, (), "read")
+        self._check_written(buffer, spread, "read")
+        self._log(buffer, spread, "read")
         elements = self.arrays[buffer][spread.element]
         if spread.chosen is None:
             return elements.reshape(spread.shape)
@@ -162,14 +189,13 @@ class Memory:
         at: ArrayLike,
         active: np.ndarray | None,
         values: np.ndarray,
-        here: Here,
     ) -> None:
         """Write an element for each lane and thread that is `active`."""
-        spread = self._spread(buffer, at, active, values.shape, here, "written")
+        spread = self._spread(buffer, at, active, values.shape, "written")
         array, element = self.arrays[buffer], spread.element
         if not rising(element):
-            self._check_distinct(buffer, spread, here)
-        self._log(buffer, spread, here, "written")
+            self._check_distinct(buffer, spread)
+        self._log(buffer, spread, "written")
         array[element] = spread.of(values)
         if buffer in self._written:
             self._written[buffer][element] = True
@@ -181,13 +207,12 @@ class Memory:
         active: np.ndarray | None,
         values: np.ndarray,
         combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        here: Here,
     ) -> None:
         """Combine a value into an element for each active lane and thread. Those of one element
         come one after another, by the numbers of block, thread and lane."""
-        spread = self._spread(buffer, at, active, values.shape, here, "updated")
-        self._check_written(buffer, spread, here, "updated")
-        self._log(buffer, spread, here, "updated")
+        spread = self._spread(buffer, at, active, values.shape, "updated")
+        self._check_written(buffer, spread, "updated")
+        self._log(buffer, spread, "updated")
         array, element, new = self.arrays[buffer], spread.element, spread.of(values)
         for turn in _turns(element):
             array[element[turn]] = combine(array[element[turn]], new[turn])
@@ -202,24 +227,23 @@ class Memory:
         at: ArrayLike,
         active: np.ndarray | None,
         held: tuple[int, ...],
-        here: Here,
         how: str,
     ) -> Spread:
         """The accesses that a statement makes, within bounds. What is the same in all lanes is one
         access; threads make one each. `held`: the shape of values."""
         at = np.asarray(at, np.int64)
-        extents = [1 if axis.kind is LoopKind.LANES else axis.extent for axis in here.axes]
-        taking = () if active is None else active.shape
-        shape = np.broadcast_shapes(at.shape, taking, held, tuple(extents))
-        element, count = _spread_to(at, shape).reshape(-1), prod(extents)
-        lanes = element.size // count
-        chosen = None
-        if active is not None:
-            chosen = np.flatnonzero(_spread_to(active, shape))
-            element = element[chosen]
-            thread = chosen if lanes == 1 else chosen // lanes
-        else:
+        count = self._lockstep.threads
+        shape = _joined(_joined(at.shape, self._lockstep.thread_shape), held)
+        if active is None:
+            chosen, element = None, _spread_to(at, shape).reshape(-1)
+            lanes = element.size // count
             thread = np.arange(count) if lanes == 1 else np.arange(count).repeat(lanes)
+        else:
+            shape = _joined(shape, active.shape)
+            chosen = np.flatnonzero(_spread_to(active, shape))
+            element = _spread_to(at, shape).reshape(-1)[chosen]
+            lanes = prod(shape) // count
+            thread = chosen if lanes == 1 else chosen // lanes
         spread = Spread(shape, chosen, element, thread)
         size = self.arrays[buffer].size if buffer.role.is_global else buffer.size
         outside = element.view(np.uint64) >= size  # negative ones are large
@@ -227,10 +251,10 @@ class Memory:
             n = int(np.argmax(outside))
             raise OutOfBoundsError(
                 f"{self._name(buffer, int(element[n]))} is accessed at "
-                f"[{self._text(spread, n, here)}], and the buffer has {size} elements"
+                f"[{self._text(spread, n)}], and the buffer has {size} elements"
             )
         if self._counters is not None:
-            self._counters.access(buffer, how, element, self._who(spread, here))
+            self._counters.access(buffer, how, element, self._who(spread))
         if buffer.role.is_global:
             return spread
         return spread._replace(element=self._of_owners(buffer, spread, count))
@@ -250,7 +274,7 @@ class Memory:
 
     # -- checks ------------------------------------------------------------------------------------
 
-    def _check_written(self, buffer: Buffer, spread: Spread, here: Here, what: str) -> None:
+    def _check_written(self, buffer: Buffer, spread: Spread, what: str) -> None:
         written = self._written.get(buffer)
         if written is None:
             return
@@ -259,10 +283,10 @@ class Memory:
             n = int(np.argmin(known))
             raise UnwrittenReadError(
                 f"{self._name(buffer, int(spread.element[n]))} is {what} at "
-                f"[{self._text(spread, n, here)}], and nothing has written it"
+                f"[{self._text(spread, n)}], and nothing has written it"
             )
 
-    def _check_distinct(self, buffer: Buffer, spread: Spread, here: Here) -> None:
+    def _check_distinct(self, buffer: Buffer, spread: Spread) -> None:
         element, order = spread.element, np.arange(spread.element.size)
         last = np.empty(self.arrays[buffer].size, np.int64)
         last[element] = order
@@ -271,13 +295,13 @@ class Memory:
             return
         first = int(np.argmax(twice))
         second = first + 1 + int(np.argmax(element[first + 1 :] == element[first]))
-        one, other = (self._text(spread, n, here) for n in (first, second))
-        threads, count = spread.thread[[first, second]], here.threads
+        one, other = (self._text(spread, n) for n in (first, second))
+        threads, count = spread.thread[[first, second]], self._lockstep.threads
         blocks = threads // (count // self._blocks.size)
         if blocks[0] != blocks[1]:
             what = "blocks"
         elif threads[0] != threads[1]:
-            serial = any(axis.kind is LoopKind.SERIAL for axis in here.axes)
+            serial = any(axis.kind is LoopKind.SERIAL for axis in self._lockstep.axes)
             what = "independent rounds" if serial else "threads"
         else:
             what = "lanes"
@@ -286,8 +310,10 @@ class Memory:
             f"two {what} of one statement: give each its own elements"
         )
 
-    def _log(self, buffer: Buffer, spread: Spread, here: Here, how: str) -> None:
-        threads = self._in_grid or any(axis.kind is not LoopKind.LANES for axis in here.axes)
+    def _log(self, buffer: Buffer, spread: Spread, how: str) -> None:
+        threads = self._in_grid or any(
+            axis.kind is not LoopKind.LANES for axis in self._lockstep.axes
+        )
         own = buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS)
         if own or not spread.element.size or not threads:
             return
@@ -299,14 +325,16 @@ class Memory:
         log = self._logs.get(region.memory)
         if log is None:
             log = self._logs[region.memory] = AccessLog(self.kernel.name, region.size)
-        who, phase = self._who(spread, here), self._phase
+        who, phase = self._who(spread), self._phase
         if phase is None:
-            phase = self._phases[spread.thread // (here.threads // self._blocks.size)]
-        log.log(how, spread.element, who, phase, Access(region, here.position, here.axes))
+            phase = self._phases[spread.thread // (self._lockstep.threads // self._blocks.size)]
+        log.log(
+            how, spread.element, who, phase, Access(region, self._position(), self._lockstep.axes)
+        )
 
-    def _who(self, spread: Spread, here: Here) -> np.ndarray:
+    def _who(self, spread: Spread) -> np.ndarray:
         """Who makes each access: the number of the thread in its block, and that of the block."""
-        count = here.threads
+        count = self._lockstep.threads
         people = self._people.get(count)
         if people is None:
             each = count // self._blocks.size
@@ -316,9 +344,9 @@ class Memory:
         everybody = spread.chosen is None and spread.thread.size == count
         return people if everybody else people[spread.thread]
 
-    def _text(self, spread: Spread, n: int, here: Here) -> str:
+    def _text(self, spread: Spread, n: int) -> str:
         """Where access number n is made."""
-        return text_of(int(self._who(spread, here)[n]), here.position, here.axes)
+        return text_of(int(self._who(spread)[n]), self._position(), self._lockstep.axes)
 
     def _name(self, buffer: Buffer, element: int) -> str:
         if not buffer.role.is_global and element >= 0:
@@ -341,8 +369,18 @@ def _turns(element: np.ndarray) -> Iterator[np.ndarray]:
     yield from np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
+def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """What two shapes are broadcast to."""
+    if one == other or not one:
+        return other
+    return np.broadcast_shapes(one, other) if other else one
+
+
 def _spread_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return array if array.shape == shape else np.broadcast_to(array, shape)
+    if array.shape == shape:
+        return array
+    # Most of what has to be spread is one number, for one thread.
+    return array.reshape(shape) if array.size == prod(shape) else np.broadcast_to(array, shape)
 
 
 def _flat(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

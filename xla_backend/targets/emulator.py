@@ -95,11 +95,11 @@ class EmulatorExecutable(ArrayExecutable):
 class EmulatorClient(HloClient):
     """A client that runs what `planner` plans, as `platform`; `of`: which target is emulated."""
 
-    def __init__(self, platform: str, planner: Planner, of: str) -> None:
+    def __init__(self, platform: str, planner: Planner, of: str, device_count: int = 1) -> None:
         self.platform = platform
         self.platform_version = f"emulated {of}"
         self._planner = planner
-        self._devices = [Device(self, 0, platform)]
+        self._devices = [Device(self, i, platform) for i in range(device_count)]
 
     def devices(self) -> list[Device]:
         return self._devices

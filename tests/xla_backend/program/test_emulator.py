@@ -195,3 +195,33 @@ def test_pyjax_on_the_emulator():
         env=environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_several_emulated_devices():
+    code = """
+    import numpy as np
+    import pyjax
+    import pyjax.numpy as jnp
+
+    devices = pyjax.devices("gpu_emulator")
+    assert [str(d) for d in devices] == ["gpu_emulator:0", "gpu_emulator:1"]
+    x = pyjax.device_put(np.arange(5.0, dtype=np.float32), devices[1])
+    y = pyjax.jit(lambda v: v * 2 + 1)(x)
+    assert y.devices() == {devices[1]}
+    np.testing.assert_array_equal(y, 2 * np.arange(5.0) + 1)
+    which = pyjax.lax.platform_dependent(x, cpu=lambda v: v, cuda=lambda v: v + 1)
+    np.testing.assert_array_equal(which, np.arange(5.0) + 1)
+    """
+    environment = {
+        **os.environ,
+        "PYJAX_PLATFORMS": "gpu_emulator",
+        "PYJAX_NUM_CPU_DEVICES": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
