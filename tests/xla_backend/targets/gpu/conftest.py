@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 here = Path(__file__).parent
-sys.path[:0] = [str(here), str(here.parent / "cpu")]
+sys.path[:0] = [str(here), str(here.parent / "cpu"), str(here.parents[1] / "program")]

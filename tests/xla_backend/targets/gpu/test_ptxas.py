@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 from code_checks import NEEDS_PTXAS, Threads, functions_of
+from native_checks import module_of
+from opcode_programs import ALL, PROGRAMS
+from sample_programs import BODIES, CALLED
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.kernels.ir import Kernel
 from xla_backend.llvm.objects import IrError
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.persistent import store
 from xla_backend.targets.gpu import ptxas
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
-from xla_backend.targets.gpu.ptx import compile_ptx
+from xla_backend.targets.gpu.compiler import plan_program
+from xla_backend.targets.gpu.kernel_functions import KernelFunctions, shared_operands
+from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
 from xla_backend.targets.gpu.ptxas import (
     PtxasError,
     PtxasNotFoundError,
@@ -22,6 +31,7 @@ from xla_backend.targets.gpu.ptxas import (
     parse_resources,
     require_ptxas,
 )
+from xla_backend.tools.assemble_corpus import assemble_module
 
 VERBOSE = """\
 ptxas info    : 0 bytes gmem
@@ -157,3 +167,63 @@ def test_ptx_is_kept_on_disk(tmp_path, monkeypatch) -> None:
     assert compile_ptx(text, functions.architecture, cache=True) == first
     compile_ptx(text, ARCHITECTURES["sm_80"], cache=True)
     assert store.status().kinds == {"ptx": 2}
+
+
+# -- all operations --------------------------------------------------------------------------------
+
+
+def kernels_of(programs: list[tuple[str, P]]) -> tuple[list[Kernel], dict[str, frozenset[int]]]:
+    """The kernels of programs by opcode and type, under names of their own, and the operands that
+    launches write."""
+    kernels: list[Kernel] = []
+    sharing: dict[str, frozenset[int]] = {}
+    for name, type in programs:
+        module = parse_module(PROGRAMS[name].text(type))
+        program = plan_program(module, CompileOptions()).program
+        found = shared_operands(program)
+        for kernel in program.kernels.values():
+            shared = found.get(kernel.name, frozenset())
+            kernel.name = f"{name}_{type}_{len(kernels)}".replace("-", "_")
+            sharing[kernel.name] = shared
+            kernels.append(kernel)
+    return kernels, sharing
+
+
+def check_all(programs: list[tuple[str, P]], architecture: str) -> None:
+    """Assemble the kernels in one module."""
+    chosen = ARCHITECTURES[architecture]
+    kernels, sharing = kernels_of(programs)
+    functions = KernelFunctions(ModuleWriter(llvm_target(chosen)), chosen, sharing)
+    names = {launch.name for kernel in kernels for launch in functions.launches(kernel)}
+    made = assemble(compile_ptx(functions.module.to_text(), chosen), architecture)
+    assert set(made.resources) == names and len(names) >= len(programs) // 2
+
+
+@NEEDS_PTXAS
+def test_every_opcode_with_one_type() -> None:
+    """All types in turn, so that each occurs with many opcodes."""
+    programs = [(name, p.types[i % len(p.types)]) for i, (name, p) in enumerate(PROGRAMS.items())]
+    check_all(programs, "sm_80")
+
+
+@NEEDS_PTXAS
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("type", ALL, ids=str)
+def test_every_opcode_with_every_type(type, architecture) -> None:
+    check_all([(name, type) for name, p in PROGRAMS.items() if type in p.types], architecture)
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize("name", ["loop", "product-epilogue", "sort-pairs", "scan", "update"])
+def test_sample_programs(name) -> None:
+    resources = assemble_module(module_of(BODIES[name], CALLED), "sm_90")
+    assert resources and not any(r.spill_stores for r in resources.values())
+
+
+@NEEDS_PTXAS
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", BODIES)
+def test_all_sample_programs(name, architecture) -> None:
+    assemble_module(module_of(BODIES[name], CALLED), architecture)
