@@ -219,7 +219,17 @@ def _product_flops(s: dict[str, int]) -> float:
     return 2.0 * s["m"] * s["n"] * s["k"]
 
 
-_PRODUCT_SIZES = ({"m": 96, "n": 64, "k": 64}, {"m": 4096, "n": 4096, "k": 4096})
+def _product(name: str, element_type: str, n: int, small: int = 64) -> Family:
+    return _family(
+        name,
+        f"tanh(x @ y + b), {element_type}, {n}³",
+        _PRODUCT,
+        {"m": small + 32, "n": small, "k": small},
+        {"m": n, "n": n, "k": n},
+        element_type=element_type,
+        flops=_product_flops,
+    )
+
 
 FAMILIES = (
     _family("elementwise", "exp(x) * y + x, f32[8192,8192]", *_square(_ELEMENTWISE)),
@@ -253,22 +263,9 @@ FAMILIES = (
         {"r": 8192, "c": 8192, "p": 8191},
     ),
     _family("sort", "of rows, f32[65536,1024]", _SORT, {"r": 4, "c": 256}, {"r": 65536, "c": 1024}),
-    _family(
-        "product f32",
-        "tanh(x @ y + b), 4096³",
-        _PRODUCT,
-        *_PRODUCT_SIZES,
-        flops=_product_flops,
-        product_type="f32",
-    ),
-    _family(
-        "product bf16",
-        "tanh(x @ y + b), 4096³",
-        _PRODUCT,
-        *_PRODUCT_SIZES,
-        element_type="bf16",
-        flops=_product_flops,
-    ),
+    _product("product f32", "f32", 1024),
+    _product("product bf16", "bf16", 1024),
+    _product("large product", "bf16", 4096),
     _family(
         "convolution",
         "3×3, bf16[32,56,56,128] to 128",

@@ -141,25 +141,37 @@ def table(rows: Sequence[Modelled]) -> str:
             f"| {row.family.name} | {row.family.what} | {launches} | {row.moved:.2f} | "
             f"{100 * row.efficiency:.0f} % | {row.passes:.2f} | {row.error:.0e} |"
         )
-    names = [f"{name}, {usual_card(name).name}" for name in ARCHITECTURES]
-    lines += ["", f"| family | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    for row in rows:
-        cells = [_cell(row.cards[name]) for name in ARCHITECTURES if name in row.cards]
-        lines.append(f"| {row.family.name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    names = list(dict.fromkeys(name for row in rows for name in row.cards))
+    cards = [usual_card(name).name for name in names]
+    head = ["family", "registers", "spilled", "occupancy, %", *cards, "bound"]
+    lines += ["", f"Architectures: {', '.join(names)}.", "", _line(head), "|---" * len(head) + "|"]
+    return "\n".join([*lines, *(_line(_cells(row)) for row in rows)])
 
 
-def _cell(on: OnCard) -> str:
-    """`32 regs, 0 spilled, 100 % occ., 110 us, 95 % (memory)`"""
-    registers = "?" if on.registers is None else str(on.registers)
-    spilled = "?" if on.spilled is None else str(on.spilled)
-    time = f"{1e6 * on.seconds:.3g} us"
-    if on.bound == "library":
-        return f"library, {time}, {100 * on.fraction:.0f} %"
-    return (
-        f"{registers} regs, {spilled} B spilled, {100 * on.occupancy:.0f} % occ., {time}, "
-        f"{100 * on.fraction:.0f} % ({on.bound})"
-    )
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: Modelled) -> list[str]:
+    """What differs between architectures, side by side; times and parts of the roofline."""
+    found = list(row.cards.values())
+    return [
+        row.family.name,
+        " / ".join(_known(on.registers) for on in found),
+        " / ".join(_known(on.spilled) for on in found),
+        " / ".join(f"{100 * on.occupancy:.0f}" for on in found),
+        *(f"{_micro(on.seconds)} us, {100 * on.fraction:.0f} %" for on in found),
+        ", ".join(dict.fromkeys(on.bound for on in found)),
+    ]
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _micro(seconds: float) -> str:
+    """Microseconds, in three digits or as whole ones."""
+    return f"{1e6 * seconds:.0f}" if seconds >= 1e-4 else f"{1e6 * seconds:.3g}"
 
 
 def chosen(names: Sequence[str]) -> Iterator[Family]:

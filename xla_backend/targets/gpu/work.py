@@ -8,11 +8,12 @@ to block, as in nearly all kernels; indices that are read from memory are taken 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
     Atomic,
@@ -20,6 +21,7 @@ from xla_backend.kernels.ir import (
     Buffer,
     BufferRole,
     Compute,
+    Constant,
     If,
     IndexValue,
     InRange,
@@ -33,14 +35,18 @@ from xla_backend.kernels.ir import (
     Statement,
     Store,
     Value,
+    walk,
 )
 from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
 from xla_backend.targets.gpu.architectures import WARP
 
-# Where in the range of each loop variable accesses are looked at.
-_SAMPLES = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
+# How many blocks and rounds accesses are looked at in: a power of two, so that counts of what is
+# alike everywhere are whole numbers. The golden section spreads those of nested loops.
+_SAMPLES = 8
+_SECTION = 0.6180339887498949
 # Instructions that a transcendental function takes, about.
 TRANSCENDENTAL = 20
+_ROUNDS_TOGETHER = 4
 _WIDEST = 16  # bytes that a thread accesses at once
 
 
@@ -124,6 +130,7 @@ class _Place:
     conditions: tuple[tuple[Index, int, int], ...] = ()
     lanes: Loop | None = None
     innermost: Loop | None = None
+    copies: int = 1  # of unrolled loops inside the innermost one
 
 
 class _Counter:
@@ -168,13 +175,16 @@ class _Counter:
         elif s.kind is LoopKind.LANES:
             self._block(s.body, replace(place, lanes=s))
         elif s.kind is LoopKind.UNROLLED:
-            self._block(s.body, replace(place, rounds=place.rounds * s.var.extent))
+            extent = s.var.extent
+            unrolled = replace(place, rounds=place.rounds * extent, copies=place.copies * extent)
+            self._block(s.body, unrolled)
         else:
             rounds = place.rounds * s.var.extent
-            self._block(s.body, replace(place, rounds=rounds, innermost=s))
+            copies = 1 if any(isinstance(x, Barrier) for x in walk(s.body)) else _unrolled(s)
+            self._block(s.body, replace(place, rounds=rounds, innermost=s, copies=copies))
 
     def _statement(self, s: Statement, place: _Place) -> None:
-        if isinstance(s, IndexValue | Load | Compute):
+        if isinstance(s, Constant | IndexValue | InRange | Load | Compute):
             self._made[s.result] = s
         if isinstance(s, InRange):
             self._ranges[s.result] = (s.index, s.low, s.high)
@@ -224,8 +234,8 @@ class _Counter:
     def _samples(self, place: _Place) -> Iterator[_Sample]:
         lanes = place.lanes.var if place.lanes else None
         threads = self._threads.var if self._threads else None
-        for part in _SAMPLES:
-            yield _Sample(part, threads, lanes, self._made)
+        for number in range(_SAMPLES):
+            yield _Sample((number + 0.5) / _SAMPLES, threads, lanes, self._made)
 
     def _access(
         self, buffer: Buffer, index: Index, place: _Place, guard: Value | None, *, reads: bool
@@ -251,7 +261,8 @@ class _Counter:
         if reads and buffer.role.is_global:
             lanes = place.lanes.var.extent if place.lanes else 1
             asked = self._asked
-            asked[place.innermost] = asked.get(place.innermost, 0.0) + width * lanes
+            here = asked.get(place.innermost, 0.0)
+            asked[place.innermost] = here + width * lanes * place.copies
 
     def _request(
         self, buffer: Buffer, addresses: np.ndarray, active: np.ndarray, width: int, times: float
@@ -274,6 +285,7 @@ class _Sample:
         self._part = part
         self._made = made
         self._known: dict[Value, np.ndarray] = {}
+        self._numbers: dict[Value, np.ndarray | None] = {}
         self._lockstep: dict[object, np.ndarray] = {}
         self.shape = (threads.extent if threads else 1, lanes.extent if lanes else 1)
         if threads is not None:
@@ -296,14 +308,37 @@ class _Sample:
         if isinstance(atom, Parameter):
             return atom.bounds[1]
         if isinstance(atom, Var):
-            return self._lockstep.get(atom, int(atom.extent * self._part))
+            return self._lockstep.get(atom, int(atom.extent * self._place_of(atom)))
         assert isinstance(atom, Value)
-        made = self._made.get(atom)
-        if isinstance(made, IndexValue):
-            return self.value(made.index)
+        number = self._number(atom)
+        if number is not None:
+            return number
         low, high = atom.bounds or (0, 0)
         # Anywhere, but the same wherever the same is read.
         return low + (self._bits(atom) % np.uint64(high - low + 1)).astype(np.int64)
+
+    def _number(self, value: Value) -> np.ndarray | None:
+        """What an integer is that is computed from constants and places alone."""
+        if value not in self._numbers:
+            made, found = self._made.get(value), None
+            if isinstance(made, IndexValue):
+                found = self.value(made.index)
+            elif isinstance(made, Constant) and not value.type.is_floating:
+                found = np.full(self.shape, int(made.value), np.int64)
+            elif isinstance(made, InRange):
+                at = self.value(made.index)
+                found = ((made.low <= at) & (at < made.high)).astype(np.int64)
+            elif isinstance(made, Compute) and made.opcode in _INTEGER and _is_whole(value):
+                operands = [self._number(operand) for operand in made.operands]
+                known = [o for o in operands if o is not None]
+                if len(known) == len(operands):
+                    found = _INTEGER[made.opcode](*known)
+            self._numbers[value] = found
+        return self._numbers[value]
+
+    def _place_of(self, variable: Var) -> float:
+        """Where in its range a variable is: those of nested loops independently of each other."""
+        return (self._part + variable.depth * _SECTION * (1 + self._part)) % 1.0
 
     def _bits(self, value: Value) -> np.ndarray:
         """Numbers that are equal for threads which compute the same."""
@@ -332,7 +367,27 @@ class _Sample:
         return here
 
 
+# Integer arithmetic that addresses are computed with.
+_INTEGER: dict[Opcode, Callable[..., np.ndarray]] = {
+    Opcode.ADD: np.add,
+    Opcode.AND: np.bitwise_and,
+    Opcode.CONVERT: np.array,
+    Opcode.MAXIMUM: np.maximum,
+    Opcode.MINIMUM: np.minimum,
+    Opcode.MULTIPLY: np.multiply,
+    Opcode.OR: np.bitwise_or,
+    Opcode.SELECT: np.where,
+    Opcode.SHIFT_LEFT: np.left_shift,
+    Opcode.SHIFT_RIGHT_ARITHMETIC: np.right_shift,
+    Opcode.SHIFT_RIGHT_LOGICAL: np.right_shift,
+    Opcode.SUBTRACT: np.subtract,
+    Opcode.XOR: np.bitwise_xor,
+}
 _WORD = (1 << 64) - 1
+
+
+def _is_whole(value: Value) -> bool:
+    return value.type.is_integral and value.type.bits >= 32
 
 
 def _mixed(numbers: np.ndarray, salt: int) -> np.ndarray:
@@ -349,6 +404,8 @@ def _vectors(
     """Accesses as threads make them: neighbouring lanes together where they are one vector of at
     most 16 bytes."""
     lanes = addresses.shape[1]
+    if lanes > 1 and (addresses == addresses[:, :1]).all():  # the same for all lanes
+        return addresses[:, :1], np.asarray(active.any(axis=1, keepdims=True)), width
     together = min(lanes, _WIDEST // width)
     if lanes == 1 or together < 2 or lanes % together:
         return addresses, active, width
@@ -356,6 +413,11 @@ def _vectors(
     if (steps[active[:, 1:] & active[:, :-1]] != width).any():
         return addresses, active, width
     return addresses[:, ::together], active[:, ::together], width * together
+
+
+def _unrolled(loop: Loop) -> int:
+    """Rounds of a serial loop whose loads are on their way together: ptxas unrolls four times."""
+    return min(_ROUNDS_TOGETHER, loop.var.extent)
 
 
 def _at_most_once(accessed: dict[Buffer, float]) -> float:
