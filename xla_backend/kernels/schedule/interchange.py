@@ -14,19 +14,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
-from xla_backend.kernels.ir import (
-    Compute,
-    Constant,
-    IndexValue,
-    InRange,
-    Kernel,
-    Load,
-    Loop,
-    Statement,
-    Store,
-    Value,
-)
+from xla_backend.kernels.ir import Kernel, Load, Loop, Statement, Store
+from xla_backend.kernels.schedule.dependence import results_of, varies
 
 # Shorter loops are not worth a tile.
 _SHORTEST = 8
@@ -100,7 +89,7 @@ def _transposed_with(chain: list[Loop]) -> Loop | None:
 
 def _move_statements(chain: list[Loop], moved: Loop) -> None:
     """What depends on a loop that moves inwards moves with it."""
-    varying: set[Value] = set()
+    varying: set[object] = {moved.var}
     start = chain.index(moved)
     together: list[Statement] = []
     for loop in chain[start:-1]:
@@ -108,32 +97,10 @@ def _move_statements(chain: list[Loop], moved: Loop) -> None:
         for s in loop.body:
             if isinstance(s, Loop):
                 stay.append(s)
-            elif loop is moved or _depends(s, moved.var, varying):
-                varying.add(_result(s))
+            elif loop is moved or varies(s, varying):
+                varying.update(results_of(s))
                 together.append(s)
             else:
                 stay.append(s)
         loop.body = stay
     moved.body = [*together, *moved.body]
-
-
-def _result(s: Statement) -> Value:
-    assert isinstance(s, Compute | Constant | IndexValue | InRange | Load)
-    return s.result
-
-
-def _depends(s: Statement, var: Var, varying: set[Value]) -> bool:
-    if isinstance(s, Compute):
-        return any(o in varying for o in s.operands)
-    if isinstance(s, Load) and s.guard in varying:
-        return True
-    return isinstance(s, IndexValue | InRange | Load) and _index_depends(s.index, var, varying)
-
-
-def _index_depends(index: Index, var: Var, varying: set[Value]) -> bool:
-    return any(
-        _index_depends(a.index, var, varying)
-        if isinstance(a, FloorDiv | Mod)
-        else a is var or a in varying
-        for a in index.terms
-    )

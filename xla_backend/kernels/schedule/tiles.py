@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Var, constant
+from xla_backend.kernels.index import Atom, Index, Var, constant
 from xla_backend.kernels.ir import (
     Buffer,
     BufferRole,
@@ -34,6 +34,7 @@ from xla_backend.kernels.ir import (
     Value,
 )
 from xla_backend.kernels.schedule.copying import Copy, live, replace_atoms
+from xla_backend.kernels.schedule.dependence import mentions
 from xla_backend.kernels.schedule.lanes import groups_and_rest, lane_of, lanes_loop, rest_in_lanes
 from xla_backend.kernels.schedule.splitting import Division, Rest, divide, replace
 
@@ -61,17 +62,12 @@ def transposed_loads(outer: Loop, inner: Loop) -> list[Load]:
         if not isinstance(s, Load) or s.guard is not None:
             continue
         strides = s.index.coefficient(outer.var), s.index.coefficient(inner.var)
-        rest = [a for a in s.index.terms if a is not outer.var and a is not inner.var]
-        plain = not any(isinstance(a, Value) or _uses(a, (outer.var, inner.var)) for a in rest)
-        if plain and strides[0] == 1 and abs(strides[1]) > 2:
+        both = (outer.var, inner.var)
+        rest = Index({a: c for a, c in s.index.terms.items() if a not in both})
+        computed = any(isinstance(a, Value) for a in rest.terms)
+        if not computed and not mentions(rest, both) and strides[0] == 1 and abs(strides[1]) > 2:
             found.append(s)
     return found
-
-
-def _uses(atom: object, vars: tuple[Var, ...]) -> bool:
-    if isinstance(atom, FloorDiv | Mod):
-        return any(_uses(a, vars) for a in atom.index.terms)
-    return atom in vars
 
 
 def _last_rows(rows: Loop, size: int, down: Division) -> list[Statement]:

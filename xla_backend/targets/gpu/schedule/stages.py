@@ -6,27 +6,21 @@ from collections.abc import Sequence
 
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
-    Compute,
-    Constant,
     If,
-    IndexValue,
-    InRange,
     Kernel,
-    Load,
     Loop,
     LoopKind,
     Statement,
     walk,
 )
 from xla_backend.kernels.schedule.copying import operands_of
+from xla_backend.kernels.schedule.dependence import Pure
 from xla_backend.targets.gpu.architectures import MOST_BLOCKS
-
-_PURE = (Constant, Compute, IndexValue, InRange, Load)
 
 
 def is_pure(s: Statement) -> bool:
     """Whether a statement only computes a value, which each thread may do for itself."""
-    return isinstance(s, _PURE)
+    return isinstance(s, Pure)
 
 
 def is_scheduled(stage: Statement) -> bool:
