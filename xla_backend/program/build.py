@@ -224,12 +224,17 @@ class ProgramBuilder:
             if source is not None and target is not None and _moves(source, target)
         ]
 
-    def launch(self, node: Instruction, build: Callable[[str], Kernel] | None = None) -> list[Step]:
-        """An instruction or fusion as a kernel of its own: the one that `build` makes, or plain
-        loops."""
+    def launch(
+        self,
+        node: Instruction,
+        build: Callable[[str], Kernel] | None = None,
+        variant: Hashable = None,
+    ) -> list[Step]:
+        """An instruction or fusion as a kernel of its own: the one that `build` makes (`variant`:
+        what that depends on besides the instruction), or plain loops."""
         if all(s.num_elements == 0 for s in node.shape.flatten()):
             return []
-        scheduled = self.kernels.get(node, build)
+        scheduled = self.kernels.get(node, build, variant)
         kernel = scheduled.kernel
         steps: list[Step] = []
         for output, operand in kernel.in_place.items():

@@ -52,13 +52,16 @@ class KernelTable:
         self.instructions: dict[str, list[str]] = {}
 
     def get(
-        self, node: Instruction, build: Callable[[str], Kernel] | None = None
+        self,
+        node: Instruction,
+        build: Callable[[str], Kernel] | None = None,
+        variant: Hashable = None,
     ) -> ScheduledKernel:
         """The kernel of an instruction or fusion; `build` makes what is not plain loops, the same
-        for all that need the same code."""
+        for all that need the same code in the same `variant`."""
         schedule = self.scheduler.kernel
         build = build or partial(lower, node, in_parts=self.scheduler.reduces_in_parts)
-        return self._get(structural_key(node), node.name, build, schedule, node)
+        return self._get((structural_key(node), variant), node.name, build, schedule, node)
 
     def get_built(
         self,

@@ -1,5 +1,8 @@
 """Sorts of rows, or of equal stretches of them, each in the memory of one block: a bitonic network.
 
+The same sorts find the first few of each row: the first of each stretch are candidates, of which
+another stage takes the first, until a stretch holds all of them.
+
 Elements are moved as their keys and their numbers in the row; the number decides where the
 comparator does not, so the sort is stable. A stretch is filled up to a power of two with numbers
 from the row's length on, which come last. All exchanges of the network go the same way: of each
@@ -10,6 +13,7 @@ that mirror each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -43,18 +47,24 @@ def longest(order: Order) -> int:
     return min(1 << room.bit_length() - 1, 8 * _MOST_THREADS)
 
 
+@dataclass(frozen=True)
 class Sorted:
-    """An element of a sorted stretch: the keys, the number in its row, and the place in the row
-    that it came to; `guard`: where there is such an element."""
+    """An element of a sorted stretch: the keys, the number in its row, and the place in the row (or
+    among its candidates) that it came to; `guard`: where there is such an element."""
 
-    def __init__(
-        self, row: Index, place: Index, keys: list[Element], number: Index, guard: Value | None
-    ) -> None:
-        self.row = row
-        self.place = place
-        self.keys = keys
-        self.number = number
-        self.guard = guard
+    row: Index
+    place: Index
+    keys: list[Element]
+    number: Index
+    guard: Value | None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """`count` elements of each row: their numbers, row by row."""
+
+    numbers: Buffer
+    count: int
 
 
 def sort_stretches(
@@ -64,10 +74,50 @@ def sort_stretches(
     rows: Rows,
     size: int,
     finish: Callable[[Sorted], None],
+    candidates: Candidates | None = None,
 ) -> None:
-    """A stage that sorts each stretch of `size` (a power of two) elements of every row, and hands
-    over its elements one by one, each in a thread."""
-    _Stretches(e, order, operands, rows, size).emit(finish)
+    """A stage that sorts each stretch of `size` (a power of two) elements of every row, or of the
+    candidates of a row, and hands over its elements one by one, each in a thread."""
+    _Stretches(e, order, operands, rows, size, candidates).emit(finish)
+
+
+def first_of_rows(
+    e: ElementalEmitter,
+    order: Order,
+    operands: Sequence[Buffer],
+    rows: Rows,
+    size: int,
+    first: int,
+    finish: Callable[[Sorted], None],
+) -> None:
+    """Stages that hand over the `first` elements of rows in order; stretches of `size` elements are
+    sorted. Of longer rows no more than half as many may be wanted."""
+    assert rows.n <= size or 2 * first <= size
+    candidates: Candidates | None = None
+    length, level = rows.n, 0
+
+    def stage(keep: Callable[[Sorted], None], size: int) -> None:
+        def first_ones(element: Sorted) -> None:
+            within = e.builder.in_range(element.place % size, 0, first)
+            keep(replace(element, guard=guard_of(e.builder, element.guard, within)))
+
+        sort_stretches(e, order, operands, rows, size, first_ones, candidates)
+
+    while length > size:
+        whole, rest = divmod(length, size)
+        count = whole * first + min(rest, first)
+        kept = e.builder.buffer(
+            f"candidates{level}", P.S32, rows.count * count, BufferRole.SCRATCH, level
+        )
+
+        def keep(element: Sorted, kept: Buffer = kept, count: int = count) -> None:
+            place = element.place // size * first + element.place % size
+            number = e.builder.index_value(element.number, P.S32)
+            e.builder.store(kept, element.row * count + place, (number,), element.guard)
+
+        stage(keep, size)
+        candidates, length, level = Candidates(kept, count), count, level + 1
+    stage(finish, power_of_two(length))
 
 
 class _Stretches:
@@ -78,10 +128,12 @@ class _Stretches:
         operands: Sequence[Buffer],
         rows: Rows,
         size: int,
+        candidates: Candidates | None,
     ) -> None:
         self.e, self.b, self.order, self.operands, self.rows = e, e.builder, order, operands, rows
-        self.size = size
-        self.per_row = -(-rows.n // size)
+        self.size, self.candidates = size, candidates
+        self.length = rows.n if candidates is None else candidates.count
+        self.per_row = -(-self.length // size)
         self.stretches = rows.count * self.per_row
         together = max(1, min(_ENOUGH // size, power_of_two(self.stretches)))
         self.total = together * size
@@ -90,10 +142,12 @@ class _Stretches:
         self.threads = max(1, min(_MOST_THREADS, self.total // 2))
         self.places = Places(self.b, self.total)
         b = self.b
+        made = sum(buffer.role is BufferRole.SHARED for buffer in b.kernel.buffers)
         self.keys = [
-            b.buffer(f"key{i}", order.types[i], self.total, BufferRole.SHARED) for i in order.keys
+            b.buffer(f"key{made + n}", order.types[i], self.total, BufferRole.SHARED)
+            for n, i in enumerate(order.keys)
         ]
-        self.numbers = b.buffer("number", P.S32, self.total, BufferRole.SHARED)
+        self.numbers = b.buffer(f"number{made}", P.S32, self.total, BufferRole.SHARED)
 
     def emit(self, finish: Callable[[Sorted], None]) -> None:
         b = self.b
@@ -119,15 +173,23 @@ class _Stretches:
         row = stretch // self.per_row
         k = stretch % self.per_row * self.size + within
         b = self.b
-        guard = guard_of(b, b.in_range(stretch, 0, self.stretches), b.in_range(k, 0, self.rows.n))
+        guard = guard_of(b, b.in_range(stretch, 0, self.stretches), b.in_range(k, 0, self.length))
         return shared, row, k, guard
 
     def _fill(self, block: Index, at: Index) -> None:
         shared, row, k, guard = self._where(block, at)
-        elements = self.order.keys_at(self.operands, self.rows.place(row, k), guard)
+        number, value = k, self.b.index_value(k, P.S32)
+        if self.candidates is not None:
+            value = self.b.load(self.candidates.numbers, row * self.length + k, guard)
+            value.bounds = (0, self.rows.n - 1)
+            number = Index.of(value)
+            if guard is not None:
+                behind = self.b.index_value(k + self.rows.n, P.S32)
+                value = self.b.compute(Opcode.SELECT, P.S32, (guard, value, behind))
+        elements = self.order.keys_at(self.operands, self.rows.place(row, number), guard)
         for buffer, element in zip(self.keys, elements):
             self.e.store(buffer, shared, element)
-        self.b.store(self.numbers, shared, (self.b.index_value(k, P.S32),))
+        self.b.store(self.numbers, shared, (value,))
 
     def _hand_over(self, block: Index, at: Index, finish: Callable[[Sorted], None]) -> None:
         shared, row, k, guard = self._where(block, at)
@@ -183,7 +245,7 @@ class _Stretches:
         later = places.less(j, i)
         after, before = self.order.comes_first(y, x), self.order.comes_first(x, y)
         result = either(b, after, both(b, negated(b, before), later))
-        if self.rows.n % self.size == 0:
+        if self.length % self.size == 0:
             return result
         present = both(b, places.less(i, self.rows.n), places.less(j, self.rows.n))
         return b.compute(Opcode.SELECT, P.PRED, (present, result, later))

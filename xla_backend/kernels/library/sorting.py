@@ -10,10 +10,10 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, Kernel, Value
-from xla_backend.kernels.library.bitonic_sort import Sorted, longest, sort_stretches
+from xla_backend.kernels.library.bitonic_sort import Sorted, first_of_rows, longest
 from xla_backend.kernels.library.merge_sort import merge_sort
 from xla_backend.kernels.library.orders import by_comparator, operands_and_outputs
-from xla_backend.kernels.library.places import for_each, power_of_two
+from xla_backend.kernels.library.places import for_each
 from xla_backend.kernels.library.radix_sort import (
     RADIX_TYPES,
     Column,
@@ -25,9 +25,16 @@ from xla_backend.kernels.library.rows import Rows
 from xla_backend.passes.sort_keys import sort_keys
 
 
-def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Computation) -> Kernel:
+def sort_kernel(
+    name: str,
+    shapes: Sequence[Shape],
+    axis: int,
+    comparator: Computation,
+    first: int | None = None,
+) -> Kernel:
     """`out0`, `out1` ...: the operands `p0`, `p1` ... in the stable order of a comparator along an
-    axis. They have elements.
+    axis. They have elements. Where nobody looks at more than the `first` of a row, the others may
+    be anything.
 
     Raises:
       UnimplementedError: the comparator does more than elementwise operations on scalars.
@@ -37,8 +44,9 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
     e = ElementalEmitter(b, {})
     rows = Rows(shapes[0].dimensions, axis)
     order = by_comparator(e, comparator, shapes)
-    size = power_of_two(rows.n)
-    if size > longest(order):
+    most = longest(order)
+    first = rows.n if first is None else first
+    if rows.n > most and 2 * first > most:
         columns = _columns(b, comparator, operands, shapes)
         if columns is None:
             numbers = merge_sort(e, order, operands, rows)
@@ -58,7 +66,7 @@ def sort_kernel(name: str, shapes: Sequence[Shape], axis: int, comparator: Compu
                     value = e.load(operand, source, shape.element_type)
             e.store(output, at, value, element.guard)
 
-    sort_stretches(e, order, operands, rows, size, finish)
+    first_of_rows(e, order, operands, rows, most, first, finish)
     return b.kernel
 
 

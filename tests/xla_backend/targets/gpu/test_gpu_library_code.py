@@ -23,7 +23,7 @@ def root_of(body: str, called: str = "") -> Instruction:
     return entry.root
 
 
-def sort(t: str, dims: str, axis: int) -> Kernel:
+def sort(t: str, dims: str, axis: int, first: int | None = None) -> Kernel:
     called = f"""c {{ a = {t}[] parameter(0)  b = {t}[] parameter(1)  i = s32[] parameter(2)
         j = s32[] parameter(3)  ROOT r = pred[] compare(a, b), direction=LT }}"""
     node = root_of(
@@ -31,7 +31,7 @@ def sort(t: str, dims: str, axis: int) -> Kernel:
         ROOT s = ({t}[{dims}], s32[{dims}]) sort(x, y), dimensions={{{axis}}}, to_apply=c""",
         called,
     )
-    return sort_kernel("k", [o.shape for o in node.operands], axis, node.called[0])
+    return sort_kernel("k", [o.shape for o in node.operands], axis, node.called[0], first)
 
 
 def scan(t: str, rows: int, n: int, opcode: str) -> Kernel:
@@ -90,6 +90,7 @@ def kernels() -> Iterator[Kernel]:
     yield sort("f32", "8,4096", 1)
     yield sort("bf16", "100,7", 0)
     yield sort("s16", "9000", 0)
+    yield sort("f32", "9000", 0, first=20)
     yield scan("f32", 1, 1 << 20, "add")
     yield scan("bf16", 9, 200, "add")
     yield scan("c64", 9, 2000, "multiply")

@@ -7,15 +7,17 @@ from native_checks import module_of
 
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.instruction import Computation
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import BY_NAME
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.ir import BufferRole, Kernel
-from xla_backend.kernels.library.bitonic_sort import longest
+from xla_backend.kernels.library.bitonic_sort import Sorted, first_of_rows, longest
 from xla_backend.kernels.library.merge_sort import merge_sort
-from xla_backend.kernels.library.orders import by_comparator
+from xla_backend.kernels.library.orders import by_comparator, by_number
 from xla_backend.kernels.library.radix_sort import (
     Column,
     ordered_bits,
@@ -24,7 +26,9 @@ from xla_backend.kernels.library.radix_sort import (
 )
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.sorting import sort_kernel
+from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.races import KernelRunError, RaceError
+from xla_backend.targets.gpu.sort_rules import most_read
 
 PLAIN = "c {{ a = {t}[] parameter(0) b = {t}[] parameter(1)\n ROOT r = pred[] {compare} }}"
 LESS = "compare(a, b), direction=LT"
@@ -235,6 +239,64 @@ def test_long_rows_of_plain_values_are_sorted_by_digits() -> None:
 
     assert "histogram" in shared(PLAIN.format(t="s32", compare=LESS))
     assert "histogram" not in shared(DIGITS)
+
+
+# -- the first few ---------------------------------------------------------------------------------
+
+
+def first_few(rows: Rows, size: int, first: int) -> Kernel:
+    """The numbers of the first elements of rows, of stretches of some size."""
+    b = LoopBuilder("k")
+    e = ElementalEmitter(b, {})
+    operand = b.buffer("p0", BY_NAME["s32"], rows.elements, BufferRole.OPERAND, 0)
+    output = b.buffer("out0", BY_NAME["s32"], rows.count * first, BufferRole.OUTPUT, 0)
+
+    def finish(element: Sorted) -> None:
+        number = b.index_value(element.number, BY_NAME["s32"])
+        b.store(output, element.row * first + element.place, (number,), element.guard)
+
+    first_of_rows(e, by_number(e, BY_NAME["s32"]), [operand], rows, size, first, finish)
+    return b.kernel
+
+
+@pytest.mark.parametrize(
+    ("dims", "axis", "size", "first"),
+    [((100,), 0, 8, 3), ((3, 50), 1, 4, 2), ((50, 3), 0, 4, 1), ((9,), 0, 16, 5), ((65,), 0, 8, 4)],
+)
+def test_the_first_of_rows(dims, axis, size, first) -> None:
+    x = few("s32", dims)
+    rows = np.moveaxis(x, axis, -1)
+    shape = Shape.array(BY_NAME["s32"], (*rows.shape[:-1], first))
+    (order,) = in_any_order(first_few(Rows(dims, axis), size, first), [x], [shape])
+    np.testing.assert_array_equal(order, np.argsort(rows, axis=-1, kind="stable")[..., :first])
+
+
+def largest(k: int, extra: str = "") -> HloModule:
+    body = f"""x = f32[2,60] parameter(0)  i = s32[2,60] iota(), iota_dimension=1
+        s = (f32[2,60], s32[2,60]) sort(x, i), dimensions={{1}}, to_apply=c
+        v = f32[2,60] get-tuple-element(s), index=0  n = s32[2,60] get-tuple-element(s), index=1
+        a = f32[2,{k}] slice(v), slice={{[0:2], [0:{k}]}}  m = f32[2,{k}] negate(a)
+        b = s32[2,{k}] slice(n), slice={{[0:2], [0:{k}]}}
+        {extra or f"ROOT r = (f32[2,{k}], s32[2,{k}]) tuple(m, b)"}"""
+    return module_of(body, PAIRS.format(t="f32", compare=GREATER))
+
+
+def test_of_the_k_largest_no_others_are_found() -> None:
+    x = few("f32", (2, 60))
+    for k in (1, 5, 60):
+        text = kernel_to_text(check_emulated(largest(k), [x])["s"])
+        assert f"< {k}" in text
+
+
+def test_what_else_is_read_is_found() -> None:
+    (node,) = (n for n in largest(4).entry if n.opcode is Opcode.SORT)
+    assert most_read(node, 1, 60) == 4
+    whole = largest(4, "q = s32[2,60] negate(n)\n ROOT r = (f32[2,4], s32[2,60]) tuple(m, q)")
+    (node,) = (n for n in whole.entry if n.opcode is Opcode.SORT)
+    assert most_read(node, 1, 60) == 60
+    result = largest(4, "ROOT r = (f32[2,4], s32[2,60]) tuple(m, n)")
+    (node,) = (n for n in result.entry if n.opcode is Opcode.SORT)
+    assert most_read(node, 1, 60) == 60
 
 
 @pytest.mark.slow
