@@ -129,13 +129,7 @@ class RowNest:
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether several threads may work on a row: each has the same elements in every walk, and
-        finds in local memory what it has put there."""
-        position = walked_at(self.walks)
-        for accesses in self.keeps().values():
-            places = {w.place_of(s, position) for w, s in accesses}
-            if len(places) > 1 or any(w.count != position.extent for w, _ in accesses):
-                return False
+        """Whether several threads may work on a row."""
         return all(w.may_be_shared for w in self.walks)
 
     def keeps(self) -> dict[Buffer, list[tuple[Walk, Load | Store]]]:
@@ -146,6 +140,17 @@ class RowNest:
                 if s.buffer.role is BufferRole.LOCAL:
                     found.setdefault(s.buffer, []).append((w, s))
         return found
+
+    def exchanged(self) -> list[Buffer]:
+        """Local memory in which threads that have the same elements in every walk would look for
+        those of others."""
+        position = walked_at(self.walks)
+        return [
+            buffer
+            for buffer, accesses in self.keeps().items()
+            if len({w.place_of(s, position) for w, s in accesses}) > 1
+            or any(w.count != position.extent for w, _ in accesses)
+        ]
 
 
 def row_nest_of(stage: Statement) -> RowNest | None:

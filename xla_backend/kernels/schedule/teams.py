@@ -21,7 +21,7 @@ neighbouring rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -52,7 +52,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.matrix_tiles import WARP
 from xla_backend.kernels.schedule.copying import Copy, combined
-from xla_backend.kernels.schedule.dependence import mentions
+from xla_backend.kernels.schedule.dependence import mentions, read, written
 from xla_backend.kernels.schedule.row_nests import RowNest, Walk, row_nest_of, walked_at
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
@@ -136,6 +136,7 @@ class _TeamCopy(Copy):
         super().__init__(vars)
         self.conditions = list(conditions)
         self.guard = guard
+        self.exchanged: Mapping[Buffer, tuple[Buffer, Index]] = {}  # memory of a row, and its start
         self.private: _Places = {}  # accesses to memory of the thread instead, and where
         self.kept: _Places = {}  # loads whose results go there
 
@@ -145,6 +146,7 @@ class _TeamCopy(Copy):
         """A copy that knows what this one has computed."""
         new = _TeamCopy({**self.vars, **vars}, [*self.conditions, *conditions], guard)
         new.values, new.known = dict(self.values), dict(self.known)
+        new.exchanged = self.exchanged
         return new
 
     def _statement(self, s: Statement, out: list[Statement]) -> None:
@@ -153,6 +155,8 @@ class _TeamCopy(Copy):
         elif isinstance(s, Store):
             stored: list[Statement] = []
             super()._statement(s, stored)
+            for store in stored:
+                self._redirect(store)
             out += only_if(self.conditions, stored)
         else:
             super()._statement(s, out)
@@ -160,9 +164,16 @@ class _TeamCopy(Copy):
                 load = out.pop()
                 assert isinstance(load, Load)
                 load.guard = both(load.guard, self.guard, out)
+                self._redirect(load)
                 out.append(load)
                 if s in self.kept:
                     out.append(Store(*self.kept[s], (load.result,)))
+
+    def _redirect(self, access: Statement) -> None:
+        assert isinstance(access, Load | Store)
+        if access.buffer in self.exchanged:
+            access.buffer, start = self.exchanged[access.buffer]
+            access.index = start + access.index
 
     def _in_private(self, s: Statement, memory: Buffer, place: Index) -> Statement:
         """Threads have memory for as many elements each, of which a row may have fewer."""
@@ -224,6 +235,9 @@ class _Teams:
         self.private: dict[Load | Store, Buffer] = {}
         self.kept: dict[Load | Store, Buffer] = {}
         self.register_words = 0
+        # Local memory that is shared memory now, and what the block has done since a barrier.
+        self.exchanged: dict[Buffer, tuple[Buffer, Index]] = {}
+        self.since: list[Walk] = []
 
     def grid(self) -> Loop:
         team, nest = self.team, self.nest
@@ -234,10 +248,15 @@ class _Teams:
             conditions.append(_Condition(self.within, 0, team.minor))
         guard = self._holds(conditions, body)
         base = _TeamCopy(self._rows(), conditions, guard)
+        base.exchanged = self.exchanged
         body += base.block(nest.lead)
         walks = nest.walks
         for step in nest.steps:
             if isinstance(step, Walk):
+                if any(must_wait(step, before, self.exchanged) for before in self.since):
+                    body.append(Barrier())
+                    self.since.clear()
+                self.since.append(step)
                 self._walk(step, base, body, for_all=step is not walks[-1])
             elif isinstance(step, Store):
                 body += only_if(self._leader(), base.block([step]))
@@ -438,6 +457,7 @@ class _Teams:
         stores: list[Statement] = [Store(m, slot, (v,)) for m, v in zip(memory, values)]
         first = [_Condition(self.rank % near, 0, 1)] if near > 1 else []
         out += [*only_if(first, stores), Barrier()]
+        self.since.clear()
 
         def load(part: Index, out: list[Statement]) -> list[Value]:
             found = [_fresh(v.type) for v in values]
@@ -466,7 +486,14 @@ class _Teams:
         """Where values live that walks keep for each other, or read more than once."""
         position = walked_at(self.nest.walks)
         role = BufferRole.REGISTERS if self.team.in_registers else BufferRole.LOCAL
+        exchanged = self.nest.exchanged()
+        for buffer in exchanged:
+            size = self.team.rows * buffer.size
+            memory = self._buffer("row", buffer.element_type, size, BufferRole.SHARED)
+            self.exchanged[buffer] = memory, self.own * buffer.size
         for buffer, accesses in self.nest.keeps().items():
+            if buffer in exchanged:
+                continue
             memory = self._memory_for(buffer, position.extent, role)
             self.private.update((s, memory) for _, s in accesses)
         if not self.team.in_registers:
@@ -505,6 +532,32 @@ class _Teams:
         memory = self._memory_for(buffer, count, BufferRole.REGISTERS)
         self.kept[loads[0]] = memory
         self.private.update((load, memory) for load in loads[1:])
+
+
+def must_wait(found: Walk, before: Walk, exchanged: Container[Buffer]) -> bool:
+    """Whether threads may begin a walk only when all are through with an earlier one: it reads what
+    others have put into memory of the row, or writes what they still read there. Its results may
+    have the memory of operands, of which a thread knows that it reads its own elements only."""
+    stored = written(found.body)
+    earlier = written(before.body)
+    if any(b in exchanged for b in earlier & (read(found.body) | stored)):
+        return True
+    if any(b in exchanged for b in read(before.body) & stored):
+        return True
+    position = walked_at([found])
+    places = {
+        found.place_of(s, position)
+        for s in found.accesses()
+        if isinstance(s, Store) and s.buffer.role is BufferRole.OUTPUT
+    }
+    if not places:
+        return False
+    for s in before.accesses():
+        if isinstance(s, Load) and s.buffer.role is BufferRole.OPERAND:
+            at = before.place_of(s, position)
+            if before.count != found.count or (mentions(at, {position}) and at not in places):
+                return True
+    return False
 
 
 def _select(condition: Value, new: Value, old: Value, out: list[Statement]) -> Value:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from code_checks import NEEDS_PTXAS, check_assembles
-from emulated_checks import check_emulated
+from emulated_checks import barriers, check_emulated
 from native_checks import arguments_of, check_text
 
 from tests.xla_backend.passes.row_programs import Rows, layer_norm, random_rows, softmax
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.lower import lower
-from xla_backend.kernels.ir import BufferRole, Kernel, Loop
+from xla_backend.kernels.index import constant
+from xla_backend.kernels.interpreter import Interpreter, run_kernel
+from xla_backend.kernels.ir import BufferRole, Kernel, Loop, Value
 from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.kernels.races import RaceError
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.schedules import Schedules
+
+F32 = PrimitiveType.F32
 
 
 def check(text: str, checks: str = "", scale: float = 20.0) -> Kernel:
@@ -139,6 +147,70 @@ def test_where_a_row_is_kept(width: int, role: BufferRole) -> None:
     """In registers if there are enough, else in memory of the thread."""
     kernel = check(keeping(width), scale=100) if width < 1000 else scheduled(keeping(width))
     assert {role} == {b.role for b in kernel.buffers if b.name.startswith(("row", "kept"))}
+
+
+def backwards(rows: int, n: int) -> Kernel:
+    """out[i, j] = exp(x[i, n - 1 - j]) / sum(exp(x[i])), with the exponentials of a row kept."""
+    b = LoopBuilder("k")
+    x = b.buffer("p0", F32, rows * n, BufferRole.OPERAND)
+    out = b.buffer("out0", F32, rows * n, BufferRole.OUTPUT)
+    kept = b.buffer("kept", F32, n, BufferRole.LOCAL)
+    i, _ = b.open_loop(rows, independent=True)
+    j, (total,) = b.open_loop(n, inits=[b.constant(F32, 0)], may_vectorize=True)
+    value = b.compute(Opcode.EXPONENTIAL, F32, (b.load(x, i * n + j),))
+    b.store(kept, j, (value,))
+
+    def add(x: list[Value], y: list[Value]) -> list[Value]:
+        return [b.compute(Opcode.ADD, F32, (x[0], y[0]))]
+
+    combiner = b.combiner([F32], add)
+    (total,) = b.close_loop(add([total], [value]), combiner, [np.float32(-0.0)])
+    j, _ = b.open_loop(n, independent=True)
+    read = b.load(kept, constant(n - 1) - j, mutable=True)
+    b.store(out, i * n + j, (b.compute(Opcode.DIVIDE, F32, (read, total)),))
+    b.close_loop()
+    b.close_loop()
+    Schedules(ARCHITECTURES["sm_90"], verify=True).kernel(b.kernel)
+    return b.kernel
+
+
+@pytest.mark.parametrize(("rows", "n"), [(3, 20), (3, 300), (1, 64), (5, 2000)])
+def test_elements_of_other_threads(rows: int, n: int) -> None:
+    """They are in shared memory, behind a barrier: without it, that is a race."""
+    kernel = backwards(rows, n)
+    assert [b.size for b in kernel.buffers if b.name.startswith("row")] == [n]
+    x = np.random.default_rng(0).uniform(-1, 1, (rows, n)).astype(np.float32)
+    shape = Shape.array(F32, (rows, n))
+    (got,) = run_kernel(kernel, [x], [shape])
+    want = np.exp(x)[:, ::-1] / np.exp(x).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    for body, where in [*barriers(kernel.stages)]:
+        del body[where]
+    with pytest.raises(RaceError, match="nothing orders the two"):
+        run_kernel(kernel, [x], [shape])
+
+
+def test_a_row_that_shared_memory_does_not_hold() -> None:
+    """One thread has a row then."""
+    kernel = backwards(3, 20000)
+    assert all(b.role is not BufferRole.SHARED for b in kernel.buffers)
+
+
+def test_a_result_in_the_memory_of_an_operand() -> None:
+    """What is read of it elsewhere in the row is read before a barrier."""
+    r = Rows((40, 40), (0, 1))
+    x = r.parameter(0)
+    turned = r.line(r.full, f"transpose({x}), dimensions={{1,0}}")
+    total = r.reduce(r.of_full("multiply", x, turned), "add")
+    kernel = scheduled(r.text((r.full, r.of_full("subtract", x, r.spread(total)))))
+    x = np.random.default_rng(0).uniform(-1, 1, 1600).astype(np.float32)
+    want = x - (x.reshape(40, 40) * x.reshape(40, 40).T).sum()
+    operand, output = (
+        next(b for b in kernel.buffers if b.role is role)
+        for role in (BufferRole.OPERAND, BufferRole.OUTPUT)
+    )
+    Interpreter(kernel, memory={operand: x, output: x}).run()
+    np.testing.assert_allclose(x, want, rtol=1e-4, atol=1e-4)
 
 
 @NEEDS_PTXAS

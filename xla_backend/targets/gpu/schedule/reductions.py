@@ -15,7 +15,7 @@ from xla_backend.kernels.schedule.single_row import reduce_as_one_row
 from xla_backend.kernels.schedule.teams import run_in_teams
 from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.schedule.columns import column_team, part_of_column
-from xla_backend.targets.gpu.schedule.row_shapes import runs_across
+from xla_backend.targets.gpu.schedule.row_shapes import exchanged_bytes, runs_across
 from xla_backend.targets.gpu.schedule.rows import part_of_row, row_team
 from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_scheduled
 
@@ -33,6 +33,8 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
         nest = None if is_scheduled(stage) else row_nest_of(stage)
         if nest is None or not nest.may_be_shared or not nest.reduces:
             continue
+        if exchanged_bytes(nest) > architecture.static_shared:
+            continue
         assert isinstance(stage, Loop)
         size = _part(nest)
         stages = [stage]
@@ -47,7 +49,8 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
 def _in_teams(kernel: Kernel, stage: Loop) -> None:
     nest = row_nest_of(stage)
     assert nest is not None
-    team = column_team(nest) if runs_across(nest) else row_team(nest)
+    across = runs_across(nest) and not nest.exchanged()
+    team = column_team(nest) if across else row_team(nest)
     run_in_teams(kernel, stage, team)
 
 

@@ -99,3 +99,8 @@ def fits_registers(nest: RowNest, threads: int, across: int, lanes: int) -> bool
             elif isinstance(s, Load):
                 read[s.buffer] = words(s.buffer.element_type)
     return own * (sum(kept.values()) + max(read.values(), default=0)) <= register_words(threads)
+
+
+def exchanged_bytes(nest: RowNest) -> int:
+    """Bytes of a row in which threads look for what others have put there."""
+    return sum(b.size * b.element_type.byte_size for b in nest.exchanged())

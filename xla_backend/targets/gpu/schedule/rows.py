@@ -29,7 +29,7 @@ def row_team(nest: RowNest) -> Team:
     lanes = lanes_of(nest)
     vectors = nest.row_length // lanes
     several = len(nest.walks) > 1
-    across = min(WARP, power_of_two(vectors))
+    across = min(WARP, power_of_two(vectors)) if not nest.exchanged() else WARP
     while across < min(MOST_THREADS, vectors) and (
         nest.rows * across < ENOUGH_THREADS
         or vectors > _MOST_STEPS * across
@@ -37,7 +37,7 @@ def row_team(nest: RowNest) -> Team:
     ):
         across *= 2
     block = across
-    if across <= WARP:
+    if across <= WARP and not nest.exchanged():
         block = max(WARP, min(USUAL_THREADS, across * power_of_two(nest.rows)))
     in_registers = several and fits_registers(nest, max(across, USUAL_THREADS), across, lanes)
     return Team(block, across, 1, nest.rows, lanes, in_registers=in_registers)
