@@ -51,13 +51,24 @@ def evaluated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.nda
 
 def emulated(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """As scheduled for the CPU, in Python: accesses out of bounds and races are errors."""
-    options = CompileOptions(verify=True)
-    return xla_backend.compile(_module(fn, args), "emulator", options).execute(list(args))
+    return _emulated_on("emulator", fn, args)
 
 
-def _module(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> HloModule:
+def emulated_gpu(fn: Callable[..., Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """As scheduled for a GPU, with the same errors."""
+    return _emulated_on("gpu_emulator", fn, args)
+
+
+def _emulated_on(
+    platform: str, fn: Callable[..., Any], args: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    module, options = _module(fn, args, platform), CompileOptions(verify=True)
+    return xla_backend.compile(module, platform, options).execute(list(args))
+
+
+def _module(fn: Callable[..., Any], args: Sequence[np.ndarray], platform: str = "cpu") -> HloModule:
     closed = make_jaxpr(lambda *xs: tree_leaves(fn(*xs)))(*args)
-    return lower_jaxpr_to_module(closed, "op")
+    return lower_jaxpr_to_module(closed, "op", platform=platform)
 
 
 RUNNERS = [eager, jitted, vmapped, evaluated]

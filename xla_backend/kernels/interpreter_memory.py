@@ -282,7 +282,7 @@ class Memory:
         if not known.all():
             n = int(np.argmin(known))
             raise UnwrittenReadError(
-                f"{self._name(buffer, int(spread.element[n]))} is {what} at "
+                f"{self._own_name(buffer, int(spread.element[n]))} is {what} at "
                 f"[{self._text(spread, n)}], and nothing has written it"
             )
 
@@ -306,8 +306,8 @@ class Memory:
         else:
             what = "lanes"
         raise RaceError(
-            f"{self._name(buffer, int(element[first]))} is written at [{one}] and at [{other}] by "
-            f"two {what} of one statement: give each its own elements"
+            f"{self._own_name(buffer, int(element[first]))} is written at [{one}] and at "
+            f"[{other}] by two {what} of one statement: give each its own elements"
         )
 
     def _log(self, buffer: Buffer, spread: Spread, how: str) -> None:
@@ -349,9 +349,11 @@ class Memory:
         return text_of(int(self._who(spread)[n]), self._position(), self._lockstep.axes)
 
     def _name(self, buffer: Buffer, element: int) -> str:
-        if not buffer.role.is_global and element >= 0:
-            element %= buffer.size  # of any block or thread
         return f"kernel {self.kernel.name!r}: element {element} of buffer {buffer.name}"
+
+    def _own_name(self, buffer: Buffer, element: int) -> str:
+        """Of an element among those of all threads, or blocks: the one of its owner."""
+        return self._name(buffer, element if buffer.role.is_global else element % buffer.size)
 
 
 def _turns(element: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,5 +1,5 @@
 """Every operator row against its oracle: eagerly, jitted, vmapped, through the HLO evaluator, and
-with its kernels as they are scheduled for the CPU in the emulator."""
+with its kernels as they are scheduled for the CPU and for GPUs in the emulator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pyjax.core.tree_util import tree_leaves
-from tests.op_checks import RUNNERS, assert_close, eager, emulated
+from tests.op_checks import RUNNERS, assert_close, eager, emulated, emulated_gpu
 from tests.op_table import F32, Op, case_id, cases
 from tests.op_tables import OPS
 
@@ -49,9 +49,10 @@ def _rest_is_slow(ops: Sequence[Op]) -> list[object]:
     return found
 
 
+@pytest.mark.parametrize("run", [emulated, emulated_gpu], ids=case_id)
 @pytest.mark.parametrize("op, dtype, shapes", _rest_is_slow(OPS), ids=case_id)
-def test_value_emulated(op, dtype, shapes):
-    check_value(op, dtype, shapes, emulated)
+def test_value_emulated(op, dtype, shapes, run):
+    check_value(op, dtype, shapes, run)
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.special], ids=case_id)
