@@ -12,7 +12,7 @@ from typing import Protocol
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, BufferRole, Load, Move, Store, Value
-from xla_backend.llvm.conversions import from_memory, to_memory
+from xla_backend.llvm.conversions import from_memory
 from xla_backend.llvm.types import const, memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -44,6 +44,7 @@ class Emitter(Protocol):
     Attributes:
       pointers: the address of each buffer, which is a multiple of 16.
       invariant: buffers that nobody writes while the kernel runs.
+      raws: what was loaded, as it is in memory, by lane.
       lanes: how many values differ with `vector_var`, the variable of a lanes loop; 1 outside of
         one, or where code is emitted for the single `lane`.
     """
@@ -51,6 +52,7 @@ class Emitter(Protocol):
     w: FunctionWriter
     pointers: dict[Buffer, str]
     invariant: frozenset[Buffer]
+    raws: dict[Value, Sequence[str]]
     lanes: int
     lane: int
     vector_var: Var | None
@@ -69,6 +71,9 @@ class Emitter(Protocol):
 
     def get(self, value: Value, lane: int) -> str:
         """The text of a value in one lane."""
+
+    def raw(self, value: Value, lane: int) -> str:
+        """A value in one lane as memory holds it."""
 
     def bind(self, value: Value, text: str) -> None:
         """Let a value be the same in all lanes."""
@@ -102,12 +107,14 @@ class Access:
         if not e.varies(s.index) and (guard is None or not e.is_vector(guard)):
             (raw,) = self._loaded(s, 1, e.lane)
             e.bind(s.result, self._converted(s, raw))
+            e.raws[s.result] = [raw]
             return
         chunk = self._chunk(s.buffer, s.index, 1, guard)
         raws: list[str] = []
         for first in range(0, e.lanes, chunk):
             raws += self._loaded(s, chunk, first)
         e.bind_lanes(s.result, [self._converted(s, raw) for raw in raws])
+        e.raws[s.result] = raws
 
     def _loaded(self, s: Load, count: int, lane: int) -> list[str]:
         """`count` elements from that of a lane on, as they are in memory; zeros where the guard
@@ -159,7 +166,7 @@ class Access:
             for lane in range(e.lanes):
                 self._write_lane(s, lane)
             return
-        raws = [self._raw(s.buffer, v, lane) for lane in range(e.lanes) for v in s.values]
+        raws = [e.raw(v, lane) for lane in range(e.lanes) for v in s.values]
         place = e.in_lane(s.index, 0)
         align = chunk * s.buffer.element_type.byte_size
 
@@ -172,7 +179,7 @@ class Access:
 
     def _write_lane(self, s: Store, lane: int) -> None:
         e = self.e
-        raws = [self._raw(s.buffer, v, lane) for v in s.values]
+        raws = [e.raw(v, lane) for v in s.values]
         index, size = e.in_lane(s.index, lane), s.buffer.element_type.byte_size
         align = self._align(s.buffer, s.index, lane)
 
@@ -203,9 +210,6 @@ class Access:
                 value = w.insert(ty, value, raw, i)
         address = self.address(buffer, index)
         w.line(f"store {ty} {value}, {pointer_type(buffer)} {address}, align {align}")
-
-    def _raw(self, buffer: Buffer, value: Value, lane: int) -> str:
-        return to_memory(self.w, buffer.element_type, 1, self.e.get(value, lane))
 
     # -- moves -------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from xla_backend.kernels.ir import (
     Transpose,
     Value,
 )
+from xla_backend.llvm.conversions import to_memory
 from xla_backend.llvm.types import register_type
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.gpu.access import Access
@@ -62,6 +63,7 @@ class KernelEmitter(AbstractKernelEmitter):
         self.invariant = invariant
         self.architecture = architecture
         self.lane_texts: dict[Value, Sequence[str]] = {}  # of values that differ between lanes
+        self.raws: dict[Value, Sequence[str]] = {}  # what was loaded, as it is in memory, by lane
         self.lane = 0  # the one that code is emitted for
         self.threads = 1
         self.is_part = False  # of a block: its other threads do not come to barriers
@@ -85,6 +87,8 @@ class KernelEmitter(AbstractKernelEmitter):
             self.bind(value, self.env[known])
         else:
             self.bind_lanes(value, texts)
+        if known in self.raws:
+            self.raws[value] = self.raws[known]
 
     def scalar(self, value: Value) -> str:
         return self.get(value, self.lane)
@@ -92,6 +96,13 @@ class KernelEmitter(AbstractKernelEmitter):
     def get(self, value: Value, lane: int) -> str:
         texts = self.lane_texts.get(value)
         return self.env[value] if texts is None else texts[lane]
+
+    def raw(self, value: Value, lane: int) -> str:
+        """A value in one lane as memory holds it: as it was loaded, if it was."""
+        raws = self.raws.get(value)
+        if raws is None:
+            return to_memory(self.w, value.type, 1, self.get(value, lane))
+        return raws[lane] if len(raws) > 1 else raws[0]
 
     def in_lane(self, index: Index, lane: int) -> str:
         if self.vector_var is None or self.lanes == 1:
@@ -172,9 +183,7 @@ class KernelEmitter(AbstractKernelEmitter):
         elif isinstance(s, Atomic):
             self._atomic(s)
         elif isinstance(s, MatrixTile):
-            texts = [[self.scalar(v) for v in part] for part in (s.lhs, s.rhs, s.sums)]
-            for value, text in zip(s.results, emit_matrix_tile(self.w, s, *texts)):
-                self.bind(value, text)
+            self._matrix_tile(s)
         elif isinstance(s, Move):
             self.access.move(s)
         elif isinstance(s, Transpose):
@@ -201,6 +210,12 @@ class KernelEmitter(AbstractKernelEmitter):
             return
         text = emit_shuffle(self.w, s, self.scalar(s.value), self.threads)
         self.bind(s.result, text)
+
+    def _matrix_tile(self, s: MatrixTile) -> None:
+        lhs, rhs = ([self.raw(v, self.lane) for v in part] for part in (s.lhs, s.rhs))
+        sums = [self.scalar(v) for v in s.sums]
+        for value, text in zip(s.results, emit_matrix_tile(self.w, s, lhs, rhs, sums)):
+            self.bind(value, text)
 
     def _atomic(self, s: Atomic) -> None:
         varying = self.varies(s.index) or any(

@@ -161,6 +161,29 @@ def assemble(
 
 
 def _assemble(ptxas: Path, ptx: str, architecture: str, flags: Sequence[str]) -> Assembled:
+    """Code, made anew where registers spill for no need: left alone, ptxas has as many blocks at a
+    time as there can be, and takes registers away for that."""
+    made = _assemble_once(ptxas, ptx, architecture, flags)
+    spilling = [name for name, used in made.resources.items() if _spilled(used)]
+    if not spilling:
+        return made
+    again = _assemble_once(ptxas, with_few_blocks(ptx, spilling), architecture, flags)
+    spills, fewer = (sum(map(_spilled, code.resources.values())) for code in (made, again))
+    return again if fewer < spills else made
+
+
+def _spilled(used: Resources) -> int:
+    return used.spill_stores + used.spill_loads
+
+
+def with_few_blocks(ptx: str, functions: Sequence[str]) -> str:
+    """PTX in which some functions say that one block at a time is enough."""
+    names = "|".join(map(re.escape, functions))
+    pattern = re.compile(rf"(\.entry (?:{names})\([^)]*\)\s*\.reqntid [\d, ]+)")
+    return pattern.sub(r"\1\n.minnctapersm 1", ptx)
+
+
+def _assemble_once(ptxas: Path, ptx: str, architecture: str, flags: Sequence[str]) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="pyjax-ptxas-") as folder:
         source, code = Path(folder, "code.ptx"), Path(folder, "code.cubin")
         source.write_text(ptx)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import MatrixTile, Shuffle, ShuffleMode
-from xla_backend.llvm.conversions import to_memory
-from xla_backend.llvm.types import bits_of, is_float, register_type
+from xla_backend.llvm.types import bits_of, is_float, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.gpu.architectures import WARP
 
@@ -65,14 +65,30 @@ def _group(w: FunctionWriter, width: int) -> str:
     return w.op("shl", "i32", str((1 << width) - 1), first)
 
 
-# (shape, type of the factors) -> (intrinsic, the type of a register that holds one or two factors).
-# The sums are f32.
+class _Tile(NamedTuple):
+    """How a tile is multiplied.
+
+    Fields:
+      name: of the intrinsic, after llvm.nvvm.mma.
+      factors: the LLVM type of 32 bits that holds neighbouring factors.
+      sums: the type of the sums.
+    """
+
+    name: str
+    factors: str
+    sums: PrimitiveType
+
+
+# By shape and the type of both factors.
 _TILES = {
-    ((16, 8, 16), PrimitiveType.F16): ("m16n8k16.row.col.f32.f32", "<2 x half>"),
-    ((16, 8, 16), PrimitiveType.BF16): ("m16n8k16.row.col.bf16", "i32"),
-    ((16, 8, 8), PrimitiveType.F32): ("m16n8k8.row.col.tf32", "i32"),
+    ((16, 8, 16), PrimitiveType.F16): _Tile(
+        "m16n8k16.row.col.f32.f32", "<2 x half>", PrimitiveType.F32
+    ),
+    ((16, 8, 16), PrimitiveType.BF16): _Tile("m16n8k16.row.col.bf16", "i32", PrimitiveType.F32),
+    ((16, 8, 8), PrimitiveType.F32): _Tile("m16n8k8.row.col.tf32", "i32", PrimitiveType.F32),
+    ((16, 8, 32), PrimitiveType.S8): _Tile("m16n8k32.row.col.s8", "i32", PrimitiveType.S32),
+    ((16, 8, 32), PrimitiveType.U8): _Tile("m16n8k32.row.col.u8", "i32", PrimitiveType.S32),
 }
-_SUMS = "{ float, float, float, float }"
 
 
 def emit_matrix_tile(
@@ -82,30 +98,35 @@ def emit_matrix_tile(
     rhs: Sequence[str],
     sums: Sequence[str],
 ) -> list[str]:
-    """Multiply small matrices that lie in the registers of a warp."""
+    """Multiply small matrices that lie in the registers of a warp; the factors as they are in
+    memory."""
     type = s.lhs[0].type
-    found = _TILES.get((s.shape, type))
-    if found is None or s.rhs[0].type is not type or s.sums[0].type is not PrimitiveType.F32:
+    tile = _TILES.get((s.shape, type))
+    if tile is None or s.rhs[0].type is not type or s.sums[0].type is not tile.sums:
         raise AssertionError(
             f"no instruction multiplies tiles {s.shape} of {type} and {s.rhs[0].type} into "
             f"{s.sums[0].type}"
         )
-    shape, ty = found
-    factors = [*_packed(w, type, ty, lhs), *_packed(w, type, ty, rhs)]
-    name = f"llvm.nvvm.mma.{shape}"
-    w.module.declare(name, _SUMS, [ty] * len(factors) + ["float"] * 4)
-    arguments = [f"{ty} {f}" for f in factors] + [f"float {x}" for x in sums]
-    result = w.value(f"call {_SUMS} @{name}({', '.join(arguments)})")
-    return [w.pure(f"extractvalue {_SUMS} {result}, {i}", result) for i in range(4)]
+    factors = [*_packed(w, type, tile.factors, lhs), *_packed(w, type, tile.factors, rhs)]
+    name, ty = f"llvm.nvvm.mma.{tile.name}", register_type(tile.sums)
+    result_ty = f"{{ {', '.join([ty] * len(sums))} }}"
+    w.module.declare(name, result_ty, [tile.factors] * len(factors) + [ty] * len(sums))
+    arguments = [f"{tile.factors} {f}" for f in factors] + [f"{ty} {x}" for x in sums]
+    result = w.value(f"call {result_ty} @{name}({', '.join(arguments)})")
+    return [w.pure(f"extractvalue {result_ty} {result}, {i}", result) for i in range(len(sums))]
 
 
-def _packed(w: FunctionWriter, type: PrimitiveType, ty: str, values: Sequence[str]) -> list[str]:
-    """Factors in registers of 32 bits, the first of two in the low half."""
-    raws = [to_memory(w, type, 1, value) for value in values]
-    if type is PrimitiveType.F32:
-        return [w.cast("bitcast", "float", raw, "i32") for raw in raws]
+def _packed(w: FunctionWriter, type: PrimitiveType, ty: str, raws: Sequence[str]) -> list[str]:
+    """Factors in registers of 32 bits, the first of several in the lowest bits."""
+    stored = memory_type(type)
+    count = 32 // bits_of(stored)
+    if count == 1:
+        return [w.cast("bitcast", stored, raw, ty) for raw in raws]
+    held = vector(stored, count)
     result = []
-    for low, high in zip(raws[::2], raws[1::2]):
-        pair = w.insert("<2 x i16>", w.insert("<2 x i16>", "poison", low, 0), high, 1)
-        result.append(w.cast("bitcast", "<2 x i16>", pair, ty))
+    for first in range(0, len(raws), count):
+        together = "poison"
+        for i, raw in enumerate(raws[first : first + count]):
+            together = w.insert(held, together, raw, i)
+        result.append(w.cast("bitcast", held, together, ty))
     return result

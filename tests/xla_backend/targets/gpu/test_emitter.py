@@ -1,5 +1,7 @@
 """The code of each kind of statement: PTX of kernels that are built by hand."""
 
+import re
+
 import numpy as np
 import pytest
 from code_checks import (
@@ -87,6 +89,12 @@ def test_complex_numbers_move_whole() -> None:
 def test_operands_that_are_written_meanwhile_are_not_cached() -> None:
     check_ptx(copied(P.F32, 1).kernel, "// CHECK: ld.global.nc.b32")
     check_ptx(copied(P.F32, 1).kernel, "// CHECK-NOT: ld.global.nc", shared=[0])
+
+
+def test_small_floats_are_copied_as_they_are() -> None:
+    ptx = ptx_of([copied(P.F8E4M3FN, 16).kernel])
+    assert ptx.count("ld.global.nc.v4.b32") == ptx.count("st.global.v4.b32") == 1
+    assert "f32" not in ptx and "shl" not in ptx.split("ld.global")[1]
 
 
 def test_masked_lanes() -> None:
@@ -290,12 +298,13 @@ def test_no_shuffle_is_wider_than_a_warp() -> None:
         functions_of([shuffled(P.F32, ShuffleMode.XOR, 64).kernel])
 
 
-def tile(shape: tuple[int, int, int], type: P, counts: tuple[int, int], sum: P = P.F32) -> Threads:
+def tile(shape: tuple[int, int, int], type: P, counts: tuple[int, int]) -> Threads:
+    sum = P.S32 if type.is_integral else P.F32
     with Threads(blocks=1, threads=32) as t:
         target = t.output(sum, 128)
-        factors = t.operand(type, 32 * 8)
+        factors = t.operand(type, 32 * 16)
         parts = [
-            tuple(t.b.load(factors, t.thread * 8 + i) for i in range(count)) for count in counts
+            tuple(t.b.load(factors, t.thread * 16 + i) for i in range(count)) for count in counts
         ]
         sums = tuple(t.b.constant(sum, 0) for _ in range(4))
         results = tuple(Value(sum, 2, 1000 + i) for i in range(4))
@@ -309,6 +318,8 @@ TILES = [
     ((16, 8, 16), P.F16, (8, 4), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
     ((16, 8, 16), P.BF16, (8, 4), "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"),
     ((16, 8, 8), P.F32, (4, 2), "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+    ((16, 8, 32), P.S8, (16, 8), "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+    ((16, 8, 32), P.U8, (16, 8), "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"),
 ]
 
 
@@ -316,12 +327,12 @@ TILES = [
 def test_matrix_tiles(shape, type, counts, expected) -> None:
     ptx = check_ptx(tile(shape, type, counts).kernel, f"// CHECK: {expected}")
     # Factors stay as they are loaded.
-    assert "cvt" not in ptx
+    assert not re.search(r"cvt\.(rn|f32|u16|u32)", ptx)
 
 
 def test_no_tile_of_other_types() -> None:
-    with pytest.raises(AssertionError, match=r"no instruction multiplies tiles .* of s8 and s8"):
-        functions_of([tile((16, 8, 16), P.S8, (8, 4)).kernel])
+    with pytest.raises(AssertionError, match=r"no instruction multiplies tiles .* of f64 and f64"):
+        functions_of([tile((16, 8, 16), P.F64, (8, 4)).kernel])
 
 
 # -- atomics ---------------------------------------------------------------------------------------

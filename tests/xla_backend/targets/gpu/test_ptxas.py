@@ -137,6 +137,23 @@ def test_a_text_that_it_refuses() -> None:
         assemble(text, "sm_90")
 
 
+@NEEDS_PTXAS
+def test_what_spills_for_no_need_is_made_anew(monkeypatch) -> None:
+    """The first time something else is said, as of a kernel that is given too few registers."""
+    spilling = VERBOSE.replace("'one'", "'kernel_k'").replace("'other'", "'kernel_l'")
+    said = [parse_resources(spilling)]
+    plain = ptxas.parse_resources
+    monkeypatch.setattr(ptxas, "parse_resources", lambda text: said.pop() if said else plain(text))
+    text = copying()
+    assert "minnctapersm" not in text
+    again = ptxas.with_few_blocks(text, ["kernel_k"])
+    assert again.count(".reqntid 64\n.minnctapersm 1\n") == 1
+    assert ptxas.with_few_blocks(text, ["kernel"]) == text
+    made = assemble(text, "sm_90")
+    assert not said and set(made.resources) == {"kernel_k"}
+    assert made.resources["kernel_k"].spill_stores == 0
+
+
 def test_a_text_that_llvm_refuses() -> None:
     with pytest.raises(IrError, match="at line 2 in `define void @f`"):
         compile_ptx("define void @f() {\n  ret i32 0\n}\n", ARCHITECTURES["sm_90"])
