@@ -367,17 +367,19 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             f"from_dlpack: {type(x).__name__} has no __dlpack__ method; jnp.asarray takes lists, "
             "numbers and objects with __array__."
         )
-    on_device = adopted(x)
-    if on_device is not None:
+    there = adopted(x)
+    if there is not None:
+        on_device, copied = there
         wanted = dtypes.canonicalize_dtype(on_device.dtype)
-        if copy is False and wanted != on_device.dtype:
+        if copy is False and (copied or wanted != on_device.dtype):
             raise ValueError(
-                f"from_dlpack: a copy is needed, because the dtype {on_device.dtype} becomes "
-                f"{wanted}; allow it with copy=None"
+                "from_dlpack: a copy is needed, because the memory is not dense in rows, is not "
+                f"aligned, or the dtype {on_device.dtype} becomes {wanted}; allow it with copy=None"
             )
         if wanted != on_device.dtype:
             return result_on(lax.convert_element_type(on_device, wanted), device)
-        return result_on(_copied(on_device) if copy is True else on_device, device)
+        again = copy is True and not copied
+        return result_on(_copied(on_device) if again else on_device, device)
     value = np.from_dlpack(x)
     aval = abstractify(value)
     shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype

@@ -530,17 +530,16 @@ def array_without_copy(value: np.ndarray, aval: ShapedArray) -> DeviceArray:
     return array_from(spec.kind.wrap_host, value, spec)
 
 
-def adopted(exporter: Any) -> DeviceArray | None:
-    """The array of an object of another library in its own memory, if that is on a device which the
-    host cannot address and some client has."""
+def adopted(exporter: Any) -> tuple[DeviceArray, bool] | None:
+    """The array of an object of another library, if that is on a device which the host cannot
+    address and some client has; and whether it is a copy."""
     for client in backends().values():
         found = client.adopt(exporter)
         if found is not None:
             aval = ShapedArray(found.dimensions, found.numpy_dtype)
             committed = found.device is not default_device()
-            return array_from(
-                lambda buffer: buffer, found.buffer, array_spec(aval, found.device, committed)
-            )
+            spec = array_spec(aval, found.device, committed)
+            return array_from(lambda buffer: buffer, found.buffer, spec), found.copied
     return None
 
 

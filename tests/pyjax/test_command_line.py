@@ -113,6 +113,7 @@ SOME_GPU = Driver((12, 4), (Gpu("NVIDIA H200", (9, 0)),), "")
         (SOME_GPU, "runs CUDA 12.4"),
         (SOME_GPU, 'not usable: CuPy is not installed: pip install "pyjax[cuda12]"'),
         (SOME_GPU, "not installed"),
+        (SOME_GPU, "ptxas       "),
     ],
 )
 def test_doctor_says_what_gpus_lack(

@@ -17,7 +17,7 @@ from pyjax import grad, jit, lax, vmap
 from pyjax.errors import JaxRuntimeError
 from pyjax.runtime import devices
 from tests.xla_backend.targets.gpu import fake_cupy
-from tests.xla_backend.targets.gpu.cuda_programs import real_code
+from tests.xla_backend.targets.gpu.cuda_programs import run_generated
 from xla_backend.runtime.plugins import discover_plugins
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
@@ -28,7 +28,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Two GPUs, the first of which is the default."""
     others = {name: c for name, c in devices.backends().items() if name != "cuda"}
     found = fake_cupy.install(monkeypatch, 2)
-    real_code(monkeypatch)
+    run_generated(monkeypatch)
     clients = {"cuda": discover_plugins()["cuda"].factory(), **others}
     monkeypatch.setattr(devices, "_clients", clients)
     devices._default_device.cache_clear()

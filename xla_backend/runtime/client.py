@@ -93,12 +93,14 @@ class ExecutionContext:
 
 
 class Adopted(NamedTuple):
-    """An array of another library whose memory a client has taken in: nobody copied it."""
+    """An array of another library that a client has taken in; `copied`: not its own memory, but
+    a copy."""
 
     device: Device
     dimensions: tuple[int, ...]
     numpy_dtype: np.dtype
     buffer: Buffer
+    copied: bool
 
 
 class DirectCall(NamedTuple):
@@ -343,12 +345,8 @@ class AbstractClient:
         return None
 
     def adopt(self, exporter: Any) -> Adopted | None:
-        """The array of an object with `__dlpack__` and `__dlpack_device__`, in its own memory; None
-        if that is not on a device of this client, or the host can address it as well.
-
-        Raises:
-          BufferError: the array is not dense in rows.
-        """
+        """The array of an object with `__dlpack__` and `__dlpack_device__`; None if it is not on a
+        device of this client, or the host can address it as well."""
         return None
 
 

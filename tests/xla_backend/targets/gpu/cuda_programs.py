@@ -1,68 +1,48 @@
-"""Programs on pretended GPUs: planned and scheduled for real, with kernels that the stand-in for
-CuPy runs in the kernel interpreter."""
+"""Programs on pretended GPUs: planned, scheduled and generated for real; the stand-in for CuPy runs
+the functions in the kernel interpreter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.xla_backend.targets.gpu import fake_cupy
 from xla_backend.compile_options import CompileOptions
+from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
-from xla_backend.kernels.ir import Kernel, Loop
-from xla_backend.program.ir import Program
-from xla_backend.program.plan import Plan
+from xla_backend.program.ir import Resident, all_steps
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.pending import Origin
-from xla_backend.targets.gpu.compiler import plan_program
+from xla_backend.targets.gpu.architectures import TRIPLE
+from xla_backend.targets.gpu.compiler import Planned, generate
 from xla_backend.targets.gpu.cuda import client
 from xla_backend.targets.gpu.cuda.client import CudaClient
-from xla_backend.targets.gpu.cuda.code import Code, make_code
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
-from xla_backend.targets.gpu.schedule.stages import threads_of
+from xla_backend.targets.gpu.generated_code import GeneratedCode
 
 
-class Entry(NamedTuple):
-    name: str
-    blocks: int
-    threads: int
-    dynamic_shared: int = 0
+def known(module: HloModule, options: CompileOptions) -> tuple[Planned, GeneratedCode]:
+    """`generate`, with functions that the stand-in knows."""
+    planned, code = generate(module, options)
+    program, functions = planned.program, fake_cupy.known_functions
+    for name, launched in code.functions.items():
+        for number, function in enumerate(launched):
+            functions.stages[function.name] = program.kernels[name], number
+    for steps in (program.steps, *program.procedures.values()):
+        for step in all_steps(steps):
+            if isinstance(step, Resident):
+                resident = code.residents[step.name]
+                functions.residents[resident.name] = program, step, resident.memories
+    return planned, code
 
 
-def pretended_code(plan: Plan, target: str = "sm_80") -> Code:
-    """Code that only the stand-in takes: the names of its functions."""
-    entries = {name: tuple(_entries(k)) for name, k in plan.program.kernels.items()}
-    lines = [f".entry {entry.name}" for found in entries.values() for entry in found]
-    return Code("\n".join([f".target {target}", *lines]).encode(), entries)
-
-
-def _entries(kernel: Kernel) -> list[Entry]:
-    loops = [stage for stage in kernel.stages if isinstance(stage, Loop)]
-    found = []
-    for number, loop in enumerate(loops):
-        name = f"{kernel.name}_{number}".replace(".", "_").replace("-", "_")
-        fake_cupy.known_kernels.stages[name] = kernel, number
-        found.append(Entry(name, loop.var.extent, threads_of(loop).var.extent))
-    return found
-
-
-def real_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on clients' programs have code as it is generated, whose functions the stand-in
-    runs."""
-
-    def make(program: Program, *rest: Any) -> Code:
-        code = make_code(program, *rest)
-        for name, functions in code.entries.items():
-            for number, function in enumerate(functions):
-                stage = program.kernels[name], number
-                fake_cupy.known_kernels.stages[function.name] = stage
-        return code
-
-    monkeypatch.setattr(client, "make_code", make)
+def run_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the stand-in runs the programs that clients compile."""
+    monkeypatch.setattr(client, "generate", known)
 
 
 def compiled(
@@ -70,24 +50,29 @@ def compiled(
     of: CudaClient | None = None,
     *,
     graphs: bool = True,
-    changed: Callable[[Code], Code] = lambda code: code,
-    **options: Any,
+    ptx: str | None = None,
+    **changed: Any,
 ) -> CudaExecutable:
-    """The executable of an HLO text on the first device."""
-    module: HloModule = parse_module(text)
-    plan = plan_program(module, CompileOptions(verify=True, **options))
+    """The executable of an HLO text on the first device; `ptx`: in place of the generated one;
+    `changed`: what the functions say otherwise of their launches."""
+    module = parse_module(text)
     device: Any = (of or CudaClient()).devices()[0]
-    return CudaExecutable(module, plan, changed(pretended_code(plan)), device, graphs=graphs)
+    options = CompileOptions(verify=True, target=Target(TRIPLE, "sm_90"))
+    planned, code = known(module, options)
+    code.functions = {
+        name: tuple(replace(function, **changed) for function in functions)
+        for name, functions in code.functions.items()
+    }
+    if ptx is not None:
+        code.ptx = ptx
+    return CudaExecutable(planned, module, code, device, graphs=graphs)
 
 
 class Caller(Origin):
     """Who started a program, in tests."""
 
-    def __init__(self, name: str = "f") -> None:
-        self.name = name
-
     def error(self, message: str) -> Exception:
-        return RuntimeError(f"{self.name} did not compute: {message}")
+        return RuntimeError(f"f did not compute: {message}")
 
 
 def started(

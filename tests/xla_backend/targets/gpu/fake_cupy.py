@@ -2,8 +2,8 @@
 
 Device memory is NumPy bytes at made-up addresses; who reads outside an allocation loses the device,
 as on hardware. Streams really lag behind: work waits in a queue until somebody synchronises, and
-each query of an event does one piece of it. Kernels run in the kernel interpreter: `known_kernels`
-says which stage of which kernel an entry point of loaded code stands for.
+each query of an event does one piece of it. Kernels run in the kernel interpreter, by what
+`known_functions` says of the functions of loaded code.
 
 `install(monkeypatch, gpus)` puts it in CuPy's place, and a driver that has the same GPUs.
 """
@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -28,7 +28,8 @@ import pytest
 
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Kernel, Loop
-from xla_backend.program.ir import launched_buffers
+from xla_backend.program.ir import Program, Resident, launched_buffers
+from xla_backend.program.stepper import Stepper
 from xla_backend.targets.gpu.cuda import availability, driver
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 
@@ -115,16 +116,16 @@ class FakeGpu:
 
 
 @dataclass
-class Kernels:
-    """What entry points stand for: entry name -> (kernel, number of its stage); and how many
-    threads the registers are enough for, where not for all."""
+class Functions:
+    """What entry points stand for: a kernel and the number of its stage, or a resident step of a
+    program and the pieces of memory that it takes."""
 
     stages: dict[str, tuple[Kernel, int]] = field(default_factory=dict)
-    most_threads: dict[str, int] = field(default_factory=dict)
+    residents: dict[str, tuple[Program, Resident, Any]] = field(default_factory=dict)
 
 
 GPUS: list[FakeGpu] = []
-known_kernels = Kernels()
+known_functions = Functions()
 _local = threading.local()
 _numbers = itertools.count(1)
 _objects: dict[int, Any] = {}  # what handles stand for
@@ -476,6 +477,7 @@ class ndarray:
     def __init__(self, shape: Any, dtype: Any, memptr: Any, dense: bool = True) -> None:
         self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
         self.flags = types.SimpleNamespace(c_contiguous=dense)
+        self.nbytes = self.dtype.itemsize * int(np.prod(self.shape))
         if self.dtype.isbuiltin != 1:
             raise TypeError(f"Unsupported dtype {self.dtype}")
 
@@ -491,6 +493,15 @@ class ndarray:
         stream = get_current_stream().ptr
         data = (self.data.ptr, False)
         return {"shape": self.shape, "typestr": self.dtype.str, "data": data, "stream": stream}
+
+    def copy(self) -> ndarray:
+        memory = MemoryPool().malloc(self.data.mem.size)
+        runtime.memcpyAsync(memory.ptr, self.data.ptr, self.nbytes, 3, get_current_stream().ptr)
+        return ndarray(self.shape, self.dtype, memory)
+
+
+def ascontiguousarray(array: ndarray) -> ndarray:
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def from_dlpack(exporter: Any) -> ndarray:
@@ -535,7 +546,7 @@ class _Driver:
     @staticmethod
     def funcGetAttribute(attribute: int, function: int) -> int:
         assert attribute == _Driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
-        return known_kernels.most_threads.get(_objects[function].name, 1024)
+        return _most_threads(_objects[function].name)
 
     @staticmethod
     def funcSetAttribute(function: int, attribute: int, value: int) -> None:
@@ -567,25 +578,53 @@ class _Driver:
             raise CUDADriverError(INVALID)
         if shared > found.attributes["shared"]:
             raise CUDADriverError(INVALID)
-        kernel, stage = known_kernels.stages[found.name]
-        buffers = launched_buffers(kernel)
-        pointers = (ctypes.c_void_p * len(buffers)).from_address(parameters)
+        resident = known_functions.residents.get(found.name)
+        count = len(resident[2] if resident else launched_buffers(_kernel(found.name)))
+        pointers = (ctypes.c_void_p * count).from_address(parameters)
         # What they point to is copied now, as CUDA does.
         addresses = [ctypes.c_uint64.from_address(p or 0).value for p in pointers]
+        assert not any(address % 16 for address in addresses), "functions read 16 bytes at a time"
         gpu.count("launches")
+        run = _run_resident if resident else _run_stage
+        queue.put(lambda: run(gpu, found.name, addresses))
 
-        def run() -> None:
-            places = {
-                b: gpu.view(address, b.size * b.element_type.numpy_dtype.itemsize)
-                for b, address in zip(buffers, addresses)
-            }
-            memory = {b: v.view(b.element_type.numpy_dtype) for b, v in places.items()}
-            common = [s for s in kernel.stages if not isinstance(s, Loop)]
-            stages = [s for s in kernel.stages if isinstance(s, Loop)]
-            one = Kernel(kernel.name, kernel.buffers, [*common, stages[stage]], kernel.in_place)
-            Interpreter(one, memory=memory).run()
 
-        queue.put(run)
+def _most_threads(function: str) -> int:
+    """How many the registers of a multiprocessor are enough for."""
+    return 1024
+
+
+def _kernel(function: str) -> Kernel:
+    return known_functions.stages[function][0]
+
+
+def _run_stage(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
+    kernel, stage = known_functions.stages[function]
+    places = {
+        b: gpu.view(address, b.size * b.element_type.numpy_dtype.itemsize)
+        for b, address in zip(launched_buffers(kernel), addresses)
+    }
+    memory = {b: v.view(b.element_type.numpy_dtype) for b, v in places.items()}
+    common = [s for s in kernel.stages if not isinstance(s, Loop)]
+    stages = [s for s in kernel.stages if isinstance(s, Loop)]
+    one = Kernel(kernel.name, kernel.buffers, [*common, stages[stage]], kernel.in_place)
+    Interpreter(one, memory=memory).run()
+
+
+def _run_resident(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
+    """Step through the steps, in the memory of the device."""
+    program, step, memories = known_functions.residents[function]
+    arrays = [np.zeros(s.dimensions, s.element_type.numpy_dtype) for s in program.parameters]
+    context: Any = types.SimpleNamespace(replica=0, partition=0)
+    stepper = Stepper(replace(program, steps=(step,)), arrays, {}, _no_function, context)
+    for memory, address in zip(memories, addresses):
+        stepper.memory[memory] = gpu.view(address, stepper.memory[memory].size)
+    for _ in stepper.steps():
+        pass
+
+
+def _no_function(target: Any) -> Any:
+    raise AssertionError(f"a block calls {target}")
 
 
 # -- libraries -------------------------------------------------------------------------------------
@@ -669,7 +708,7 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
     cupy.__version__ = version
     runtime.runtimeGetVersion = lambda: built
     runtime.driverGetVersion = lambda: runs
-    cupy.ndarray, cupy.from_dlpack = ndarray, from_dlpack
+    cupy.ndarray, cupy.from_dlpack, cupy.ascontiguousarray = ndarray, from_dlpack, ascontiguousarray
     cupy.cuda = types.SimpleNamespace(
         Device=Device,
         Event=Event,
@@ -706,6 +745,6 @@ def install(
     monkeypatch.setattr(availability, "cupy_distribution", lambda: ("cupy", "14.2.0", None))
     load_cupy.clear()
     monkeypatch.setattr(_local, "device", 0, raising=False)
-    known_kernels.stages.clear()
-    known_kernels.most_threads.clear()
+    known_functions.stages.clear()
+    known_functions.residents.clear()
     return found

@@ -15,7 +15,7 @@ from xla_backend.runtime import places
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.targets.gpu.cuda.client import CudaClient
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
 @pytest.fixture
@@ -101,24 +101,25 @@ def test_memory_is_free_when_nobody_holds_it(client: CudaClient, gpus: list[Fake
 
 
 def test_out_of_memory_names_the_largest_arrays(
-    monkeypatch: pytest.MonkeyPatch, gpus: list[FakeGpu]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    gpus = fake_cupy.install(monkeypatch, [FakeGpu(0, memory_bytes=1 << 20)])
     line = ["train.py:3 (load)"]
     monkeypatch.setattr(places, "_finder", [lambda: line[0]])
     client = CudaClient(memory_fraction=0.5)
-    large, small = kind_of(client, (25, MIB), np.float32), kind_of(client, (3,), np.int8)
+    large, small = kind_of(client, (25, KIB), np.float32), kind_of(client, (3,), np.int8)
     kept = [small.from_host(np.zeros(3))]
     for line[0] in ("train.py:7 (init)", "train.py:7 (init)", "train.py:9 (step)"):
         kept.append(large.device.buffer(large))  # type: ignore[attr-defined]
     kept.pop(1)
     with pytest.raises(OutOfMemory) as error:
-        huge = kind_of(client, (100, MIB), np.float32)
-        huge.from_host(np.broadcast_to(np.float32(0), (100, MIB)))
+        huge = kind_of(client, (100, KIB), np.float32)
+        huge.from_host(np.broadcast_to(np.float32(0), (100, KIB)))
     said = str(error.value).splitlines()
-    assert said[0] == f"cannot allocate {400 * MIB} bytes on cuda:0 for an array float32[100,{MIB}]"
-    assert f"use {200 * MIB + 512} bytes there" in said[1]
+    assert said[0] == f"cannot allocate {400 * KIB} bytes on cuda:0 for an array float32[100,{KIB}]"
+    assert f"use {200 * KIB + 512} bytes there" in said[1]
     assert f"it may take {gpus[0].memory_bytes // 2}; " in said[1]
-    assert said[3] == f"    {100 * MIB} bytes: float32[25,{MIB}], made at train.py:7 (init)"
+    assert said[3] == f"    {100 * KIB} bytes: float32[25,{KIB}], made at train.py:7 (init)"
     assert said[5] == "    3 bytes: int8[3], made at train.py:3 (load)"
     assert "donate_argnums" in said[-1] and "jax_cuda_memory_fraction" in said[-1]
     # Nothing is lost: what was free is free again.
@@ -126,10 +127,11 @@ def test_out_of_memory_names_the_largest_arrays(
     assert huge.device.buffer(huge).address
 
 
-def test_free_memory_in_blocks_of_other_sizes_is_used(gpus: list[FakeGpu]) -> None:
+def test_free_memory_in_blocks_of_other_sizes_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cupy.install(monkeypatch, [FakeGpu(0, memory_bytes=1 << 20)])
     client = CudaClient(memory_fraction=0.5)
-    for mib in (300, 200, 400):
-        kind = kind_of(client, (mib * MIB,), np.uint8)
+    for size in (300, 200, 400):
+        kind = kind_of(client, (size * KIB,), np.uint8)
         assert kind.device.buffer(kind).address
         gc.collect()
 
@@ -168,16 +170,27 @@ def test_other_libraries_share_the_memory(client: CudaClient) -> None:
         bf16.shared(bf16.from_host(np.zeros(3)))
 
 
-def test_only_dense_arrays_on_our_devices_are_adopted(client: CudaClient) -> None:
+@pytest.mark.parametrize("offset, dense", [(0, False), (8, True), (32, True)])
+def test_arrays_that_kernels_cannot_read_are_copied(
+    offset: int, dense: bool, client: CudaClient
+) -> None:
+    kind = kind_of(client, (64,), np.float32)
+    values = np.arange(64, dtype=np.float32)
+    memory = kind.from_host(values)
+    owner = fake_cupy.UnownedMemory(memory.address, 256, memory, 0)
+    given = fake_cupy.ndarray((2, 3), np.float32, fake_cupy.MemoryPointer(owner, offset), dense)
+    adopted: Any = client.adopt(given)
+    assert adopted.copied == (offset == 8 or not dense) and adopted.buffer.address % 16 == 0
+    part = kind_of(client, (2, 3), np.float32)
+    want = values[offset // 4 : offset // 4 + 6].reshape(2, 3)
+    np.testing.assert_array_equal(part.to_host(adopted.buffer), want)
+
+
+def test_arrays_elsewhere_are_not_adopted(client: CudaClient) -> None:
     kind = kind_of(client, (2, 3), np.float32)
-    memory = kind.from_host(np.zeros((2, 3)))
-    owner = fake_cupy.UnownedMemory(memory.address, 24, memory, 0)
-    pointer = fake_cupy.MemoryPointer(owner, 0)
-    with pytest.raises(BufferError, match=r"of shape \(2, 3\) on cuda:0 is not dense in rows"):
-        client.adopt(fake_cupy.ndarray((2, 3), np.float32, pointer, dense=False))
+    given = kind.shared(kind.from_host(np.zeros((2, 3))))
     assert client.adopt(np.zeros(3)) is None
-    one = CudaClient(visible_devices=[1])
-    assert one.adopt(fake_cupy.ndarray((2, 3), np.float32, pointer)) is None
+    assert CudaClient(visible_devices=[1]).adopt(given) is None
 
 
 def test_reads_outside_of_memory_lose_the_device(client: CudaClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.custom_calls import register_custom_call
 from xla_backend.targets.gpu.cuda import errors
 from xla_backend.targets.gpu.cuda.client import CudaClient
-from xla_backend.targets.gpu.cuda.code import Code
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 TWICE = """HloModule twice
@@ -41,18 +39,6 @@ def kind_on(device: Any) -> Any:
     return device.client.buffer_kind(device, X.shape, X.dtype)
 
 
-def changed(**fields: Any) -> Callable[[Code], Code]:
-    """Code whose functions say something else about themselves."""
-
-    def change(code: Code) -> Code:
-        entries: Any = code.entries
-        return Code(
-            code.image, {k: tuple(e._replace(**fields) for e in v) for k, v in entries.items()}
-        )
-
-    return change
-
-
 @pytest.mark.parametrize(
     "fields, words",
     [
@@ -63,35 +49,31 @@ def changed(**fields: Any) -> Callable[[Code], Code]:
 )
 def test_launches_that_cannot_be(fields: Any, words: str, gpus: list[FakeGpu]) -> None:
     with pytest.raises(RuntimeFailure, match=words):
-        compiled(TWICE, changed=changed(**fields))
+        compiled(TWICE, **fields)
 
 
-def test_too_few_registers(gpus: list[FakeGpu]) -> None:
-    def greedy(code: Code) -> Code:
-        names = [entry.name for entries in code.entries.values() for entry in entries]
-        fake_cupy.known_kernels.most_threads.update(dict.fromkeys(names, 16))
-        return code
-
+def test_too_few_registers(gpus: list[FakeGpu], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_cupy, "_most_threads", lambda name: 16)
     with pytest.raises(RuntimeFailure, match="for the registers that each takes, and the device"):
-        compiled(TWICE, changed=greedy)
+        compiled(TWICE)
 
 
 def test_shared_memory_that_must_be_asked_for_is(gpus: list[FakeGpu]) -> None:
-    executable = compiled(TWICE, changed=changed(dynamic_shared=100 << 10))
+    executable = compiled(TWICE, dynamic_shared=100 << 10)
     np.testing.assert_array_equal(executable.run_arrays([X])[0], 2 * X)
 
 
 @pytest.mark.parametrize(
-    "image, words",
+    "ptx, words",
     [
-        (b".target sm_120", r"on cuda:0 the driver is too old for the PTX.*install a newer driver"),
-        (b"gibberish", r"on cuda:0 the driver does not take the PTX of a kernel"),
-        (b".target sm_80", r"on cuda:0 CUDA reported an error \(CUDA_ERROR_NOT_FOUND"),
+        (".target sm_120", r"on cuda:0 the driver is too old for the PTX.*install a newer driver"),
+        ("gibberish", r"on cuda:0 the driver does not take the PTX of a kernel"),
+        (".target sm_80", r"on cuda:0 CUDA reported an error \(CUDA_ERROR_NOT_FOUND"),
     ],
 )
-def test_code_that_the_driver_does_not_take(image: bytes, words: str, gpus: list[FakeGpu]) -> None:
+def test_code_that_the_driver_does_not_take(ptx: str, words: str, gpus: list[FakeGpu]) -> None:
     with pytest.raises(RuntimeFailure, match=words):
-        compiled(TWICE, changed=lambda code: code._replace(image=image))
+        compiled(TWICE, ptx=ptx)
 
 
 def test_a_kernel_that_fails_is_reported_by_who_waits(

@@ -61,22 +61,25 @@ def check(device: Any, routine: str, operands: list[Any], tolerance: float) -> N
         )
 
 
-@pytest.mark.parametrize("rhs_inner_first", [True, False])
-@pytest.mark.parametrize("lhs_inner_first", [True, False])
-@pytest.mark.parametrize("batches", [1, 3])
-@pytest.mark.parametrize("name", TYPES)
-def test_products(
-    name: str, batches: int, lhs_inner_first: bool, rhs_inner_first: bool, device: Any
-) -> None:
+def check_gemm(device: Any, name: str, batches: int, lhs_inner: bool, rhs_inner: bool) -> None:
+    """A small product; `lhs_inner`, `rhs_inner`: neighbours in the sum are neighbours in memory."""
     m, n, k = 5, 7, 4
     generator = np.random.default_rng(0)
     operands: list[Any] = [batches, m, n, k]
-    for extent, inner_first in ((m, lhs_inner_first), (n, rhs_inner_first)):
+    for extent, inner in ((m, lhs_inner), (n, rhs_inner)):
         flat = generator.standard_normal(batches * extent * k)
         operands.append(flat.astype(TYPES[name].source.numpy_dtype))
-        operands += [extent * k, *((k, 1) if inner_first else (1, extent))]
+        operands += [extent * k, *((k, 1) if inner else (1, extent))]
     operands.append(np.zeros(batches * m * n, TYPES[name].target.numpy_dtype))
     check(device, f"cublas_gemm_{name}", operands, 1e-2 if name != "f64" else 1e-12)
+
+
+@pytest.mark.parametrize("rhs_inner", [True, False])
+@pytest.mark.parametrize("lhs_inner", [True, False])
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("name", TYPES)
+def test_products(name: str, batches: int, lhs_inner: bool, rhs_inner: bool, device: Any) -> None:
+    check_gemm(device, name, batches, lhs_inner, rhs_inner)
 
 
 def test_a_routine_that_is_none_is_an_error(device: Any) -> None:

@@ -257,6 +257,9 @@ def test_programs_see_their_context(gpus: list[FakeGpu]) -> None:
 
 
 def test_texts_show_the_stages(gpus: list[FakeGpu]) -> None:
-    texts = compiled(text_of("kernel")).texts()
+    executable = compiled(text_of("kernel"))
+    texts = executable.texts()
+    (kernel,) = executable.kernels()
+    assert ".entry" in kernel.assembly and kernel.launches[0].threads
     assert "HloModule" in texts["hlo"] and "launch" in texts["program"]
-    assert "threads" in texts["loops"] and ".target sm_80" in texts["ptx"]
+    assert "threads" in texts["loops"] and ".target sm_90" in texts["ptx"]

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from xla_backend.targets.gpu.cuda.driver import Driver, Gpu, find_driver
+from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas
+from xla_backend.targets.gpu.ptxas import version as version_of
 
 OLDEST_CAPABILITY = (8, 0)
 _OLDEST_CUDA = (12, 0)
@@ -135,5 +137,16 @@ def facts() -> Iterator[tuple[str, str]]:
     installed = cupy_is_installed()
     named = f"{found[1]} ({found[0]})" if found else "of an unknown version"
     yield "cupy", named if installed else "not installed"
+    yield "ptxas", _assembler()
     lacking = missing()
     yield "cuda", f"not usable: {lacking}" if lacking else "usable"
+
+
+def _assembler() -> str:
+    try:
+        ptxas = find_ptxas()
+    except PtxasNotFoundError as error:
+        return str(error)
+    if ptxas is None:
+        return "not found; with it, code can be looked at: pip install nvidia-cuda-nvcc-cu12"
+    return f"{version_of(ptxas)} ({ptxas})"

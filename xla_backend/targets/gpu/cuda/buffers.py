@@ -13,6 +13,7 @@ from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 
 DLPACK_CUDA = 2  # DLPack's number
+ALIGNMENT = 16
 
 
 class CudaBufferKind(BufferKind):
@@ -88,22 +89,26 @@ class _OnDevice:
 
 
 def adopt(devices: Sequence[CudaDevice], exporter: Any) -> Adopted | None:
-    """The array of another library that lies on one of the devices, in its own memory."""
+    """The array of another library that lies on one of the devices: in its own memory, or a copy
+    where that is not dense in rows or not aligned."""
     kind, number = exporter.__dlpack_device__()
     device = next((d for d in devices if kind == DLPACK_CUDA and d.number == number), None)
     if device is None:
         return None
     with device.active():  # so that our stream waits for the exporter's
-        array = device.cupy.from_dlpack(exporter)
-    if not array.flags.c_contiguous:
-        raise BufferError(
-            f"an array of shape {tuple(array.shape)} on {device} is not dense in rows; make a copy "
-            "of it that is (x.contiguous() in PyTorch, cupy.ascontiguousarray)"
-        )
+        given = array = device.cupy.from_dlpack(exporter)
+        if not array.flags.c_contiguous:
+            array = device.cupy.ascontiguousarray(array)
+        if array.data.ptr % ALIGNMENT:  # kernels read 16 bytes at a time
+            array = array.copy()
     buffer_kind = CudaBufferKind(device, tuple(array.shape), np.dtype(array.dtype))
     buffer = CudaBuffer(array.data.ptr, array, device, buffer_kind, from_pool=False)
     return Adopted(
-        device, buffer_kind.dimensions, buffer_kind.numpy_dtype, device.memory.watched(buffer)
+        device,
+        buffer_kind.dimensions,
+        buffer_kind.numpy_dtype,
+        device.memory.watched(buffer),
+        array is not given,
     )
 
 

@@ -14,15 +14,16 @@ from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Adopted, Device, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
+from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE, Architecture
-from xla_backend.targets.gpu.compiler import plan_program
+from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, adopt
-from xla_backend.targets.gpu.cuda.code import make_code
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.driver import Gpu
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
+from xla_backend.targets.gpu.target_code import make_target_code
 
 # Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
 DEFAULT_FRACTION = 0.95
@@ -71,11 +72,13 @@ class CudaClient(HloClient):
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         architecture = _architecture(self._devices)
         options = replace(options, target=Target(TRIPLE, architecture.name))
-        plan = plan_program(module, options)
-        code = make_code(plan.program, architecture, options)
+        planned, code = generate(module, options)
         # One that takes the code now; the others load it at its first use there.
         device = next((d for d in self._devices if not d.is_lost), self._devices[0])
-        return CudaExecutable(module, plan, code, device, graphs=options.gpu.graphs)
+        return CudaExecutable(planned, module, code, device, graphs=options.gpu.graphs)
+
+    def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
+        return make_target_code(module, options)
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         assert isinstance(device, CudaDevice)

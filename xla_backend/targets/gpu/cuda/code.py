@@ -1,102 +1,72 @@
-"""Code of kernels as a device loads it, and the functions in it."""
+"""The code of a program's kernels on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
 
-from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import RuntimeFailure
-from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.program.ir import Program
-from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.cuda.device import CudaDevice
-from xla_backend.targets.gpu.kernel_functions import KernelFunctions, shared_operands
-from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
+from xla_backend.targets.gpu.generated_code import GeneratedCode
+from xla_backend.targets.gpu.kernel_functions import LaunchFunction
+from xla_backend.targets.gpu.resident_functions import ResidentFunction
+
+Function = LaunchFunction | ResidentFunction
 
 
-class EntryPoint(Protocol):
-    """A function of the code, and how it is launched: it takes the addresses of the kernel's
-    `launched_buffers`, in order."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def blocks(self) -> int: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def dynamic_shared(self) -> int:
-        """Bytes of a block's memory that the launch asks for."""
-        ...
+def all_functions(code: GeneratedCode) -> Iterable[Function]:
+    """Those of kernels, and of steps that one block runs."""
+    return chain(*code.functions.values(), code.residents.values())
 
 
-class Code(NamedTuple):
-    """Fields:
-    image: PTX as text, or assembled code.
-    entries: of each kernel, its functions, which are launched one after another.
-    """
-
-    image: bytes
-    entries: Mapping[str, Sequence[EntryPoint]]
-
-
-def make_code(program: Program, architecture: Architecture, options: CompileOptions) -> Code:
-    """PTX of the kernels of a program, which the driver makes code of when it is loaded."""
-    writer = ModuleWriter(llvm_target(architecture), options.fast_math)
-    functions = KernelFunctions(writer, architecture, shared_operands(program))
-    for kernel in program.kernels.values():
-        functions.launches(kernel)
-    ptx = compile_ptx(writer.to_text(), architecture, cache=True)
-    return Code(ptx.encode(), functions.functions)
+def blocks_of(function: Function) -> int:
+    """How many blocks a launch has."""
+    return 1 if isinstance(function, ResidentFunction) else function.blocks
 
 
 class LoadedCode:
-    """The code on a device.
+    """The code on a device, whose driver makes it of PTX.
 
     Raises:
       RuntimeFailure: the device or its driver does not take it, or a function asks for more than
         a launch can have.
     """
 
-    def __init__(self, code: Code, device: CudaDevice) -> None:
+    def __init__(self, code: GeneratedCode, device: CudaDevice) -> None:
         self._device = device
         self._driver = device.cupy.cuda.driver
-        self.module: Any = None
         self._functions: dict[str, Any] = {}
-        if not any(code.entries.values()):
+        functions = list(all_functions(code))
+        if not functions:
             return
-        self.module = device.cupy.cuda.function.Module()
+        self._module = device.cupy.cuda.function.Module()
         with device.active():
-            self.module.load(code.image)
-            for entries in code.entries.values():
-                for entry in entries:
-                    self._functions[entry.name] = self._function(entry)
+            self._module.load(code.ptx.encode())
+            for function in functions:
+                self._functions[function.name] = self._load(function)
 
     def pointer(self, name: str) -> int:
         """What launches call a function."""
         return self._functions[name].ptr
 
-    def _function(self, entry: EntryPoint) -> Any:
+    def _load(self, function: Function) -> Any:
         driver, limits = self._driver, self._device.properties
-        function = self.module.get_function(entry.name)
-        most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
+        found = self._module.get_function(function.name)
+        most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, found.ptr)
         shared, blocks = limits["sharedMemPerBlockOptin"], limits["maxGridSize"][0]
         for wanted, limit, what in (
-            (entry.blocks, blocks, "blocks"),
-            (entry.threads, limits["maxThreadsPerBlock"], "threads of a block"),
-            (entry.threads, most, "threads of a block, for the registers that each takes"),
-            (entry.dynamic_shared, shared, "bytes of shared memory of a block"),
+            (blocks_of(function), blocks, "blocks"),
+            (function.threads, limits["maxThreadsPerBlock"], "threads of a block"),
+            (function.threads, most, "threads of a block, for the registers that each takes"),
+            (function.dynamic_shared, shared, "bytes of shared memory of a block"),
         ):
             if wanted > limit:
                 raise RuntimeFailure(
-                    f"function {entry.name!r} cannot be launched on {self._device}: it asks for "
+                    f"function {function.name!r} cannot be launched on {self._device}: it asks for "
                     f"{wanted} {what}, and the device has at most {limit}"
                 )
-        if entry.dynamic_shared:
+        if function.dynamic_shared:
             attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.funcSetAttribute(function.ptr, attribute, entry.dynamic_shared)
-        return function
+            driver.funcSetAttribute(found.ptr, attribute, function.dynamic_shared)
+        return found

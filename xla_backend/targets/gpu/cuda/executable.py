@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.kernels.printer import kernel_to_text
-from xla_backend.program.plan import Plan
+from xla_backend.passes.base import pass_report
 from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import (
     Device,
@@ -17,16 +17,19 @@ from xla_backend.runtime.client import (
     kind_of,
 )
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
+from xla_backend.runtime.host_functions import host_function
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.runtime.places import current_place
+from xla_backend.targets.gpu.compiler import Planned
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, on_device
-from xla_backend.targets.gpu.cuda.code import Code
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.jobs import CudaJob
 from xla_backend.targets.gpu.cuda.layout import Layout
 from xla_backend.targets.gpu.cuda.loading import LoadedProgram, check_steps
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 from xla_backend.targets.gpu.cuda.waiting import wait_for
+from xla_backend.targets.gpu.generated_code import GeneratedCode
+from xla_backend.targets.gpu.routines import ROUTINES
 
 
 class CudaExecutable(LoadedExecutable):
@@ -39,7 +42,13 @@ class CudaExecutable(LoadedExecutable):
     asynchronous = True
 
     def __init__(
-        self, module: HloModule, plan: Plan, code: Code, device: CudaDevice, *, graphs: bool = True
+        self,
+        planned: Planned,
+        module: HloModule,
+        code: GeneratedCode,
+        device: CudaDevice,
+        *,
+        graphs: bool = True,
     ) -> None:
         """`graphs`: whether stretches of work may become CUDA graphs.
 
@@ -48,12 +57,13 @@ class CudaExecutable(LoadedExecutable):
           RuntimeFailure: the device does not take the code.
           OutOfMemory: there is no memory for constants or state.
         """
-        program = plan.program
+        program = planned.program
         check_steps(program)
         self.module = module
         self.device = device
-        self.plan = plan
+        self.program = program
         self.code = code
+        self._planned = planned
         self.parameter_shapes = program.parameters
         self.output_shapes = program.outputs
         self.aliases = program.aliases
@@ -61,7 +71,7 @@ class CudaExecutable(LoadedExecutable):
         self._graphs = graphs
         self._layout = Layout(program)
         self.temp_size = self._layout.arena_size
-        self.code_bytes = len(code.image)
+        self.code_bytes = len(code.ptx)
         self.held_bytes = self.code_bytes + self._layout.constants_size
         self._donors = tuple(program.aliases.items())
         self._loaded: dict[Device, LoadedProgram] = {}
@@ -72,9 +82,8 @@ class CudaExecutable(LoadedExecutable):
         """The program on a device, where it is loaded at its first use."""
         found = self._loaded.get(device)
         if found is None:
-            plan = self.plan
             loaded = LoadedProgram(
-                plan.program, self._layout, self.code, device, plan.host_function, self._graphs
+                self.program, self._layout, self.code, device, host_function, self._graphs
             )
             kinds: list[Any] = [kind_of(shape, device) for shape in self.output_shapes]
             self._kinds.setdefault(device, kinds)
@@ -168,10 +177,16 @@ class CudaExecutable(LoadedExecutable):
         return outputs
 
     def texts(self) -> dict[str, str]:
-        program = self.plan.program
         return {
             "hlo": module_to_text(self.module),
-            "program": program_to_text(program, self.plan.routines),
-            "loops": "\n\n".join(map(kernel_to_text, program.kernels.values())),
-            "ptx": self.code.image.decode(errors="replace"),
+            "program": program_to_text(self.program, ROUTINES),
+            "loops": "\n\n".join(self.code.loops().values()),
+            "llvm": self.code.llvm_ir,
+            "ptx": self.code.ptx,
         }
+
+    def kernels(self) -> list[EmittedKernel]:
+        return self.code.emitted()
+
+    def pass_report(self) -> str:
+        return pass_report(self._planned.passes)

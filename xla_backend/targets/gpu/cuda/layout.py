@@ -45,8 +45,11 @@ class Layout:
 
     def place(self, where: Slice) -> Place:
         """Where a slice is. (An output that has an argument's memory has the same base value.)"""
-        number, offset = where.number, where.offset
-        match where.space:
+        return self.at(where.space, where.number, where.offset)
+
+    def at(self, space: Space, number: int, offset: int = 0) -> Place:
+        """Where a piece of memory is."""
+        match space:
             case Space.ARGUMENT:
                 return Place(number, offset)
             case Space.OUTPUT:

@@ -28,7 +28,7 @@ from xla_backend.program.ir import (
 )
 from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
-from xla_backend.targets.gpu.cuda.code import Code, LoadedCode
+from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, blocks_of
 from xla_backend.targets.gpu.cuda.commands import (
     Command,
     CopyCommand,
@@ -41,8 +41,9 @@ from xla_backend.targets.gpu.cuda.commands import (
 )
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.graphs import in_stretches
-from xla_backend.targets.gpu.cuda.layout import Layout
+from xla_backend.targets.gpu.cuda.layout import Layout, Place
 from xla_backend.targets.gpu.cuda.library_calls import library_command
+from xla_backend.targets.gpu.generated_code import GeneratedCode
 
 HostFunctions = Callable[[str | Opcode], HostFunction]
 
@@ -75,7 +76,7 @@ class LoadedProgram:
         self,
         program: Program,
         layout: Layout,
-        code: Code,
+        code: GeneratedCode,
         device: CudaDevice,
         host_functions: HostFunctions,
         graphs: bool,
@@ -83,7 +84,7 @@ class LoadedProgram:
         self._layout = layout
         self._device = device
         self._code = LoadedCode(code, device)
-        self._entries = code.entries
+        self._functions, self._residents = code.functions, code.residents
         self._host_functions = host_functions
         self._graphs = graphs
         self._procedures: Mapping[str, Steps] = program.procedures
@@ -138,13 +139,14 @@ class LoadedProgram:
             case Library():
                 return [library_command(step, place, self._device)]
             case Host():
-                function = self._host_functions(step.target)
+                call = self._host_functions(step.target)
                 operands, results = self._arrays(step.operands), self._arrays(step.results)
-                return [HostCommand(function, operands, results, step.attributes)]
+                return [HostCommand(call, operands, results, step.attributes)]
             case Call():
                 return self._made(self._procedures[step.procedure])
             case Resident():
-                return self._made(step.steps)
+                function = self._residents[step.name]
+                return [self._launch(function, [self._layout.at(*m) for m in function.memories])]
             case While(trips=int() as trips):
                 return [RepeatCommand(trips, self._made(step.body))]
             case While():
@@ -160,16 +162,15 @@ class LoadedProgram:
 
     def _launches(self, step: Launch) -> list[Command]:
         places = [self._layout.place(where) for where in step.buffers]
-        launch = self._device.cupy.cuda.driver.launchKernel
-        return [
-            LaunchCommand(
-                launch,
-                self._code.pointer(entry.name),
-                entry.blocks,
-                entry.threads,
-                entry.dynamic_shared,
-                places,
-                self._code,
-            )
-            for entry in self._entries[step.kernel]
-        ]
+        return [self._launch(function, places) for function in self._functions[step.kernel]]
+
+    def _launch(self, function: Function, places: Sequence[Place]) -> Command:
+        return LaunchCommand(
+            self._device.cupy.cuda.driver.launchKernel,
+            self._code.pointer(function.name),
+            blocks_of(function),
+            function.threads,
+            function.dynamic_shared,
+            places,
+            self._code,
+        )

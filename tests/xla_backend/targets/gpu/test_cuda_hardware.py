@@ -1,0 +1,131 @@
+"""The platform `cuda` on real GPUs: `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import grad, jit, lax
+from tests.xla_backend.targets.gpu.test_cuda_libraries import check_gemm
+from tests.xla_backend.targets.gpu.test_cuda_programs import BODIES, DONATING, RANDOM, X, text_of
+from xla_backend.compile_options import CompileOptions
+from xla_backend.gpu_options import GpuOptions
+from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.parser import parse_module
+from xla_backend.library import compile as compile_hlo
+from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu.cuda import availability
+from xla_backend.targets.gpu.cuda.client import CudaClient
+from xla_backend.targets.gpu.routines.cublas import TYPES
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not availability.is_usable(), reason="no GPU, driver or CuPy"),
+]
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    return CudaClient().devices()[0]
+
+
+@pytest.mark.parametrize("graphs", [True, False])
+@pytest.mark.parametrize("name", BODIES)
+def test_programs(name: str, graphs: bool) -> None:
+    _, arguments = BODIES[name]
+    options = CompileOptions(verify=True, gpu=GpuOptions(graphs=graphs))
+    executable = compile_hlo(parse_module(text_of(name)), "cuda", options)
+    want = evaluate(parse_module(text_of(name)), arguments)
+    for _ in range(4):
+        for got, expected in zip(executable.execute(arguments), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_donation_and_state() -> None:
+    executable = compile_hlo(parse_module(DONATING), "cuda")
+    for got, want in zip(executable.execute([X, X + 1]), (X + (X + 1), X * (X + 1))):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    random = compile_hlo(parse_module(RANDOM), "cuda")
+    first, second = (int(random.execute([])[0][0]) for _ in range(2))
+    assert second - first == 5
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float64, ml_dtypes.bfloat16])
+def test_arrays_there_and_back(dtype: Any, device: Any) -> None:
+    for count in (0, 1, 1000, 3_000_001):
+        array = (np.arange(count) % 100).astype(dtype)
+        kind = device.client.buffer_kind(device, array.shape, array.dtype)
+        np.testing.assert_array_equal(kind.to_host(kind.from_host(array)), array)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_products_of_the_library(name: str, device: Any) -> None:
+    for lhs_inner_first in (True, False):
+        for rhs_inner_first in (True, False):
+            check_gemm(device, name, 3, lhs_inner_first, rhs_inner_first)
+
+
+def test_more_memory_than_there_is(device: Any) -> None:
+    total = device.memory_stats()["bytes_limit"]
+    kind = device.client.buffer_kind(device, (total + 1,), np.dtype(np.uint8))
+    with pytest.raises(OutOfMemory, match="jax_cuda_memory_fraction"):
+        device.buffer(kind)
+    assert device.memory_stats()["bytes_in_use"] < total
+
+
+def on_gpu(x: Any) -> Any:
+    return pyjax.device_put(x, pyjax.devices("gpu")[0])
+
+
+def test_functions_and_gradients() -> None:
+    def f(x: Any) -> Any:
+        carry, ys = lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), jnp.zeros(64), x)
+        return (carry @ carry + jnp.sin(ys).sum()) / 64
+
+    x = np.linspace(-1, 1, 32 * 64, dtype=np.float32).reshape(32, 64)
+    cpu = pyjax.device_put(x, pyjax.devices("cpu")[0])
+    np.testing.assert_allclose(jit(f)(on_gpu(x)), jit(f)(cpu), rtol=1e-4)
+    np.testing.assert_allclose(jit(grad(f))(on_gpu(x)), jit(grad(f))(cpu), rtol=1e-3, atol=1e-5)
+
+
+def test_calls_come_back_at_once() -> None:
+    """Ten products of large matrices take longer than handing them over."""
+    x = on_gpu(np.eye(4096, dtype=np.float32))
+    f = jit(lambda x: x @ x)
+    f(x).block_until_ready()
+    start = time.perf_counter()
+    y = x
+    for _ in range(10):
+        y = f(y)
+    handed_over = time.perf_counter() - start
+    y.block_until_ready()
+    assert handed_over < time.perf_counter() - start
+    np.testing.assert_array_equal(y[:3, :3], np.eye(3))
+
+
+def test_memory_is_shared_with_cupy() -> None:
+    cupy = pytest.importorskip("cupy")
+    x = on_gpu(np.arange(12.0, dtype=np.float32).reshape(3, 4))
+    for theirs in (cupy.from_dlpack(x), cupy.asarray(x)):
+        assert theirs.data.ptr == x.unsafe_buffer_pointer()
+        np.testing.assert_array_equal(theirs.get(), x)
+    back = jnp.from_dlpack(cupy.arange(1000, dtype=cupy.float32) * 2)
+    np.testing.assert_array_equal(back, np.arange(1000) * 2)
+
+
+def test_memory_is_shared_with_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    x = on_gpu(np.arange(12.0, dtype=np.float32).reshape(3, 4))
+    theirs = torch.from_dlpack(x)
+    assert theirs.data_ptr() == x.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(theirs.cpu().numpy(), x)
+    tensor = torch.arange(12, device="cuda", dtype=torch.float32)
+    assert jnp.from_dlpack(tensor).unsafe_buffer_pointer() == tensor.data_ptr()
+    np.testing.assert_array_equal(jnp.from_dlpack(tensor[1:]), np.arange(1, 12))
+    np.testing.assert_array_equal(jnp.from_dlpack(tensor.view(3, 4).T), x.T)

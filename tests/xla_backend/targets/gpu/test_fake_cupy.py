@@ -1,0 +1,40 @@
+"""The stand-in offers what CuPy has, where that is installed: nothing else is used of it."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from tests.xla_backend.targets.gpu import fake_cupy
+
+# What the stand-in's classes have for the tests alone.
+OWN = {
+    "Device": set(),
+    "Event": {"over", "stream"},
+    "Graph": {"work"},
+    "MemoryPointer": set(),
+    "MemoryPool": {"free", "give_back", "limits", "used"},
+    "PinnedMemoryPool": set(),
+    "Stream": {"capture", "gpu", "put", "queue", "step"},
+    "UnownedMemory": set(),
+}
+
+
+def public(thing: Any) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def test_every_name_is_cupys() -> None:
+    cupy = pytest.importorskip("cupy")
+    stand_in = fake_cupy.make_module()
+    for name in public(stand_in) - {"cuda"}:
+        assert hasattr(cupy, name), name
+    for name in public(stand_in.cuda) - {"cublas"}:
+        assert hasattr(cupy.cuda, name), name
+        ours, theirs = getattr(stand_in.cuda, name), getattr(cupy.cuda, name)
+        if isinstance(ours, types.FunctionType):
+            continue
+        missing = public(ours) - OWN.get(name, set()) - public(theirs)
+        assert not missing, f"{name}: {missing}"
