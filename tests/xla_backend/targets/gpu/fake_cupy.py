@@ -19,6 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -499,6 +500,27 @@ class ndarray:
         runtime.memcpyAsync(memory.ptr, self.data.ptr, self.nbytes, 3, get_current_stream().ptr)
         return ndarray(self.shape, self.dtype, memory)
 
+    # Arithmetic is done at once: everything before it is waited for.
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        stream = get_current_stream()
+        stream.synchronize()
+        raw = stream.gpu.view(self.data.ptr, self.nbytes) if self.nbytes else np.zeros(0, np.uint8)
+        return raw.view(self.dtype).reshape(self.shape)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        return np.asarray(self)[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        np.asarray(self)[index] = value
+
+
+def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arrays: Any, **options: Any) -> Any:
+        return function(*map(np.asarray, arrays), **options)
+
+    return call
+
 
 def ascontiguousarray(array: ndarray) -> ndarray:
     return array if array.flags.c_contiguous else array.copy()
@@ -701,6 +723,12 @@ class _Cublas:
 # -- the module ------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _using_allocator(allocator: Any) -> Any:
+    assert allocator(512).ptr
+    yield
+
+
 def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) -> Any:
     """The module `cupy`, built for one version of CUDA, on a driver that runs another."""
     cupy: Any = types.ModuleType("cupy")
@@ -709,6 +737,10 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
     runtime.runtimeGetVersion = lambda: built
     runtime.driverGetVersion = lambda: runs
     cupy.ndarray, cupy.from_dlpack, cupy.ascontiguousarray = ndarray, from_dlpack, ascontiguousarray
+    names = ("fftn", "ifftn", "rfftn", "irfftn")
+    cupy.fft = types.SimpleNamespace(**{n: _on_arrays(getattr(np.fft, n)) for n in names})
+    names = ("eigh", "eigvalsh", "svd")
+    cupy.linalg = types.SimpleNamespace(**{n: _on_arrays(getattr(np.linalg, n)) for n in names})
     cupy.cuda = types.SimpleNamespace(
         Device=Device,
         Event=Event,
@@ -724,6 +756,7 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
         get_current_stream=get_current_stream,
         memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=runtime,
+        using_allocator=_using_allocator,
     )
     return cupy
 

@@ -123,6 +123,28 @@ class HostCommand(Command):
 
 
 @dataclass(slots=True, eq=False)
+class SolverCommand(Command):
+    """Call a function of CuPy on arrays over the program's memory. It takes memory of its own, so
+    that no graph can have it."""
+
+    function: Callable[[Any, Sequence[Any], Sequence[Any], Any], None]
+    operands: Sequence[tuple[Place, Shape]]
+    results: Sequence[tuple[Place, Shape]]
+    attributes: Any
+    nodes: int | None = field(default=None, init=False)
+    bases: frozenset[int] = field(default=frozenset(), init=False)
+
+    def run(self, run: Run) -> None:
+        device = run.device
+        operands, results = (
+            [device.array(place.address(run.bases), shape) for place, shape in arrays]
+            for arrays in (self.operands, self.results)
+        )
+        with device.cupy.cuda.using_allocator(device.memory.allocator()):
+            self.function(device.cupy, operands, results, self.attributes)
+
+
+@dataclass(slots=True, eq=False)
 class LibraryCommand(Command):
     """Call a routine of the vendor's libraries; `nodes` is None unless graphs may have it."""
 

@@ -17,3 +17,11 @@ def load_cupy() -> Any:
     import cupy
 
     return cupy
+
+
+@once
+def load_solvers() -> Any:
+    """CuPy's module of the functions that SciPy has in `scipy.linalg`."""
+    import cupyx.scipy.linalg
+
+    return cupyx.scipy.linalg

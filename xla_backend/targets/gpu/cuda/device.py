@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.buffer import BufferKind
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.targets.gpu.cuda import errors
@@ -147,6 +148,14 @@ class CudaDevice(Device):
         """Copy within its memory; in an active block."""
         runtime = self.cupy.cuda.runtime
         runtime.memcpyAsync(target, source, nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
+
+    def array(self, address: int, shape: Shape) -> Any:
+        """CuPy's array over memory of the device, which somebody else keeps; in an active block."""
+        cuda = self.cupy.cuda
+        memory = cuda.UnownedMemory(address, shape.byte_size, None, device_id=self.number)
+        pointer = cuda.MemoryPointer(memory, 0)
+        dtype = shape.element_type.numpy_dtype
+        return self.cupy.ndarray(shape.dimensions, dtype, memptr=pointer)
 
     def event(self) -> Any:
         """An event that is over when all is done that was started here; in an active block."""

@@ -37,12 +37,14 @@ from xla_backend.targets.gpu.cuda.commands import (
     LaunchCommand,
     RepeatCommand,
     Run,
+    SolverCommand,
     WhileCommand,
 )
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.graphs import in_stretches
 from xla_backend.targets.gpu.cuda.layout import Layout, Place
 from xla_backend.targets.gpu.cuda.library_calls import library_command
+from xla_backend.targets.gpu.cuda.solvers import device_function, stays_on_host
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 
 HostFunctions = Callable[[str | Opcode], HostFunction]
@@ -139,8 +141,12 @@ class LoadedProgram:
             case Library():
                 return [library_command(step, place, self._device)]
             case Host():
-                call = self._host_functions(step.target)
                 operands, results = self._arrays(step.operands), self._arrays(step.results)
+                there = device_function(step.target)
+                if there is not None:
+                    return [SolverCommand(there, operands, results, step.attributes)]
+                stays_on_host(step.target)
+                call = self._host_functions(step.target)
                 return [HostCommand(call, operands, results, step.attributes)]
             case Call():
                 return self._made(self._procedures[step.procedure])
