@@ -94,9 +94,9 @@ def compile(
     machine.
 
     Args:
-      platform: "cpu" (machine code for this host), "emulator" (programs and kernels as they are
-        scheduled for the CPU, in Python), "interpreter" (the evaluator behind the same interface),
-        or a plugin's name.
+      platform: "cpu" (machine code for this host), "cuda" (NVIDIA GPUs), "emulator" and
+        "gpu_emulator" (programs and kernels as they are scheduled for the CPU or a GPU, in Python),
+        "interpreter" (the evaluator behind the same interface), or a plugin's name.
       options: CompileOptions as they are; or XLA's flags by name, such as
         `{"xla_dump_to": "dumps"}`, in addition to those of the environment variable XLA_FLAGS.
       target: make object code for this machine and load nothing: "aarch64", "x86-64-v2", "wasm32",

@@ -184,27 +184,29 @@ _CONVOLUTION = """ENTRY e {{
     dim_labels=b01f_01io->b01f
 }}"""
 
+# Scores are f32, as nn.dot_product_attention has them.
 _ATTENTION = (
-    _ADD
-    + _MAX
+    _ADD.replace("{t}", "f32")
+    + _MAX.replace("{t}", "f32")
     + """ENTRY e {{
   q = {t}[{b},{l},{d}] parameter(0)
   k = {t}[{b},{l},{d}] parameter(1)
   v = {t}[{b},{l},{d}] parameter(2)
-  zero = {t}[] constant(0)
-  least = {t}[] constant(-inf)
-  scale = {t}[] constant(0.125)
-  x0 = {t}[{b},{l},{l}] dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+  zero = f32[] constant(0)
+  least = f32[] constant(-inf)
+  scale = f32[] constant(0.125)
+  x0 = f32[{b},{l},{l}] dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
     lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
-  sb0 = {t}[{b},{l},{l}] broadcast(scale), dimensions={{}}
-  x = {t}[{b},{l},{l}] multiply(x0, sb0)
-  m = {t}[{b},{l}] reduce(x, least), dimensions={{2}}, to_apply=max
-  mb = {t}[{b},{l},{l}] broadcast(m), dimensions={{0,1}}
-  e0 = {t}[{b},{l},{l}] subtract(x, mb)
-  e = {t}[{b},{l},{l}] exponential(e0)
-  s = {t}[{b},{l}] reduce(e, zero), dimensions={{2}}, to_apply=add
-  sb = {t}[{b},{l},{l}] broadcast(s), dimensions={{0,1}}
-  w = {t}[{b},{l},{l}] divide(e, sb)
+  sb0 = f32[{b},{l},{l}] broadcast(scale), dimensions={{}}
+  x = f32[{b},{l},{l}] multiply(x0, sb0)
+  m = f32[{b},{l}] reduce(x, least), dimensions={{2}}, to_apply=max
+  mb = f32[{b},{l},{l}] broadcast(m), dimensions={{0,1}}
+  e0 = f32[{b},{l},{l}] subtract(x, mb)
+  e = f32[{b},{l},{l}] exponential(e0)
+  s = f32[{b},{l}] reduce(e, zero), dimensions={{2}}, to_apply=add
+  sb = f32[{b},{l},{l}] broadcast(s), dimensions={{0,1}}
+  w0 = f32[{b},{l},{l}] divide(e, sb)
+  w = {t}[{b},{l},{l}] convert(w0)
   ROOT r = {t}[{b},{l},{d}] dot(w, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
     lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
 }}"""

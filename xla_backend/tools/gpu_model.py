@@ -48,7 +48,7 @@ class Modelled:
     """A row of the table.
 
     Fields:
-      kernels, routines: launches of one run, and calls of libraries.
+      kernels, routines: launches of one run, and calls of libraries or copies.
       moved: bytes that the emulated program moves, for each that it must.
       efficiency: of the bytes of sectors that accesses fetch, the part that is asked for.
       passes: of shared memory, for each that there would be without conflicts.
@@ -136,7 +136,7 @@ def table(rows: Sequence[Modelled]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        launches = f"{row.kernels}" + (f" + {row.routines} of libraries" if row.routines else "")
+        launches = f"{row.kernels}" + (f" + {row.routines}" if row.routines else "")
         lines.append(
             f"| {row.family.name} | {row.family.what} | {launches} | {row.moved:.2f} | "
             f"{100 * row.efficiency:.0f} % | {row.passes:.2f} | {row.error:.0e} |"

@@ -56,8 +56,8 @@ class LaunchAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class RoutineAnalysis:
-    """Calls of a library routine or of the host: bytes and operations of its HLO instruction, and
-    what these take at the card's full rates (None: on the host)."""
+    """Calls of a library routine or of the host, or a copy: bytes and operations of its HLO
+    instruction, and what these take at the card's full rates (None: on the host)."""
 
     name: str
     routine: str
@@ -173,6 +173,10 @@ def analyze_program(
         counts.routine(name, routine, times, card)
         for (name, routine), times in counts.routines.items()
     ]
+    routines += [
+        RoutineAnalysis(name, "copy", times, 2.0 * size, 0.0, 2 * size / card.bandwidth)
+        for (name, size), times in counts.copies.items()
+    ]
     analysed += [
         _resident_analysis(step, times, kernels, residents[step.name], program, card)
         for step, times, kernels in counts.residents
@@ -206,6 +210,7 @@ class _Counts:
         self._costs = CostAnalysis()
         self.kernels: Counter[str] = Counter()
         self.routines: Counter[tuple[str, str]] = Counter()
+        self.copies: Counter[tuple[str, int]] = Counter()
         self.residents: list[tuple[Resident, int, Counter[str]]] = []
         self.open_loops: list[str] = []
 
@@ -220,7 +225,7 @@ class _Counts:
                 target = step.target.value if isinstance(step.target, Opcode) else step.target
                 self.routines[step.name, f"host: {target}"] += times
             elif isinstance(step, Copy):
-                self.routines[step.name, "copy"] += times
+                self.copies[step.name, step.target.size] += times
             elif isinstance(step, Call):
                 self.add(self._program.procedures[step.procedure], times)
             elif isinstance(step, Resident):

@@ -56,8 +56,7 @@ def estimate(work: Work, card: Card, registers: int) -> Estimate:
     )
     clock = card.multiprocessors * card.clock * 1e9
     moved = work.sectors * SECTOR
-    # What does not fit into the cache is moved as often as it is asked for.
-    from_memory = max(work.bytes, moved if work.bytes > card.l2_bytes else 0.0)
+    from_memory = max(work.bytes, work.memory_bytes(card.l2_bytes))
     seconds = {
         "memory": from_memory / (card.bandwidth * _busy(work, card, resident)),
         "cache": moved / (_CACHE_BYTES_PER_CLOCK * clock),

@@ -37,7 +37,7 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
+from xla_backend.targets.gpu.access_counts import SECTOR, bank_passes, requests, sectors
 from xla_backend.targets.gpu.architectures import WARP
 
 # How many blocks and rounds accesses are looked at in: a power of two, so that counts of what is
@@ -64,6 +64,8 @@ class Work:
       barriers: that its blocks come to.
       phases: parts of it of which each waits for the one before.
       in_flight: bytes of global memory that a thread can ask for before it needs the first.
+      arrays: of each in global memory, the bytes that there are to move, and those of the sectors
+        that accesses move.
       operations: of single threads, by element type; matrix_operations: of tiles (a multiplication
         and an addition are two).
     """
@@ -80,6 +82,7 @@ class Work:
     in_flight: float = 0.0
     barriers: float = 0.0
     phases: float = 1.0
+    arrays: list[tuple[float, float]] = field(default_factory=list)
     operations: dict[str, float] = field(default_factory=dict)
     matrix_operations: dict[str, float] = field(default_factory=dict)
 
@@ -87,6 +90,14 @@ class Work:
     def bytes(self) -> float:
         """What there is to move at the least."""
         return self.read_bytes + self.written_bytes
+
+    def memory_bytes(self, cache_bytes: int) -> float:
+        """What a memory has to move behind a cache of so many bytes: arrays that stay in half of it
+        once, others as often as they are asked for."""
+        return sum(
+            needed if needed <= cache_bytes / 2 else max(needed, moved)
+            for needed, moved in self.arrays
+        )
 
     def add(self, other: Work, times: float) -> None:
         """Let the same blocks do the work of another launch, too, so many times; what lies between
@@ -143,6 +154,7 @@ class _Counter:
         self._ranges: dict[Value, tuple[Index, int, int]] = {}  # of values that tell one
         self._read: dict[Buffer, float] = {}
         self._written: dict[Buffer, float] = {}
+        self._moved: dict[Buffer, float] = {}
         self._asked: dict[Loop | None, float] = {}  # bytes a thread reads in a round of a loop
         self._shared: set[Buffer] = set()
 
@@ -151,6 +163,14 @@ class _Counter:
         self._block(self._stage.body, _Place(float(work.blocks)))
         work.read_bytes = _at_most_once(self._read)
         work.written_bytes = _at_most_once(self._written)
+        work.arrays = [
+            (
+                _at_most_once({b: self._read.get(b, 0.0)})
+                + _at_most_once({b: self._written.get(b, 0.0)}),
+                moved,
+            )
+            for b, moved in self._moved.items()
+        ]
         work.shared_bytes = sum(b.size * b.element_type.byte_size for b in self._shared)
         work.in_flight = max(self._asked.values(), default=0.0)
         return work
@@ -270,7 +290,9 @@ class _Counter:
         work = self._work
         if buffer.role.is_global:
             work.requests += times * requests(active)
-            work.sectors += times * sectors(addresses, active)
+            touched = times * sectors(addresses, active)
+            work.sectors += touched
+            self._moved[buffer] = self._moved.get(buffer, 0.0) + SECTOR * touched
         else:
             work.shared_requests += times * requests(active)
             work.shared_passes += times * bank_passes(addresses, width, active)

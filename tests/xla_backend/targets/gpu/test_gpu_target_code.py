@@ -156,6 +156,17 @@ def test_loops_of_one_block() -> None:
         assert f".visible .entry {only.launch.function}(" in kernel.assembly
 
 
+def test_copies() -> None:
+    text = """ENTRY e {
+      x = f32[4096] parameter(0)
+      u = f32[8] parameter(1)
+      i = s32[] constant(7)
+      ROOT r = f32[4096] dynamic-update-slice(x, u, i)
+    }"""
+    (copy,) = code(text=text).analysis().routines
+    assert (copy.routine, copy.bytes, copy.flops) == ("copy", 2 * 4 * 4096, 0)
+
+
 def test_what_is_needed_beside_the_kernels() -> None:
     text = "ENTRY e { x = f32[8] parameter(0)  ROOT r = f32[8] cosine(x) }"
     assert code(text=text).needs() == [] and code(text=text).routines() == {}
