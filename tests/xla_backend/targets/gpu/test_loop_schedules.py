@@ -160,6 +160,43 @@ def test_gathered_rows_are_read_in_vectors() -> None:
     )
 
 
+def test_what_is_the_same_for_all_rows_is_read_once() -> None:
+    called = """f {
+      a = f32[64,128] parameter(0)
+      b = f32[128] parameter(1)
+      m = f32[64] parameter(2)
+      c = f32[64,128] broadcast(b), dimensions={1}
+      n = f32[64,128] broadcast(m), dimensions={0}
+      s = f32[64,128] add(a, c)
+      ROOT r = f32[64,128] multiply(s, n)
+    }
+    """
+    body = """
+      a = f32[64,128] parameter(0)
+      b = f32[128] parameter(1)
+      m = f32[64] parameter(2)
+      ROOT r = f32[64,128] fusion(a, b, m), kind=kLoop, calls=f
+    """
+    kernel = check(
+        body,
+        """
+        // CHECK: for block in grid(2):
+        // CHECK-NEXT: for thread in threads(256):
+        // CHECK-NEXT: for lane in lanes(4):
+        // CHECK-NEXT: = p1[4*(thread % 32) + lane]
+        // CHECK-NEXT: = p2[32*block + 4*(thread // 32)]
+        // CHECK-COUNT-3: = p2[
+        // CHECK-NEXT: = p0[4096*block + 4*(thread % 32) + 512*(thread // 32) + lane]
+        // CHECK-COUNT-3: = p0[
+        """,
+        called,
+        TINY,
+    )
+    counted = count(kernel, body, called)
+    assert counted.reads["p0"].efficiency == 1.0
+    assert counted.reads["p1"].bytes * 4 == counted.reads["p0"].bytes
+
+
 def test_interleaved_arrays_are_read_by_one_thread() -> None:
     check(
         "a = f32[2,400,3] parameter(0)\nROOT r = f32[2,3,400] transpose(a), dimensions={0,2,1}",

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 from typing import NamedTuple
 
 from xla_backend.kernels.index import Atom, Index, Var
 from xla_backend.kernels.ir import Compute, Kernel, Load, Loop, Statement, Store, walk
+from xla_backend.kernels.schedule.binding import split
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
-from xla_backend.kernels.schedule.dependence import mentions
+from xla_backend.kernels.schedule.dependence import mentions, varies
 from xla_backend.kernels.schedule.side_by_side import need_no_order, side_by_side
 from xla_backend.kernels.schedule.spreading import Spread, spread
 from xla_backend.targets.gpu.architectures import WARP, Architecture
@@ -32,6 +33,8 @@ _LANES_BY_WORK = ((_LIGHT_WORK, 16), (100, 4), (inf, 2))
 _WAVES = 2
 _MOST_EACH = 4
 _MOST_STATEMENTS_EACH = 16
+# Of what is read, as much must be the same for all rows for a thread to do several: a quarter.
+_WORTH_READING_ONCE = 4
 # So many arrays may lie in one, element by element, for a thread to read of all of them at once.
 _MOST_INTERLEAVED = 8
 _MOST_STATEMENTS = 96
@@ -45,11 +48,17 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
     if hands_values_on(kernel.stages):
         return
     for run in _runs(kernel):
-        loops = []
+        loops, spreads = [], []
         for nest in run:
-            loops.append(collapse(kernel, nest, _interleaved_along(nest)))
+            rows = _rows_together(nest, architecture)
+            unrolled = _interleaved_along(nest)
+            if rows > 1:
+                unrolled = split(kernel, nest[-2], rows).inner
+                done("split")
+            loops.append(collapse(kernel, nest_of(nest[0]), unrolled))
             done("collapse")
-        spreads = [how_to_spread(loop, architecture) for loop in loops]
+            how = how_to_spread(loops[-1], architecture)
+            spreads.append(replace(how, each=1) if rows > 1 else how)
         threads = max(how.threads for how in spreads)
         grids = []
         for loop, how in zip(loops, spreads):
@@ -99,6 +108,27 @@ def _interleaved_along(nest: Sequence[Loop]) -> Loop | None:
     return None
 
 
+def _rows_together(nest: Sequence[Loop], architecture: Architecture) -> int:
+    """How many rows a thread does, a vector of each: several if what it reads is the same for all
+    rows to a good part (biases, scales), and there is enough to do."""
+    body = nest[-1].body
+    if len(nest) < 2 or not is_light(body):
+        return 1
+    rows, inner = nest[-2].var, nest[-1].var
+    loads = [s for s in body if isinstance(s, Load)]
+    same = [s for s in loads if mentions(s.index, {inner}) and not varies(s, {rows})]
+    bytes, bytes_again = (sum(s.buffer.element_type.byte_size for s in ss) for ss in (loads, same))
+    lanes = lanes_for(nest[-1])
+    if _WORTH_READING_ONCE * bytes_again < bytes or inner.extent % lanes:
+        return 1
+    total = prod(loop.var.extent for loop in nest)
+    for each in (_MOST_EACH, _MOST_EACH // 2):
+        enough = total // (lanes * each) >= _WAVES * _threads_at_once(architecture)
+        if rows.extent % each == 0 and enough and len(body) <= _MOST_STATEMENTS_EACH:
+            return each
+    return 1
+
+
 def _is_interleaved(index: Index, along: Var, inner: Var) -> bool:
     unit = index.coefficient(along)
     return unit in (1, 2) and index.coefficient(inner) == unit * along.extent
@@ -107,7 +137,7 @@ def _is_interleaved(index: Index, along: Var, inner: Var) -> bool:
 def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
     """Threads, lanes and vectors of each thread for a loop over all iterations of a stage."""
     total = loop.var.extent
-    at_once = architecture.multiprocessors * architecture.threads_per_multiprocessor
+    at_once = _threads_at_once(architecture)
     light = is_light(loop.body)
     lanes = min(lanes_for(loop), _most_lanes(loop.body))
     enough = _SMALL_BLOCK if light else _SMALL_BLOCK * architecture.multiprocessors
@@ -122,6 +152,10 @@ def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
     else:
         threads = _LARGE_BLOCK if wanted >= at_once else _SMALL_BLOCK
     return Spread(threads, lanes, each)
+
+
+def _threads_at_once(architecture: Architecture) -> int:
+    return architecture.multiprocessors * architecture.threads_per_multiprocessor
 
 
 def is_light(body: Sequence[Statement]) -> bool:
@@ -155,8 +189,7 @@ def lanes_for(loop: Loop) -> int:
         return 1
     var = loop.var
     accesses = list(_accesses(loop.body))
-    units = [a.bytes * a.at.coefficient(var) for a in accesses if walks(a.at, var)]
-    lanes = _VECTOR_BYTES // max(units, default=_VECTOR_BYTES)
+    lanes = _VECTOR_BYTES // min((a.bytes for a in accesses), default=_VECTOR_BYTES)
     while lanes > 1:
         if _in_lanes(accesses, var, lanes):
             return lanes
@@ -174,8 +207,10 @@ def _in_lanes(accesses: Sequence[_Access], var: Var, lanes: int) -> bool:
         if not mentions(index, {lane}):
             continue
         if walks(index, lane) and _is_aligned(index, lane):
+            if index.coefficient(lane) * access.bytes * lanes > _VECTOR_BYTES:
+                return False
             whole += access.bytes
-        elif access.is_store and walks(access.at, var):
+        elif access.is_store:
             return False
         else:
             broken += access.bytes
