@@ -33,7 +33,9 @@ _DIGITS, _SMALL_DIGITS = 1 << _DIGIT, 1 << _SMALL_DIGIT
 # Neighbouring elements of one thread.
 _ELEMENTS = 8
 _TILE = THREADS * _ELEMENTS
-Elements = Sequence[tuple[Value, Value]]
+_PADDED_TILE = _TILE + THREADS
+# Of small digits, for each thread.
+_COUNTS = _SMALL_DIGITS * THREADS
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,18 @@ def _compare(b: LoopBuilder, x: Value, y: Value, direction: ComparisonDirection)
     return b.compute(Opcode.COMPARE, P.PRED, (x, y), CompareAttributes(direction))
 
 
+def _padded(place: Index) -> Index:
+    """Where an element of a tile lies in shared memory: those of one thread, and those beside each
+    other, are in different banks."""
+    return place + place // _ELEMENTS
+
+
+def _spread(number: Index) -> Index:
+    """Where a count of small digits lies: those that threads of a warp walk along are in different
+    banks."""
+    return number + number // WARP
+
+
 def width_of(type: PrimitiveType) -> int:
     """Bits that `ordered_bits` gives a type."""
     return 1 if type is P.PRED else type.bits
@@ -132,9 +146,11 @@ class _Sort:
         )
         self.histogram = b.buffer("histogram", P.S32, _DIGITS, shared)
         self.first = b.buffer("first", P.S32, _DIGITS, shared)
-        self.small_counts = b.buffer("small_counts", P.S32, _SMALL_DIGITS * THREADS, shared)
-        self.tile_numbers = b.buffer("tile_numbers", P.S32, _TILE, shared)
-        self.tile_bits = {type: b.buffer(f"tile_{type}", type, _TILE, shared) for type in self.bits}
+        self.small_counts = b.buffer("small_counts", P.S32, _COUNTS + _COUNTS // WARP, shared)
+        self.tile_numbers = b.buffer("tile_numbers", P.S32, _PADDED_TILE, shared)
+        self.tile_bits = {
+            type: b.buffer(f"tile_{type}", type, _PADDED_TILE, shared) for type in self.bits
+        }
         self.group = Group(b, self._sums(), THREADS // WARP)
 
     def _sums(self) -> Scanned:
@@ -244,34 +260,32 @@ class _Sort:
         self, block: Index, thread: Index, column: Column, shift: int, source: Buffer | None
     ) -> None:
         """Sort a tile by its digits, in shared memory."""
-        places = [thread * _ELEMENTS + i for i in range(_ELEMENTS)]
-        elements: Elements = [
-            (
-                self._bits(block, place, column, shift, source),
-                self.b.index_value(self._number(block, place, source), P.S32),
-            )
-            for place in places
-        ]
+        b = self.b
         bits = self.tile_bits[column.type]
-        self._by_small_digit(thread, elements, bits, shift)
-        elements = [
-            (
-                self.b.load(bits, place, mutable=True),
-                self.b.load(self.tile_numbers, place, mutable=True),
-            )
-            for place in places
-        ]
-        self._by_small_digit(thread, elements, bits, shift + _SMALL_DIGIT)
+        with b.loop(_ELEMENTS) as turn:
+            place = turn * THREADS + thread
+            value = self._bits(block, place, column, shift, source)
+            number = b.index_value(self._number(block, place, source), P.S32)
+            b.store(bits, _padded(place), (value,))
+            b.store(self.tile_numbers, _padded(place), (number,))
+        b.barrier()
+        for small_shift in (shift, shift + _SMALL_DIGIT):
+            self._by_small_digit(thread, bits, small_shift)
 
-    def _by_small_digit(self, thread: Index, elements: Elements, bits: Buffer, shift: int) -> None:
+    def _by_small_digit(self, thread: Index, bits: Buffer, shift: int) -> None:
         """Each thread counts its digits; a scan says where the elements of each thread with that
         digit begin."""
         b = self.b
+        places = [_padded(thread * _ELEMENTS + i) for i in range(_ELEMENTS)]
+        elements = [
+            [b.load(buffer, place, mutable=True) for buffer in (bits, self.tile_numbers)]
+            for place in places
+        ]
         counts, one = self.small_counts, b.constant(P.S32, 1)
         with b.loop(_SMALL_DIGITS) as digit:
-            b.store(counts, digit * THREADS + thread, (b.constant(P.S32, 0),))
+            b.store(counts, _spread(digit * THREADS + thread), (b.constant(P.S32, 0),))
         own = [
-            Index.of(self._digit(value, shift, _SMALL_DIGITS)) * THREADS + thread
+            _spread(Index.of(self._digit(value, shift, _SMALL_DIGITS)) * THREADS + thread)
             for value, _ in elements
         ]
         for at in own:
@@ -280,11 +294,14 @@ class _Sort:
         b.barrier()
 
         def keep(number: Index, values: Sequence[Value]) -> None:
-            before = self._minus(values[0], b.load(counts, number, mutable=True))
-            b.store(counts, number, (before,))
+            before = self._minus(values[0], count(number))
+            b.store(counts, _spread(number), (before,))
 
-        part = Part(lambda number: [b.load(counts, number, mutable=True)], keep)
-        tiles = _SMALL_DIGITS * THREADS // self.group.tile
+        def count(number: Index) -> Value:
+            return b.load(counts, _spread(number), mutable=True)
+
+        part = Part(lambda number: [count(number)], keep)
+        tiles = _COUNTS // self.group.tile
         assert tiles > 1  # so that a barrier comes last
         self.group.walk(thread, tiles, part, [b.constant(P.S32, 0)])
         for at, (value, number) in zip(own, elements):
@@ -292,8 +309,8 @@ class _Sort:
             place.bounds = (0, _TILE - 1)
             (more,) = self._plus([place], [one])
             b.store(counts, at, (more,))
-            b.store(bits, Index.of(place), (value,))
-            b.store(self.tile_numbers, Index.of(place), (number,))
+            b.store(bits, _padded(Index.of(place)), (value,))
+            b.store(self.tile_numbers, _padded(Index.of(place)), (number,))
         b.barrier()
 
     def _write(
@@ -311,9 +328,11 @@ class _Sort:
         bits = self.tile_bits[column.type]
         with b.loop(_ELEMENTS) as turn:
             place = turn * THREADS + thread
-            digit = self._digit(b.load(bits, place, mutable=True), shift, _DIGITS)
+            digit = self._digit(b.load(bits, _padded(place), mutable=True), shift, _DIGITS)
             later = guard_of(b, b.in_range(place, 1, _TILE))
-            before = self._digit(b.load(bits, place - 1, later, mutable=True), shift, _DIGITS)
+            before = self._digit(
+                b.load(bits, _padded(place - 1), later, mutable=True), shift, _DIGITS
+            )
             differs = _compare(b, digit, before, ComparisonDirection.NE)
             is_first = b.in_range(place, 0, 1)
             if isinstance(is_first, Value):
@@ -322,7 +341,7 @@ class _Sort:
         b.barrier()
         with b.loop(_ELEMENTS) as turn:
             place = turn * THREADS + thread
-            value = b.load(bits, place, mutable=True)
+            value = b.load(bits, _padded(place), mutable=True)
             own = Index.of(self._digit(value, shift, _DIGITS))
             row, _, guard = self._where(block, place)
             begin = b.load(self.begins, self._counted(block, own), guard)
@@ -330,7 +349,7 @@ class _Sort:
             (to,) = self._plus([begin], [behind])
             to.bounds = (0, rows.n - 1)
             at = row * rows.n + Index.of(to)
-            number = b.load(self.tile_numbers, place, mutable=True)
+            number = b.load(self.tile_numbers, _padded(place), mutable=True)
             b.store(target, at, (number,), guard)
             if not is_last:
                 which = 0 if target is self.numbers[0] else 1
