@@ -32,7 +32,8 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.kernels.schedule.dependence import Pure
+from xla_backend.kernels.schedule.copying import operands_of
+from xla_backend.kernels.schedule.dependence import Pure, results_of
 
 
 @dataclass(eq=False, slots=True)
@@ -131,6 +132,27 @@ class RowNest:
     def may_be_shared(self) -> bool:
         """Whether several threads may work on a row."""
         return all(w.may_be_shared for w in self.walks)
+
+    def for_walks(self) -> list[Statement | Walk]:
+        """The walks, and what they need of the other steps."""
+        found: list[Statement | Walk] = []
+        used: set[Value] = set()
+        for step in reversed([*self.lead, *self.steps]):
+            if isinstance(step, Walk):
+                inside: list[Statement] = [step.loops[0]]
+            elif used.isdisjoint(results_of(step)):
+                continue
+            else:
+                inside = [step]
+            found.append(step)
+            used.update(v for s in walk(inside) for v in operands_of(s))
+        return found[::-1]
+
+    def for_rows(self) -> list[Statement]:
+        """The other steps: what becomes of the results of a row."""
+        needed = set(self.for_walks())
+        steps = [*self.lead, *self.steps]
+        return [s for s in steps if not isinstance(s, Walk) and s not in needed]
 
     def keeps(self) -> dict[Buffer, list[tuple[Walk, Load | Store]]]:
         """Local memory in which walks keep elements for each other, and how they access it."""

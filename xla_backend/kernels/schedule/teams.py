@@ -237,7 +237,7 @@ class _Teams:
         self.register_words = 0
         # Local memory that is shared memory now, and what the block has done since a barrier.
         self.exchanged: dict[Buffer, tuple[Buffer, Index]] = {}
-        self.since: list[Walk] = []
+        self.since: list[Walk | Statement] = []
 
     def grid(self) -> Loop:
         team, nest = self.team, self.nest
@@ -249,21 +249,34 @@ class _Teams:
         guard = self._holds(conditions, body)
         base = _TeamCopy(self._rows(), conditions, guard)
         base.exchanged = self.exchanged
-        body += base.block(nest.lead)
         walks = nest.walks
-        for step in nest.steps:
-            if isinstance(step, Walk):
-                if any(must_wait(step, before, self.exchanged) for before in self.since):
-                    body.append(Barrier())
-                    self.since.clear()
-                self.since.append(step)
-                self._walk(step, base, body, for_all=step is not walks[-1])
-            elif isinstance(step, Store):
-                body += only_if(self._leader(), base.block([step]))
-            else:
+        for step in nest.for_walks():
+            if not isinstance(step, Walk):
                 body += base.block([step])
+                self.since.append(step)
+                continue
+            if any(must_wait(step, before, self.exchanged) for before in self.since):
+                self._wait(body)
+            self.since.append(step)
+            self._walk(step, base, body, for_all=step is not walks[-1])
+        body += self._for_rows(base, conditions)
         thread = Loop(self.thread, body, independent=True, kind=LoopKind.THREAD)
         return Loop(self.block, [thread], independent=True, kind=LoopKind.GRID)
+
+    def _for_rows(self, base: _TeamCopy, conditions: list[_Condition]) -> list[Statement]:
+        """What is done with the results of a row, by one thread of its team."""
+        out: list[Statement] = []
+        rest = self.nest.for_rows()
+        if self.team.across > 1 and any(may_overwrite(rest, before) for before in self.since):
+            self._wait(out)
+        alone = _TeamCopy(base.vars)
+        alone.values, alone.known = base.values, base.known
+        leader = [_Condition(self.rank, 0, 1)] if self.team.across > 1 else []
+        return [*out, *only_if([*leader, *conditions], alone.block(rest))] if rest else out
+
+    def _wait(self, out: list[Statement]) -> None:
+        out.append(Barrier())
+        self.since.clear()
 
     def _rows(self) -> dict[Var, Index]:
         """The variables of the loops over rows."""
@@ -278,10 +291,6 @@ class _Teams:
             *delinearize(self.within, extents[inner:]),
         )
         return {loop.var: place for loop, place in zip(self.nest.kept, places)}
-
-    def _leader(self) -> list[_Condition]:
-        """Of the threads of a team, one."""
-        return [_Condition(self.rank, 0, 1)] if self.team.across > 1 else []
 
     def _holds(self, conditions: Sequence[_Condition], out: list[Statement]) -> Value | None:
         total: Value | None = None
@@ -456,8 +465,8 @@ class _Teams:
         slot = (self.rank // near) * rows + self.own
         stores: list[Statement] = [Store(m, slot, (v,)) for m, v in zip(memory, values)]
         first = [_Condition(self.rank % near, 0, 1)] if near > 1 else []
-        out += [*only_if(first, stores), Barrier()]
-        self.since.clear()
+        out += only_if(first, stores)
+        self._wait(out)
 
         def load(part: Index, out: list[Statement]) -> list[Value]:
             found = [_fresh(v.type) for v in values]
@@ -534,12 +543,13 @@ class _Teams:
         self.private.update((load, memory) for load in loads[1:])
 
 
-def must_wait(found: Walk, before: Walk, exchanged: Container[Buffer]) -> bool:
-    """Whether threads may begin a walk only when all are through with an earlier one: it reads what
-    others have put into memory of the row, or writes what they still read there. Its results may
-    have the memory of operands, of which a thread knows that it reads its own elements only."""
-    stored = written(found.body)
-    earlier = written(before.body)
+def must_wait(found: Walk, before: Walk | Statement, exchanged: Container[Buffer]) -> bool:
+    """Whether threads may begin a walk only when all are through with what is before it: it reads
+    what others have put into memory of the row, or writes what they still read there. Its results
+    may have the memory of operands, of which a thread knows that it reads its own elements only."""
+    if not isinstance(before, Walk):
+        return False  # values of a row are no elements
+    stored, earlier = written(found.body), written(before.body)
     if any(b in exchanged for b in earlier & (read(found.body) | stored)):
         return True
     if any(b in exchanged for b in read(before.body) & stored):
@@ -558,6 +568,15 @@ def must_wait(found: Walk, before: Walk, exchanged: Container[Buffer]) -> bool:
             if before.count != found.count or (mentions(at, {position}) and at not in places):
                 return True
     return False
+
+
+def may_overwrite(rest: Sequence[Statement], before: Walk | Statement) -> bool:
+    """Whether results of a row, which one thread writes, may have the memory of what all threads of
+    the team read."""
+    stored = {s.index for s in walk([*rest]) if isinstance(s, Store)}
+    statements = before.body if isinstance(before, Walk) else [before]
+    loads = (s for s in walk([*statements]) if isinstance(s, Load))
+    return any(s.buffer.role is BufferRole.OPERAND and s.index in stored for s in loads)
 
 
 def _select(condition: Value, new: Value, old: Value, out: list[Statement]) -> Value:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from native_checks import check_text
 from scheduled_checks import check, scheduled
 
+from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import BufferRole, Kernel, Loop
 from xla_backend.kernels.printer import kernel_to_text
 
@@ -318,3 +319,43 @@ def test_random_shapes(data: st.DataObject) -> None:
         return
     how, type = data.draw(st.sampled_from([("add", "f32"), ("max", "f32"), ("add", "bf16")]))
     run(reduction(dims, axes, how, type))
+
+
+SUM_ONTO = """
+add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT z = f32[] add(x, y) }
+fused {
+  p = f32[%s] parameter(0)
+  q = f32[%s] parameter(1)
+  start = f32[] %s
+  s = f32[%s] reduce(p, start), dimensions={%s}, to_apply=add
+  ROOT r = f32[%s] add(s, q)
+}"""
+
+
+@pytest.mark.parametrize("start", ["constant(1)", "parameter(2)"])
+@pytest.mark.parametrize(
+    ("full", "kept", "axis"),
+    [("6,20", "6", 1), ("6,200", "6", 1), ("5,3000", "5", 1), ("300,6", "6", 0), ("70000", "", 0)],
+)
+def test_a_result_in_the_memory_of_an_operand(full: str, kept: str, axis: int, start: str) -> None:
+    """One thread reads and writes it, after all have read what they need; so with the start of a
+    sum, which has the memory of the result of a whole array."""
+    operands = "p, q" if start.startswith("const") else "p, q, t"
+    called = SUM_ONTO % (full, kept, start, kept, axis, kept)
+    kernel = scheduled(
+        f"p = f32[{full}] parameter(0)\nq = f32[{kept}] parameter(1)\nt = f32[] parameter(2)\n"
+        f"ROOT f = f32[{kept}] fusion({operands}), kind=kInput, calls=fused",
+        called,
+    )
+    p = np.random.default_rng(0).uniform(-1, 1, [int(n) for n in full.split(",")])
+    p = p.astype(np.float32)
+    size = int(kept or 1)
+    for shared in ("p1", "p2") if not kept and "parameter" in start else ("p1",):
+        q, t = np.arange(size, dtype=np.float32), np.float32([1])
+        want = p.sum(axis=axis, dtype=np.float64) + q + 1
+        arrays = {"p0": p.reshape(-1), "p1": q, "p2": t}
+        memory = {b: arrays[b.name] for b in kernel.buffers if b.name in arrays}
+        (output,) = (b for b in kernel.buffers if b.role is BufferRole.OUTPUT)
+        memory[output] = arrays[shared]
+        Interpreter(kernel, memory=memory).run()
+        np.testing.assert_allclose(arrays[shared], want.reshape(-1), rtol=1e-3, atol=1e-3)

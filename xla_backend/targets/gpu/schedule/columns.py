@@ -15,6 +15,7 @@ from xla_backend.targets.gpu.schedule.row_shapes import (
     USUAL_THREADS,
     fits_registers,
     power_of_two,
+    unrolled_for,
 )
 from xla_backend.targets.gpu.schedule.rows import part_size
 
@@ -39,7 +40,8 @@ def column_team(nest: RowNest) -> Team:
     while columns * across < USUAL_THREADS and columns < minor:
         columns *= 2
     in_registers = several and fits_registers(nest, columns * across, across, 1)
-    return Team(columns * across, across, columns, minor, in_registers=in_registers)
+    unrolled = unrolled_for(nest, 1)
+    return Team(columns * across, across, columns, minor, 1, unrolled, in_registers)
 
 
 def part_of_column(nest: RowNest, blocks: int) -> int:

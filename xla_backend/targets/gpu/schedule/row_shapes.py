@@ -20,6 +20,10 @@ MOST_THREADS = 1024
 USUAL_THREADS = 256
 _VECTOR_BYTES = 16
 _MOST_LANES = 8
+# Bytes that a thread has under way, of steps that have code of their own.
+_BYTES_AT_ONCE = 64
+_LEAST_UNROLLED, _MOST_UNROLLED = 4, 16
+_LIGHT_STATEMENTS = 16
 
 
 def power_of_two(number: int) -> int:
@@ -52,16 +56,29 @@ def runs_across(nest: RowNest) -> bool:
 
 def lanes_of(nest: RowNest) -> int:
     """How many elements of a row a thread takes at once, in accesses of up to 16 bytes."""
-    sizes = [
+    sizes = _sizes(nest)
+    lanes = min(_MOST_LANES, _VECTOR_BYTES // max(sizes, default=_VECTOR_BYTES))
+    while lanes > 1 and not all(_in_lanes(found, lanes) for found in nest.walks):
+        lanes //= 2
+    return lanes
+
+
+def _sizes(nest: RowNest) -> list[int]:
+    """Bytes of the elements that walks access one after another."""
+    return [
         s.buffer.element_type.byte_size
         for found in nest.walks
         for s in _array_accesses(found)
         if mentions(s.index, {loop.var for loop in found.loops})
     ]
-    lanes = min(_MOST_LANES, _VECTOR_BYTES // max(sizes, default=_VECTOR_BYTES))
-    while lanes > 1 and not all(_in_lanes(found, lanes) for found in nest.walks):
-        lanes //= 2
-    return lanes
+
+
+def unrolled_for(nest: RowNest, lanes: int) -> int:
+    """Steps of a walk that have code of their own: enough for loads under way."""
+    if any(len(found.body) > _LIGHT_STATEMENTS for found in nest.walks):
+        return _LEAST_UNROLLED
+    step = lanes * max(_sizes(nest), default=_VECTOR_BYTES)
+    return max(_LEAST_UNROLLED, min(_MOST_UNROLLED, _BYTES_AT_ONCE // step))
 
 
 def _in_lanes(found: Walk, lanes: int) -> bool:

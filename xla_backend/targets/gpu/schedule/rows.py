@@ -16,6 +16,7 @@ from xla_backend.targets.gpu.schedule.row_shapes import (
     fits_registers,
     lanes_of,
     power_of_two,
+    unrolled_for,
 )
 
 # Vectors of a row that a thread takes, one after another, before more threads are worth it.
@@ -40,7 +41,8 @@ def row_team(nest: RowNest) -> Team:
     if across <= WARP and not nest.exchanged():
         block = max(WARP, min(USUAL_THREADS, across * power_of_two(nest.rows)))
     in_registers = several and fits_registers(nest, max(across, USUAL_THREADS), across, lanes)
-    return Team(block, across, 1, nest.rows, lanes, in_registers=in_registers)
+    unrolled = unrolled_for(nest, lanes)
+    return Team(block, across, 1, nest.rows, lanes, unrolled, in_registers)
 
 
 def part_of_row(nest: RowNest, blocks: int) -> int:
