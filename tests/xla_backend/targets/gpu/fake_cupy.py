@@ -686,6 +686,10 @@ class _Cublas:
         algorithm: int,
     ) -> None:
         stream = get_current_stream()
+        if stream.capture is not None:
+            raise NotImplementedError(
+                "calling cuBLAS API during stream capture is currently unsupported"
+            )
         gpu = stream.gpu
         assert handle == 1000 + gpu.number and algorithm == -1
         scalar = ctypes.c_double if compute == 70 else ctypes.c_float

@@ -159,6 +159,7 @@ def test_devices_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_cupy.install(monkeypatch, [FakeGpu(0), FakeGpu(1, "Tesla V100", (7, 0)), FakeGpu(2)])
     chosen = CudaClient(visible_devices=[2, 0]).devices()
     assert [(d.id, d.local_hardware_id) for d in chosen] == [(0, 2), (1, 0)]
+    assert [d.local_hardware_id for d in CudaClient(visible_devices=2).devices()] == [2]
     with pytest.raises(ValueError, match="there is no GPU 3; this machine has 3"):
         CudaClient(visible_devices=[3])
     with pytest.raises(ValueError, match=r"GPU 1: code is made for sm_80 .*Tesla V100 \(sm_70\)"):

@@ -16,7 +16,8 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.program.ir import Library, Slice, Space
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.client import CudaClient
-from xla_backend.targets.gpu.cuda.commands import Run
+from xla_backend.targets.gpu.cuda.commands import CopyCommand, LibraryCommand, Run
+from xla_backend.targets.gpu.cuda.graphs import Stretch, in_stretches
 from xla_backend.targets.gpu.cuda.layout import Place
 from xla_backend.targets.gpu.cuda.library_calls import library_command
 from xla_backend.targets.gpu.routines import ROUTINES
@@ -88,6 +89,18 @@ def test_a_routine_that_is_none_is_an_error(device: Any) -> None:
         library_command(step, lambda s: Place(0, 0), device)
 
 
-def test_every_contract_has_a_routine(device: Any) -> None:
+def test_every_contract_has_a_routine_that_graphs_leave_out(device: Any) -> None:
     for routine in ROUTINES:
-        assert library_command(Library("r", 0.0, routine, ()), lambda s: Place(0, 0), device).nodes
+        command = library_command(Library("r", 0.0, routine, ()), lambda s: Place(0, 0), device)
+        assert command.nodes is None
+
+
+def test_graphs_are_made_around_them(device: Any) -> None:
+    """CuPy refuses cuBLAS while a stream captures."""
+    library = library_command(
+        Library("r", 0.0, "cublas_gemm_f32", ()), lambda s: Place(0, 0), device
+    )
+    copies = [CopyCommand(Place(0, 0), Place(1, 0), 4) for _ in range(5)]
+    kinds = [type(c) for c in in_stretches([*copies, library, *copies, library, *copies[:2]])]
+    alone = [CopyCommand] * 2
+    assert kinds == [Stretch, LibraryCommand, Stretch, LibraryCommand, *alone]

@@ -38,6 +38,14 @@ body { s = (s32[], f32[4,6]) parameter(0)
   z = f32[4,6] add(y, y)
   ROOT t = (s32[], f32[4,6]) tuple(j, z)
 }
+plain { s = (s32[], f32[4,6]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,6] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  z = f32[4,6] add(x, x)
+  ROOT t = (s32[], f32[4,6]) tuple(j, z)
+}
 less { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT r = pred[] compare(a, b), direction=LT
@@ -59,12 +67,13 @@ third { x = f32[4,6] parameter(0)
 LOOP = """x = f32[4,6] parameter(0)
   zero = s32[] constant(0)
   init = (s32[], f32[4,6]) tuple(zero, x)
-  w = (s32[], f32[4,6]) while(init), condition={condition}, body=body
+  w = (s32[], f32[4,6]) while(init), condition={condition}, body={body}
   ROOT r = f32[4,6] get-tuple-element(w), index=1"""
 BODIES = {
     "kernel": ("x = f32[4,6] parameter(0)\n ROOT r = f32[4,6] add(x, x)", [X]),
-    "counted": (LOOP.replace("{condition}", "below"), [X]),
-    "watched": (LOOP.replace("{condition}", "small"), [X]),
+    "counted": (LOOP.replace("{condition}", "below").replace("{body}", "body"), [X]),
+    "watched": (LOOP.replace("{condition}", "small").replace("{body}", "body"), [X]),
+    "resident": (LOOP.replace("{condition}", "small").replace("{body}", "plain"), [X]),
     "branch": (
         """x = f32[4,6] parameter(0)
       p = pred[] parameter(1)
@@ -199,6 +208,14 @@ def test_a_watched_loop_reads_its_predicate_once_a_trip(gpus: list[FakeGpu]) -> 
     assert result.max() == 64 and gpus[0].counts["copies 2"] == trips + 2
     # Its body is a graph from the second trip on, or too short for one.
     assert gpus[0].counts.get("captures", 0) <= 2
+
+
+def test_a_small_loop_is_one_launch(gpus: list[FakeGpu]) -> None:
+    executable = compiled(text_of("resident"))
+    (result,) = executable.run_arrays([X])
+    assert result.max() == 64
+    # Nothing is read but the result.
+    assert len(executable.code.residents) == 1 and gpus[0].counts["copies 2"] == 1
 
 
 DONATING = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }

@@ -42,7 +42,7 @@ class CudaClient(HloClient):
 
     def __init__(
         self,
-        visible_devices: Sequence[int] | None = None,
+        visible_devices: Sequence[int] | int | None = None,
         memory_fraction: float | str = DEFAULT_FRACTION,
     ) -> None:
         lacking = missing()
@@ -51,6 +51,8 @@ class CudaClient(HloClient):
         fraction = _fraction(memory_fraction)
         cupy = load_cupy()
         _check_versions(cupy)
+        if isinstance(visible_devices, int):  # as jax_pjrt_client_create_options has it
+            visible_devices = [visible_devices]
         numbers = _numbers(cupy, visible_devices)
         self.platform_version = f"pyjax cuda (CuPy {cupy.__version__}, {_cuda_version(cupy)})"
         self._devices = [

@@ -146,11 +146,11 @@ class SolverCommand(Command):
 
 @dataclass(slots=True, eq=False)
 class LibraryCommand(Command):
-    """Call a routine of the vendor's libraries; `nodes` is None unless graphs may have it."""
+    """Call a routine of the vendor's libraries."""
 
     routine: Callable[[Run], None]
-    bases: frozenset[int]
-    nodes: int | None = None
+    nodes: int | None = field(default=None, init=False)
+    bases: frozenset[int] = field(default=frozenset(), init=False)
 
     def run(self, run: Run) -> None:
         self.routine(run)

@@ -38,17 +38,17 @@ def library_command(
         )
     call = make(device)
     operands = [place(o) if isinstance(o, Slice) else o for o in step.operands]
-    bases = frozenset(o.base for o in operands if isinstance(o, Place))
 
     def routine(run: Run) -> None:
         call(*[o.address(run.bases) if isinstance(o, Place) else o for o in operands])
 
-    return LibraryCommand(routine, bases, nodes=1)
+    # CuPy refuses to call cuBLAS while a stream captures.
+    return LibraryCommand(routine)
 
 
 def _gemm(t: GemmType, device: CudaDevice) -> Call:
     cublas = device.cupy.cuda.cublas
-    # On the host, where the library reads them at each call; graphs have copies.
+    # On the host, where the library reads them at each call.
     scale = t.scale.numpy_dtype
     one, zero = np.ones(1, scale), np.zeros(1, scale)
     source, target = (_DATA_TYPES[name] for name in t.data)
