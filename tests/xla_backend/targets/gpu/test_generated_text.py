@@ -4,15 +4,22 @@ interpreter gives."""
 import numpy as np
 import pytest
 from code_checks import Threads
-from native_checks import arguments_of, assert_close, module_of
+from native_checks import arguments_of, assert_close, module_of, random_argument
+from opcode_programs import ALL, PROGRAMS
 from scheduled_checks import TINY, scheduled
-from thread_runs import Runner
+from thread_runs import TILES, Runner
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.interpreter import Interpreter, run_kernel
 from xla_backend.kernels.ir import BufferRole, Kernel, LoopKind, ShuffleMode
+from xla_backend.kernels.matrix_tiles import LAYOUTS
+from xla_backend.targets.gpu.compiler import plan_program
 
 ADD = "c { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
 MAX = """c { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2)
@@ -167,3 +174,97 @@ def test_lanes_under_conditions() -> None:
         with t.b.loop(4, LoopKind.UNROLLED) as j:
             t.b.store(target, t.thread * 4 + j, [t.b.load(local, j, mutable=True)])
     check_built(t.kernel, [np.arange(200, dtype=np.int32)])
+
+
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+def test_matrix_tiles(tile) -> None:
+    """Two warps multiply factors as they lie in memory, whole numbers whose sums are exact."""
+    registers = LAYOUTS[tile.shape].registers
+    counts = registers["lhs"], registers["rhs"], registers["sum"]
+    with Threads(blocks=1, threads=64) as t:
+        parts = []
+        for count, type in zip(counts, (tile.factors, tile.factors, tile.sums)):
+            source = t.operand(type, 64 * count)
+            parts.append([t.b.load(source, t.thread * count + i) for i in range(count)])
+        results = t.b.matrix_tile(tile.shape, *parts)
+        target = t.output(tile.sums, 256)
+        for i, result in enumerate(results):
+            t.b.store(target, t.thread * 4 + i, [result])
+    rng = np.random.default_rng(0)
+    types = (tile.factors, tile.factors, tile.sums)
+    operands = [
+        rng.integers(-4, 5, 64 * count).astype(type.numpy_dtype)
+        for count, type in zip(counts, types)
+    ]
+    check_built(t.kernel, operands)
+
+
+# -- all operations --------------------------------------------------------------------------------
+
+
+DOT = """x = {t}[{m},{k}] parameter(0)
+  y = {t}[{k},{n}] parameter(1)
+  ROOT r = {r}[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"""
+PLANNED = {
+    "f16-product": DOT.format(t="f16", r="f16", m=64, k=32, n=64),
+    "bf16-product": DOT.format(t="bf16", r="f32", m=40, k=48, n=24),
+    "f32-product": DOT.format(t="f32", r="f32", m=64, k=64, n=32),
+    "s8-product": DOT.format(t="s8", r="s32", m=32, k=64, n=40),
+    "f64-product": DOT.format(t="f64", r="f64", m=20, k=30, n=20),
+    "matrix-vector": DOT.format(t="f32", r="f32", m=4, k=200, n=1),
+    "convolution": """x = f32[1,8,8,16] parameter(0)
+      w = f32[3,3,16,8] parameter(1)
+      ROOT c = f32[1,8,8,8] convolution(x, w), window={size=3x3 pad=1_1x1_1},
+        dim_labels=b01f_01io->b01f""",
+    "softmax": """x = f32[6,200] parameter(0)
+      z = f32[] constant(0)
+      e = f32[6,200] exponential(x)
+      s = f32[6] reduce(e, z), dimensions={1}, to_apply=c
+      b = f32[6,200] broadcast(s), dimensions={0}
+      ROOT r = f32[6,200] divide(e, b)""",
+    "sort": "x = f32[3,100] parameter(0)\n ROOT r = f32[3,100] sort(x), dimensions={1}, "
+    "to_apply=less",
+    "sums": """x = f32[2,300] parameter(0)
+      z = f32[] constant(0)
+      ROOT r = f32[2,300] reduce-window(x, z), window={size=1x300 pad=0_0x299_0}, to_apply=c""",
+}
+LESS = """less { a = f32[] parameter(0) b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }"""
+
+
+SLOW = {"convolution": pytest.mark.slow}  # many blocks
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in PLANNED])
+def test_planned_programs(name) -> None:
+    check_program(module_of(PLANNED[name], ADD + LESS), -3.0, 3.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type", ALL, ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_opcode(name, type) -> None:
+    program = PROGRAMS[name]
+    if type not in program.types:
+        return
+    # There is no negative number in this type.
+    low = max(program.low, 0.3) if type is P.F8E8M0FNU else program.low
+    check_program(parse_module(program.text(type)), low, program.high, 4 * program.scale)
+
+
+def check_program(module: HloModule, low: float, high: float, scale: float) -> None:
+    """The kernels of a program, one by one, on arrays of their own."""
+    kernels = plan_program(module, CompileOptions()).program.kernels
+    for kernel in kernels.values():
+        rng = np.random.default_rng(0)
+        operands = {
+            b.number: random_argument(Shape.array(b.element_type, (b.size,)), rng, low, high)
+            for b in kernel.buffers
+            if b.role is BufferRole.OPERAND
+        }
+        given = [operands.get(n, np.zeros(1)) for n in range(max(operands, default=-1) + 1)]
+        outputs = [b for b in kernel.buffers if b.role is BufferRole.OUTPUT]
+        want = Interpreter(kernel, [x.copy() for x in given]).run()
+        got = Runner(kernel)(given)
+        for g, w, b in zip(got, want, sorted(outputs, key=lambda b: b.number), strict=True):
+            assert_close(g, w, b.element_type, scale)
