@@ -105,7 +105,16 @@ def test_nests_are_collapsed_and_rows_read_once_per_vector() -> None:
 
 @pytest.mark.parametrize(
     ("type", "lanes"),
-    [("f64", 2), ("s32", 4), ("bf16", 8), ("f8e4m3fn", 16), ("pred", 16), ("c64", 2), ("c128", 1)],
+    [
+        ("f64", 2),
+        ("s32", 4),
+        ("bf16", 8),
+        ("f8e4m3fn", 16),
+        ("pred", 16),
+        ("s4", 16),
+        ("c64", 2),
+        ("c128", 1),
+    ],
 )
 def test_a_thread_takes_16_bytes(type: str, lanes: int) -> None:
     kernel = check(f"a = {type}[4096] parameter(0)\nROOT r = {type}[4096] copy(a)")

@@ -70,7 +70,16 @@ def test_edges_are_guarded() -> None:
 
 @pytest.mark.parametrize(
     ("type", "lanes"),
-    [("f64", 1), ("u32", 1), ("bf16", 2), ("f8e4m3fn", 4), ("pred", 4), ("c64", 1), ("c128", 1)],
+    [
+        ("f64", 1),
+        ("u32", 1),
+        ("bf16", 2),
+        ("f8e4m3fn", 4),
+        ("pred", 4),
+        ("u4", 4),
+        ("c64", 1),
+        ("c128", 1),
+    ],
 )
 def test_all_types(type: str, lanes: int) -> None:
     for sizes in ((128, 64), (63, 65), (32 * lanes, 40 * lanes)):
