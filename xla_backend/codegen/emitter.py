@@ -22,6 +22,7 @@ from xla_backend.kernels.ir import (
     Carry,
     Compute,
     Constant,
+    Contraction,
     If,
     IndexValue,
     InRange,
@@ -35,6 +36,10 @@ from xla_backend.kernels.ir import (
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
+
+# What a machine can do with the operation next to it, and for which types.
+_FUSED = {Opcode.MULTIPLY: "fmul", Opcode.ADD: "fadd"}
+_FUSED_TYPES = (PrimitiveType.F32, PrimitiveType.F64)
 
 
 class AbstractKernelEmitter(ABC):
@@ -174,6 +179,9 @@ class AbstractKernelEmitter(ABC):
             return elemental.emit_reduce_precision(
                 w, source, lanes, operands[0], a.exponent_bits, a.mantissa_bits
             )
+        if isinstance(s.attributes, Contraction) and source in _FUSED_TYPES:
+            contracted = f"{_FUSED[opcode]} contract"
+            return w.op(contracted, vector(register_type(source), lanes), *operands)
         return elemental.emit(w, opcode.value, source, lanes, *operands)
 
     def converted_index(self, type: PrimitiveType, ty: str, text: str, lanes: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.attributes import Attributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Parameter, Var
@@ -198,6 +199,13 @@ class Compute(Statement):
     opcode: Opcode
     operands: tuple[Value, ...]
     attributes: Any = None
+
+
+class Contraction(Attributes):
+    """Of a product, and of the sum that it goes into: the product need not be rounded before."""
+
+
+CONTRACTED = Contraction()
 
 
 @dataclass(eq=False, slots=True)

@@ -14,6 +14,7 @@ from xla_backend.kernels.ir import (
     Combination,
     Compute,
     Constant,
+    Contraction,
     If,
     IndexValue,
     InRange,
@@ -179,7 +180,8 @@ class _Printer:
     def _expression(self, s: Compute) -> str:
         names = [self._name(o) for o in s.operands]
         if s.opcode in _INFIX and len(names) == 2:
-            return f"{names[0]} {_INFIX[s.opcode]} {names[1]}"
+            how = "~" if isinstance(s.attributes, Contraction) else ""
+            return f"{names[0]} {how}{_INFIX[s.opcode]} {names[1]}"
         if s.opcode is Opcode.COMPARE:
             order = ", total order" if s.attributes.total_order else ""
             return f"{names[0]} {_COMPARE[s.attributes.direction.value]} {names[1]}{order}"

@@ -22,9 +22,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import ZERO, Index, constant
-from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind, Value
+from xla_backend.kernels.ir import CONTRACTED, Buffer, BufferRole, LoopKind, Value
 from xla_backend.kernels.library.factors import Factor, Part, SharedBlock, Sizes, fill
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
@@ -183,6 +184,12 @@ def add_up(e: ElementalEmitter, partial: Buffer, sizes: Sizes, splits: int, fini
             finish(here // (m * n), here // n % m, here % n, sums, guard)
 
 
+def multiply_add(b: LoopBuilder, lhs: Value, rhs: Value, total: Value) -> Value:
+    """lhs * rhs + total, in one operation where a machine has one."""
+    term = b.compute(Opcode.MULTIPLY, total.type, (lhs, rhs), CONTRACTED)
+    return b.compute(Opcode.ADD, total.type, (total, term), CONTRACTED)
+
+
 class _Work:
     """How the threads of a block share its sums; each has `count` of them."""
 
@@ -277,7 +284,6 @@ class _Threads(_Work):
 
     def multiply(self, stage: Index, sums: list[Value]) -> list[Value]:
         p, b = self.product, self.product.b
-        type = p.recipe.sums
         together = min(_UNROLLED_DEPTH, p.tiling.depth)
         group, sums = b.open_loop(p.tiling.depth // together, inits=sums, name="group")
         sums = list(sums)
@@ -287,7 +293,6 @@ class _Threads(_Work):
             rhs = [p.part_of(1, stage, column, inner)[0] for column in self._columns()]
             for i, x in enumerate(lhs):
                 for j, y in enumerate(rhs):
-                    term = b.compute(Opcode.MULTIPLY, type, (x, y))
                     n = i * self.right + j
-                    sums[n] = b.compute(Opcode.ADD, type, (sums[n], term))
+                    sums[n] = multiply_add(b, x, y, sums[n])
         return b.close_loop(sums)

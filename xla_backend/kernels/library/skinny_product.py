@@ -20,7 +20,7 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind, ShuffleMode, Value
 from xla_backend.kernels.library.factors import Factor, Sizes, factor_element
-from xla_backend.kernels.library.matrix_product import Finish, add_up
+from xla_backend.kernels.library.matrix_product import Finish, add_up, multiply_add
 from xla_backend.kernels.library.recipes import Recipe, convert
 from xla_backend.kernels.matrix_tiles import WARP
 
@@ -122,8 +122,7 @@ class _Skinny:
             for j in range(self.few):
                 rhs = self._terms(self.vectors, batch, Index({}, j), inner, counted, counted)
                 for p, q in r.terms:
-                    term = b.compute(Opcode.MULTIPLY, r.sums, (lhs[p], rhs[q]))
-                    sums[j] = b.compute(Opcode.ADD, r.sums, (sums[j], term))
+                    sums[j] = multiply_add(b, lhs[p], rhs[q], sums[j])
         sums = b.close_loop(sums)
         if not self._in_warps:
             for j, total in enumerate(sums):
