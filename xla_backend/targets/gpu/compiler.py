@@ -20,6 +20,7 @@ from xla_backend.targets.gpu.architectures import TRIPLE, Architecture, architec
 from xla_backend.targets.gpu.code_dumps import dump_code
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.pipeline import build_pipeline
+from xla_backend.targets.gpu.product_candidates import Choose
 from xla_backend.targets.gpu.program_rules import RULES
 from xla_backend.targets.gpu.residents import with_residents
 from xla_backend.targets.gpu.routines import ROUTINES
@@ -37,25 +38,31 @@ class Planned(NamedTuple):
 
 
 def plan(
-    module: HloModule, options: CompileOptions, observer: PassObserver | None = None
+    module: HloModule,
+    options: CompileOptions,
+    observer: PassObserver | None = None,
+    choose: Choose | None = None,
 ) -> Planned:
     """Optimise `module` (in place) and plan it, with kernels scheduled; `observer` watches the
-    passes.
+    passes, `choose` says how products are computed (see `Schedules`).
 
     Raises:
       UnimplementedError: the program uses something this backend cannot run.
     """
     pipeline = build_pipeline(options, observer)
     pipeline.run(module)
-    return plan_scheduled(module, options, pipeline.log)
+    return plan_scheduled(module, options, pipeline.log, choose)
 
 
 def plan_scheduled(
-    module: HloModule, options: CompileOptions, passes: Sequence[PassRun]
+    module: HloModule,
+    options: CompileOptions,
+    passes: Sequence[PassRun],
+    choose: Choose | None = None,
 ) -> Planned:
     """`plan`, of a module that these passes have optimised."""
     architecture = architecture_for(options)
-    table = KernelTable(Schedules(architecture, verify=options.verify))
+    table = KernelTable(Schedules(architecture, verify=options.verify, choose=choose))
     assignment = assign_buffers(module)
     program = build_program(module, assignment, RULES, table, options)
     program = with_residents(program, architecture)
@@ -64,7 +71,9 @@ def plan_scheduled(
     return Planned(program, architecture, table.instructions, assignment, passes)
 
 
-def generate(module: HloModule, options: CompileOptions) -> tuple[Planned, GeneratedCode]:
+def generate(
+    module: HloModule, options: CompileOptions, choose: Choose | None = None
+) -> tuple[Planned, GeneratedCode]:
     """Optimise `module` (in place), plan it, and generate code for its kernels, which is dumped if
     the options say so.
 
@@ -78,7 +87,7 @@ def generate(module: HloModule, options: CompileOptions) -> tuple[Planned, Gener
         described = {"triple": TRIPLE, "cpu": architecture.name, "features": ""}
         dumper.inputs(module, described, options.profile_version)
         dumper.before_optimizations(module)
-    planned = plan(module, options, dumper)
+    planned = plan(module, options, dumper, choose)
     code = GeneratedCode(
         planned.program,
         planned.instructions,
@@ -94,7 +103,10 @@ def generate(module: HloModule, options: CompileOptions) -> tuple[Planned, Gener
     return planned, code
 
 
-def plan_program(module: HloModule, options: CompileOptions) -> Plan:
+def plan_program(module: HloModule, options: CompileOptions, choose: Choose | None = None) -> Plan:
     """`plan`, for those who run the program in Python: code is made for dumps only."""
-    planned = plan(module, options) if options.dump is None else generate(module, options)[0]
+    watched = options.dump is not None
+    planned = (
+        generate(module, options, choose)[0] if watched else plan(module, options, choose=choose)
+    )
     return Plan(planned.program, ROUTINES, host_function)

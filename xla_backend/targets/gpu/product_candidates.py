@@ -4,9 +4,10 @@ and a small model of time, for where nothing can be measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.kernels.library.dots import FEW
 from xla_backend.kernels.library.factors import Sizes
 from xla_backend.kernels.library.matrix_product import Tiling
@@ -28,6 +29,8 @@ class Cublas:
 
 
 Candidate = Tiling | SkinnyTiling | Loops | Cublas
+# Chooses one of the candidates for an instruction; those that should be the fastest come first.
+Choose = Callable[[Instruction, Sequence[Candidate]], Candidate]
 
 # Products with fewer multiplications, or shorter sums, are plain loops.
 _TINY = 1 << 12
@@ -116,6 +119,13 @@ def fastest(
 ) -> Candidate:
     """The candidate that takes the least time by the model; the first of equals."""
     return min(found, key=lambda c: estimated_cycles(c, sizes, recipe, architecture))
+
+
+def ranked(
+    found: Sequence[Candidate], sizes: Sizes, recipe: Recipe, architecture: Architecture
+) -> list[Candidate]:
+    """The candidates by the model, the fastest first."""
+    return sorted(found, key=lambda c: estimated_cycles(c, sizes, recipe, architecture))
 
 
 def estimated_cycles(

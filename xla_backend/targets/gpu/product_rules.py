@@ -3,6 +3,7 @@ calls of cuBLAS, or plain loops."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,10 +41,14 @@ from xla_backend.targets.gpu.product_candidates import (
     estimated_cycles,
     fastest,
     pass_cycles,
+    ranked,
 )
 from xla_backend.targets.gpu.routines.cublas import TYPES
 from xla_backend.targets.gpu.rules import RULES
 from xla_backend.targets.gpu.schedules import Schedules
+
+# A product with fewer multiplications takes about as long as a launch, in any way.
+_WORTH_TRYING = 1 << 24
 
 
 class _Family(NamedTuple):
@@ -57,7 +62,7 @@ class _Family(NamedTuple):
 
 @RULES.runs(Opcode.DOT)
 def _dot(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    chosen = choice(node, architecture_of(builder), library=True)
+    chosen = _chosen(builder, node, library=True)
     if isinstance(chosen, Cublas):
         return [_library_step(builder, node, chosen)]
     return _launch(builder, node, chosen)
@@ -65,27 +70,30 @@ def _dot(builder: ProgramBuilder, node: Instruction) -> list[Step]:
 
 @RULES.runs(Opcode.CONVOLUTION)
 def _convolution(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    return _launch(builder, node, choice(node, architecture_of(builder)))
+    return _launch(builder, node, _chosen(builder, node))
 
 
-def _output_fusion(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    return _launch(builder, node, choice(product_in(node), architecture_of(builder)))
+RULES.fusions[FusionKind.OUTPUT] = _convolution
 
 
-RULES.fusions[FusionKind.OUTPUT] = _output_fusion
+def _chosen(builder: ProgramBuilder, node: Instruction, *, library: bool = False) -> Candidate:
+    """How a product or a fusion around one runs; large ones are tried where there is a device."""
+    schedules = builder.kernels.scheduler
+    assert isinstance(schedules, Schedules)
+    product = product_in(node)
+    family = _FAMILIES[product.opcode]
+    sizes, recipe = family.sizes(product), family.recipe(product)
+    worth = math.prod(sizes) >= _WORTH_TRYING
+    if recipe is None or schedules.choose is None or not worth:
+        return choice(product, schedules.architecture, library=library)
+    found = alternatives(product, library=library)
+    return schedules.choose(node, ranked(found, sizes, recipe, schedules.architecture))
 
 
 def _launch(builder: ProgramBuilder, node: Instruction, chosen: Candidate) -> list[Step]:
     if isinstance(chosen, Tiling | SkinnyTiling):
         return builder.launch(node, lambda name: kernel_by(node, name, chosen))
     return builder.launch(node)
-
-
-def architecture_of(builder: ProgramBuilder) -> Architecture:
-    """What the kernels of a program are made for."""
-    schedules = builder.kernels.scheduler
-    assert isinstance(schedules, Schedules)
-    return schedules.architecture
 
 
 def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
@@ -104,16 +112,26 @@ def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
     return estimated_cycles(own, sizes, recipe, architecture) <= library
 
 
-def choice(product: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
-    """How a product runs. `library`: it may be a call of cuBLAS."""
+def alternatives(product: Instruction, *, library: bool = False) -> list[Candidate]:
+    """The ways in which a product may run. `library`: also as a call of cuBLAS."""
     family = _FAMILIES[product.opcode]
     sizes, recipe = family.sizes(product), family.recipe(product)
     if recipe is None or min(sizes) == 0:
-        return Loops()
+        return [Loops()]
     found = candidates(sizes, recipe, inner_first=family.inner_first(product))
     if library and (routine := _library_type(product, recipe)) is not None:
         found.append(routine)
-    return fastest(found, sizes, recipe, architecture)
+    return found
+
+
+def choice(product: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
+    """The way that should be the fastest."""
+    family = _FAMILIES[product.opcode]
+    found = alternatives(product, library=library)
+    recipe = family.recipe(product)
+    if recipe is None or len(found) == 1:
+        return found[0]
+    return fastest(found, family.sizes(product), recipe, architecture)
 
 
 # -- the library -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.targets.gpu.architectures import Architecture
+from xla_backend.targets.gpu.product_candidates import Choose
 from xla_backend.targets.gpu.schedule import loops, one_block, reductions, serial, transposes
 from xla_backend.targets.gpu.schedule.stages import check_stages
 
@@ -27,12 +28,16 @@ _FAMILIES: Sequence[Family] = (
 
 
 class Schedules:
-    """Schedules kernels; with `verify`, checks them after each step."""
+    """Schedules kernels; with `verify`, checks them after each step. `choose`: which way of several
+    to compute a product; None: the one that should be the fastest."""
 
     reduces_in_parts = False
 
-    def __init__(self, architecture: Architecture, *, verify: bool = False) -> None:
+    def __init__(
+        self, architecture: Architecture, *, verify: bool = False, choose: Choose | None = None
+    ) -> None:
         self.architecture = architecture
+        self.choose = choose
         self._verify = verify
 
     def kernel(self, kernel: Kernel) -> float:

@@ -16,6 +16,7 @@ from xla_backend.runtime.client import Adopted, Device, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE, Architecture
+from xla_backend.targets.gpu.autotuning import Autotuner
 from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, adopt
@@ -23,6 +24,8 @@ from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.driver import Gpu
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
+from xla_backend.targets.gpu.cuda.timing import CudaTimer
+from xla_backend.targets.gpu.product_candidates import Choose
 from xla_backend.targets.gpu.target_code import make_target_code
 
 # Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
@@ -54,6 +57,7 @@ class CudaClient(HloClient):
         if isinstance(visible_devices, int):  # as jax_pjrt_client_create_options has it
             visible_devices = [visible_devices]
         numbers = _numbers(cupy, visible_devices)
+        self._tuners: dict[CudaDevice, Autotuner] = {}
         self.platform_version = f"pyjax cuda (CuPy {cupy.__version__}, {_cuda_version(cupy)})"
         self._devices = [
             CudaDevice(self, id, number, cupy, fraction) for id, number in enumerate(numbers)
@@ -74,13 +78,22 @@ class CudaClient(HloClient):
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         architecture = _architecture(self._devices)
         options = replace(options, target=Target(TRIPLE, architecture.name))
-        planned, code = generate(module, options)
         # One that takes the code now; the others load it at its first use there.
         device = next((d for d in self._devices if not d.is_lost), self._devices[0])
+        planned, code = generate(module, options, self._chooser(device, options))
         return CudaExecutable(planned, module, code, device, graphs=options.gpu.graphs)
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
         return make_target_code(module, options)
+
+    def _chooser(self, device: CudaDevice, options: CompileOptions) -> Choose | None:
+        """What tries products on a device; None where their sizes alone are to decide."""
+        if options.gpu.autotune_level == 0 or options.gpu.deterministic or device.is_lost:
+            return None
+        found = self._tuners.get(device)
+        if found is None:
+            found = self._tuners[device] = Autotuner(CudaTimer(device, options))
+        return found
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         assert isinstance(device, CudaDevice)

@@ -1,0 +1,141 @@
+"""Which way of computing a product is taken: what a device measured, kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from test_products import dot
+
+from tests.xla_backend.targets.gpu import fake_cupy
+from tests.xla_backend.targets.gpu.cuda_programs import real_code
+from xla_backend.compile_options import CompileOptions
+from xla_backend.gpu_options import GpuOptions
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.verifier import verify
+from xla_backend.kernels.library.matrix_product import Tiling
+from xla_backend.persistent.settings import cache_settings, change_cache_settings
+from xla_backend.program.ir import Launch, Library
+from xla_backend.targets.gpu.autotuning import Autotuner, trial_module
+from xla_backend.targets.gpu.compiler import plan_program
+from xla_backend.targets.gpu.cuda import client as cuda_client
+from xla_backend.targets.gpu.cuda import timing
+from xla_backend.targets.gpu.cuda.client import CudaClient
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.timing import CudaTimer
+from xla_backend.targets.gpu.product_candidates import Candidate, Choose, Cublas
+
+LARGE = dot("bf16[512,512]", "bf16[512,512]", "f32[512,512]")
+SMALL = dot("bf16[64,64]", "bf16[64,64]", "f32[64,64]")
+
+
+class PretendedTimer:
+    """A device that is fast where `fast` says so."""
+
+    def __init__(self, fast: type[object] = Tiling, model: str = "Pretended GPU") -> None:
+        self.model = model
+        self.fast = fast
+        self.tried: list[Candidate] = []
+
+    def seconds(self, module: HloModule, choose: Choose) -> float:
+        verify(module)
+        seen: list[Candidate] = []
+
+        def watched(node: Instruction, found: Sequence[Candidate]) -> Candidate:
+            seen.append(choose(node, found))
+            return seen[-1]
+
+        assert module.entry is not None and module.entry.root is not None
+        watched(module.entry.root, ())
+        (candidate,) = seen
+        self.tried.append(candidate)
+        return 1.0 if isinstance(candidate, self.fast) else 2.0
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A cache of this test's own."""
+    before = cache_settings()
+    change_cache_settings(directory=str(tmp_path / "cache"), internal=True, enabled=True)
+    yield
+    change_cache_settings(directory=before.directory, internal=before.internal)
+
+
+def steps_with(text: str, tuner: Autotuner) -> tuple[type, ...]:
+    plan = plan_program(parse_module(text), CompileOptions(verify=True), tuner)
+    return tuple(type(step) for step in plan.program.steps)
+
+
+def test_what_is_fastest_is_taken(kept):
+    library, own = PretendedTimer(Cublas, "one"), PretendedTimer(Tiling, "another")
+    assert steps_with(LARGE, Autotuner(library)) == (Library,)
+    assert steps_with(LARGE, Autotuner(own)) == (Launch,)
+    assert 1 < len(own.tried) <= 9
+    assert len(set(own.tried)) == len(own.tried)
+
+
+def test_a_product_is_tried_once_on_each_model(kept):
+    first = PretendedTimer()
+    tuner = Autotuner(first)
+    for _ in range(2):
+        steps_with(LARGE, tuner)
+    tried = len(first.tried)
+    assert 1 < tried <= 9
+    again = PretendedTimer(Cublas)
+    assert steps_with(LARGE, Autotuner(again)) == (Launch,), "as it was measured before"
+    assert not again.tried
+    other = PretendedTimer(Cublas, "another model")
+    assert steps_with(LARGE, Autotuner(other)) == (Library,)
+    assert other.tried
+
+
+def test_nothing_is_kept_where_nothing_may_be(kept):
+    change_cache_settings(internal=False)
+    for _ in range(2):
+        timer = PretendedTimer()
+        steps_with(LARGE, Autotuner(timer))
+        assert timer.tried
+
+
+def test_small_products_are_not_tried(kept):
+    timer = PretendedTimer()
+    steps_with(SMALL, Autotuner(timer))
+    assert not timer.tried
+
+
+def test_fusions_are_tried_with_what_is_fused_to_them(kept):
+    text = """
+    ENTRY e {
+      a = bf16[512,512] parameter(0)  b = bf16[512,512] parameter(1)  c = f32[512] parameter(2)
+      d = f32[512,512] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      rows = f32[512,512] broadcast(c), dimensions={1}
+      ROOT r = f32[512,512] add(d, rows)
+    }"""
+    timer = PretendedTimer()
+    assert steps_with(text, Autotuner(timer)) == (Launch,)
+    assert timer.tried and not any(isinstance(c, Cublas) for c in timer.tried)
+
+
+def test_a_device_times_programs(monkeypatch, kept):
+    """The stand-in runs them, however slowly; the result is that of the program."""
+    fake_cupy.install(monkeypatch, 1)
+    real_code(monkeypatch)
+    monkeypatch.setattr(timing, "make_code", cuda_client.make_code)
+    client = CudaClient()
+    (device,) = client.devices()
+    assert isinstance(device, CudaDevice)
+    timer = CudaTimer(device, CompileOptions())
+    module = trial_module(root_of(dot("f32[16,16]", "f32[16,16]", "f32[16,16]")))
+    assert timer.seconds(module, lambda node, found: found[0]) > 0
+    assert timer.model == "NVIDIA H200"
+    options = CompileOptions(gpu=GpuOptions(autotune_level=0))
+    assert client._chooser(device, options) is None
+    assert client._chooser(device, CompileOptions()) is client._chooser(device, CompileOptions())
+
+
+def root_of(text: str) -> Instruction:
+    entry = parse_module(text).entry
+    assert entry is not None and entry.root is not None
+    return entry.root

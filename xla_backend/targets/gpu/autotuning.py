@@ -1,0 +1,104 @@
+"""Which way to compute a product is the fastest, as measured on a device and remembered on disk.
+
+What is remembered belongs to the product (shapes, types, layouts, what is fused to it), to the
+candidates and to the model of the device: another process with the same ones takes what was found,
+so that its results are the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from xla_backend.hlo.attributes import ParameterAttributes
+from xla_backend.hlo.fingerprint import module_fingerprint
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.persistent import store
+from xla_backend.persistent.settings import cache_settings
+from xla_backend.targets.gpu.product_candidates import Candidate, Choose, Cublas
+
+# Of entries on disk, and the version of what they say.
+_KIND = "tuning"
+_VERSION = "1"
+# So many of the candidates are tried, those that should be the fastest, and the library.
+_TRIALS = 8
+
+_log = logging.getLogger(__name__)
+
+
+class Timer(Protocol):
+    """A device that programs are tried on; `model`: its name, the same for equal ones."""
+
+    @property
+    def model(self) -> str: ...
+
+    def seconds(self, module: HloModule, choose: Choose) -> float:
+        """How long a scheduled module takes with what `choose` chooses."""
+        ...
+
+
+class Autotuner:
+    """Chooses by measurement."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._known: dict[str, Candidate] = {}
+
+    def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
+        """The fastest of the candidates for a product or a fusion around one. `found`: those that
+        should be the fastest first."""
+        tried = [c for n, c in enumerate(found) if n < _TRIALS or isinstance(c, Cublas)]
+        if len(tried) == 1:
+            return tried[0]
+        module = trial_module(node)
+        key = store.entry_key(
+            _KIND, _VERSION, self._timer.model, module_fingerprint(module), *map(repr, tried)
+        )
+        if key not in self._known:
+            self._known[key] = self._remembered(key, tried) or self._measured(key, module, tried)
+        return self._known[key]
+
+    def _remembered(self, key: str, tried: Sequence[Candidate]) -> Candidate | None:
+        if not cache_settings().internal:
+            return None
+        content = store.load(key, _KIND, self._timer.model)
+        if content is None:
+            return None
+        seconds: dict[str, float] = json.loads(content)
+        return min(tried, key=lambda candidate: seconds[repr(candidate)])
+
+    def _measured(self, key: str, module: HloModule, tried: Sequence[Candidate]) -> Candidate:
+        seconds = {}
+        for candidate in tried:
+            seconds[repr(candidate)] = self._timer.seconds(module.clone(), always(candidate))
+        best = min(tried, key=lambda candidate: seconds[repr(candidate)])
+        assert module.entry is not None
+        _log.debug("%s on %s: %s", module.entry.root, self._timer.model, seconds)
+        if cache_settings().internal:
+            store.store(key, _KIND, self._timer.model, json.dumps(seconds).encode())
+        return best
+
+
+def always(candidate: Candidate) -> Choose:
+    """What chooses this candidate, whatever there is."""
+    return lambda node, found: candidate
+
+
+def trial_module(node: Instruction) -> HloModule:
+    """A module that does what one instruction does."""
+    module = HloModule("trial", is_scheduled=True)
+    entry = Computation("trial")
+    parameters: dict[Instruction, Instruction] = {}
+    for operand in dict.fromkeys(node.operands):
+        attributes = ParameterAttributes(len(parameters))
+        parameter = Instruction(Opcode.PARAMETER, operand.shape, (), attributes)
+        parameters[operand] = entry.add(parameter)
+    copy = clone_instruction(node, [parameters[o] for o in node.operands])
+    copy.called = [c.clone() for c in node.called]
+    entry.root = entry.add(copy)
+    module.add_computation(entry, entry=True)
+    return module

@@ -1,0 +1,61 @@
+"""How long a program takes on a device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.program.plan import Plan
+from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.host_functions import host_function
+from xla_backend.runtime.pending import Origin
+from xla_backend.targets.gpu.compiler import plan_scheduled
+from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
+from xla_backend.targets.gpu.cuda.code import make_code
+from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.executable import CudaExecutable
+from xla_backend.targets.gpu.product_candidates import Choose
+from xla_backend.targets.gpu.routines import ROUTINES
+
+# Runs without waiting between them, so that the time of a call does not count; the best of several
+# such rows, as others may use the device, too.
+_IN_A_ROW = 8
+_ROWS = 3
+
+
+class CudaTimer:
+    """Tries programs on one GPU."""
+
+    def __init__(self, device: CudaDevice, options: CompileOptions) -> None:
+        self._device = device
+        self._options = replace(options, dump=None)
+        properties = device.cupy.cuda.runtime.getDeviceProperties(device.number)
+        self.model = properties["name"].decode()
+
+    def seconds(self, module: HloModule, choose: Choose) -> float:
+        """How long one run of a scheduled module takes, on numbers of which none is special."""
+        device = self._device
+        planned = plan_scheduled(module, self._options, (), choose)
+        code = make_code(planned.program, planned.architecture, self._options)
+        plan = Plan(planned.program, ROUTINES, host_function)
+        executable = CudaExecutable(module, plan, code, device, graphs=False)
+        rng = np.random.default_rng(0)
+        arguments = []
+        for shape in planned.program.parameters:
+            dtype = shape.element_type.numpy_dtype
+            kind = CudaBufferKind(device, shape.dimensions, dtype)
+            arguments.append(kind.from_host(rng.integers(0, 2, shape.dimensions).astype(dtype)))
+        context = ExecutionContext(device)
+        executable.execute(list(arguments), (), context)
+        return min(self._row(executable, arguments, context) for _ in range(_ROWS))
+
+    def _row(self, executable: CudaExecutable, arguments: list, context: ExecutionContext) -> float:
+        begin = perf_counter()
+        for _ in range(_IN_A_ROW):
+            executable.start(list(arguments), (), context, (), Origin())
+        self._device.synchronize()
+        return (perf_counter() - begin) / _IN_A_ROW
