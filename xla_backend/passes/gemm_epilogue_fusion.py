@@ -126,13 +126,25 @@ def planned_epilogue(fused: Computation) -> EpilogueRecord | None:
         return None
     (product,) = products
     aliases = _aliases(product)
-    others = [node for node in fused.instructions if node not in aliases]
+    before = _ancestors(product)
+    others = [node for node in fused.instructions if node not in aliases and node not in before]
     walked = result_shape(product)
-    if walked is None or any(o.opcode is not Opcode.PARAMETER for o in product.operands):
+    if walked is None:
         return None
     if not _walks_as(product, fused, others):
         return None
     return EpilogueRecord(walked, _accumulated_parameter(fused, product))
+
+
+def _ancestors(node: Instruction) -> set[Instruction]:
+    """What a node is computed from."""
+    found: set[Instruction] = set()
+    stack = [node]
+    while stack:
+        new = [o for o in stack.pop().operands if o not in found]
+        found.update(new)
+        stack += new
+    return found
 
 
 def _walks_as(product: Instruction, fused: Computation, nodes: Iterable[Instruction]) -> bool:
@@ -239,7 +251,7 @@ def _accumulated_parameter(fused: Computation, dot: Instruction) -> int | None:
     if dot.opcode is not Opcode.DOT or dot not in root.operands:
         return None
     other = root.operands[1] if root.operands[0] is dot else root.operands[0]
-    if other.opcode is not Opcode.PARAMETER or other in dot.operands:
+    if other.opcode is not Opcode.PARAMETER or other in _ancestors(dot):
         return None
     return other.parameter_number
 

@@ -15,6 +15,7 @@ from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.product_prologue_fusion import ProductPrologueFusion
 from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
@@ -26,7 +27,7 @@ from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.targets.gpu.architectures import architecture_for
-from xla_backend.targets.gpu.product_rules import takes_epilogue
+from xla_backend.targets.gpu.product_rules import takes_epilogue, takes_prologue
 from xla_backend.targets.gpu.sort_types import SORT_TYPES
 
 
@@ -58,6 +59,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
             partial(takes_epilogue, architecture_for(options)),
             one_result=options.memory_level == 3,
         ),
+        ProductPrologueFusion(partial(takes_prologue, architecture_for(options))),
         # From here on, instruction order means execution order.
         Scheduler(for_memory=options.memory_level >= 1),
         # Into the schedule, before loops and updates tie buffers together.

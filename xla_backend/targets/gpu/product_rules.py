@@ -112,6 +112,15 @@ def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
     return estimated_cycles(own, sizes, recipe, architecture) <= library
 
 
+def takes_prologue(architecture: Architecture, node: Instruction) -> bool:
+    """Whether the kernel of a product, or of a fusion around one, should do light work on its
+    operands: not where that turns a call of the library into a kernel of ours, nor where plain
+    loops would do it again and again."""
+    product = product_in(node)
+    best = choice(product, architecture, library=node is product)
+    return isinstance(best, Tiling | SkinnyTiling)
+
+
 def alternatives(product: Instruction, *, library: bool = False) -> list[Candidate]:
     """The ways in which a product may run. `library`: also as a call of cuBLAS."""
     family = _FAMILIES[product.opcode]

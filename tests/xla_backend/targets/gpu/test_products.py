@@ -376,3 +376,37 @@ def test_sizes():
     root = parse_module(dot("f32[5,20,33]", "f32[5,33,17]", "f32[5,20,17]", BATCHED + "{1}"))
     assert root.entry is not None and root.entry.root is not None
     assert sizes_of(root.entry.root) == Sizes(5, 20, 17, 33)
+
+
+PROLOGUE = """
+ENTRY e {
+  x = bf16[33,40] parameter(0)  q = s8[40,24] parameter(1)  scale = bf16[24] parameter(2)
+  w = bf16[40,24] convert(q)
+  scales = bf16[40,24] broadcast(scale), dimensions={1}
+  scaled = bf16[40,24] multiply(w, scales)
+  d = f32[33,24] dot(x, scaled), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[33,24] negate(d)
+}"""
+
+
+def test_work_on_operands_in_the_same_kernel():
+    """Weights of 8 bits are converted and scaled as they are loaded."""
+    check(PROLOGUE, rtol=1e-2)
+    assert [type(s) for s in planned(PROLOGUE).program.steps] == [Launch]
+
+
+@pytest.mark.parametrize("columns", [24, 5], ids=["tiles", "few"])
+def test_work_that_makes_something_of_nothing(columns):
+    """Beyond the end of a sum there are zeros, whatever the work makes of zeros."""
+    text = f"""
+    ENTRY e {{
+      x = bf16[33,39] parameter(0)  w = bf16[39,{columns}] parameter(1)
+      two = bf16[] constant(2)
+      twos = bf16[33,39] broadcast(two), dimensions={{}}
+      more = bf16[33,39] add(x, twos)
+      others = bf16[39,{columns}] broadcast(two), dimensions={{}}
+      weights = bf16[39,{columns}] subtract(w, others)
+      ROOT d = f32[33,{columns}] dot(more, weights), {ROWS}
+    }}"""
+    check(text, rtol=1e-2)
+    assert [type(s) for s in planned(text).program.steps] == [Launch]
