@@ -100,7 +100,7 @@ _PLAIN_F32 = Recipe(P.F32, P.F32)
 _HALF = {t: Recipe(t, P.F32, _TILE_16) for t in (P.F16, P.BF16)}
 _TF32_ONCE = Recipe(P.F32, P.F32, _TILE_32, _TF32)
 _TF32_THREE = Recipe(P.F32, P.F32, _TILE_32, _TF32, P.F32, _THREE)
-_S8 = Recipe(P.S8, P.S32, _TILE_8)
+_BYTES = {t: Recipe(t, P.S32, _TILE_8) for t in (P.S8, P.U8)}
 
 # By the names that HLO has for the algorithms of dots. Sums of f16 and bf16 are formed in f32.
 _ALGORITHMS = {
@@ -181,7 +181,7 @@ def recipe_for(
 
 
 def _of_integers(lhs: P, rhs: P, result: P, few: bool) -> Recipe:
-    if lhs is rhs is P.S8 and result.bits <= 32 and not few:
-        return _S8
+    if lhs is rhs and lhs in _BYTES and result.bits <= 32 and not few:
+        return _BYTES[lhs]
     wide = result if result.is_integral and result.bits >= 32 else P.S32
     return Recipe(wide, wide)
