@@ -21,6 +21,8 @@ from xla_backend.kernels.ir import Buffer, Load, LoopKind, Value, walk
 from xla_backend.kernels.library.recipes import Recipe
 
 _ACCESS_BYTES = 16
+# All banks together.
+_LINE_BYTES = 128
 
 # The element at (batch, outer, inner).
 Element = Callable[[ElementalEmitter, Index, Index, Index], Value]
@@ -133,21 +135,28 @@ class SharedBlock:
     """A block of a factor, outer x depth, in shared memory; there may be several of them (stages)
     in one buffer.
 
-    Rows of elements that lie side by side are followed by a gap, so that threads that go from row
-    to row find all banks. `wide`: rows are read by whole accesses of 16 bytes, or tiles.
+    Threads that go from row to row must find different banks. Short rows of what tiles are read
+    from are turned, each by one access more than those on the line before, so that neither who
+    reads 8 rows nor who writes a whole line meets a bank twice. Other rows are followed by a gap.
     """
 
     def __init__(self, factor: Factor, outer: int, depth: int, size: int, *, tiles: bool) -> None:
         """`size`: bytes of an element. `tiles`: threads read the elements of matrix tiles, rather
         than all the same row."""
         self.factor, self.outer, self.depth = factor, outer, depth
-        length = depth if factor.inner_first else outer
-        if tiles:
-            gap = _ACCESS_BYTES // size if factor.inner_first else 8
+        rows, length = (outer, depth) if factor.inner_first else (depth, outer)
+        self._access = _ACCESS_BYTES // size
+        turned = tiles and factor.inner_first and _LINE_BYTES % (length * size) == 0
+        self._turns = length // self._access if turned else 1
+        self._together = _LINE_BYTES // (length * size) if turned else 1
+        if turned:
+            gap = 0
+        elif tiles:
+            gap = self._access if factor.inner_first else 8
         else:
             gap = 1 if factor.inner_first else 0
         self.pitch = length + gap
-        self.size = self.pitch * (outer if factor.inner_first else depth)
+        self.size = self.pitch * rows
         width = min(factor.width, length)
         while self.pitch % width:
             width //= 2
@@ -156,6 +165,9 @@ class SharedBlock:
     def place(self, outer: Index, inner: Index) -> Index:
         """Where an element lies in its stage."""
         row, column = (outer, inner) if self.factor.inner_first else (inner, outer)
+        if self._turns > 1:
+            access = (column // self._access + row // self._together) % self._turns
+            column = access * self._access + column % self._access
         return row * self.pitch + column
 
 

@@ -14,7 +14,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
-from xla_backend.program.ir import Resident, all_steps
+from xla_backend.program.ir import Program, Resident, all_steps
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.pending import Origin
 from xla_backend.targets.gpu.architectures import TRIPLE
@@ -23,12 +23,21 @@ from xla_backend.targets.gpu.cuda import client
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
 from xla_backend.targets.gpu.generated_code import GeneratedCode
+from xla_backend.targets.gpu.product_candidates import Choose
 
 
-def known(module: HloModule, options: CompileOptions) -> tuple[Planned, GeneratedCode]:
+def known(
+    module: HloModule, options: CompileOptions, choose: Choose | None = None
+) -> tuple[Planned, GeneratedCode]:
     """`generate`, with functions that the stand-in knows."""
-    planned, code = generate(module, options)
-    program, functions = planned.program, fake_cupy.known_functions
+    planned, code = generate(module, options, choose)
+    remember(planned.program, code)
+    return planned, code
+
+
+def remember(program: Program, code: GeneratedCode) -> None:
+    """Let the stand-in know the functions of a program."""
+    functions = fake_cupy.known_functions
     for name, launched in code.functions.items():
         for number, function in enumerate(launched):
             functions.stages[function.name] = program.kernels[name], number
@@ -37,7 +46,6 @@ def known(module: HloModule, options: CompileOptions) -> tuple[Planned, Generate
             if isinstance(step, Resident):
                 resident = code.residents[step.name]
                 functions.residents[resident.name] = program, step, resident.memories
-    return planned, code
 
 
 def run_generated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from test_products import dot
 
 from tests.xla_backend.targets.gpu import fake_cupy
-from tests.xla_backend.targets.gpu.cuda_programs import real_code
+from tests.xla_backend.targets.gpu.cuda_programs import remember
 from xla_backend.compile_options import CompileOptions
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.instruction import Instruction
@@ -17,14 +18,14 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.verifier import verify
 from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.persistent.settings import cache_settings, change_cache_settings
-from xla_backend.program.ir import Launch, Library
+from xla_backend.program.ir import Launch, Library, Program
 from xla_backend.targets.gpu.autotuning import Autotuner, trial_module
 from xla_backend.targets.gpu.compiler import plan_program
-from xla_backend.targets.gpu.cuda import client as cuda_client
 from xla_backend.targets.gpu.cuda import timing
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.timing import CudaTimer
+from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.product_candidates import Candidate, Choose, Cublas
 
 LARGE = dot("bf16[512,512]", "bf16[512,512]", "f32[512,512]")
@@ -121,8 +122,13 @@ def test_fusions_are_tried_with_what_is_fused_to_them(kept):
 def test_a_device_times_programs(monkeypatch, kept):
     """The stand-in runs them, however slowly; the result is that of the program."""
     fake_cupy.install(monkeypatch, 1)
-    real_code(monkeypatch)
-    monkeypatch.setattr(timing, "make_code", cuda_client.make_code)
+
+    def generated(program: Program, *rest: Any) -> GeneratedCode:
+        code = GeneratedCode(program, *rest)
+        remember(program, code)
+        return code
+
+    monkeypatch.setattr(timing, "GeneratedCode", generated)
     client = CudaClient()
     (device,) = client.devices()
     assert isinstance(device, CudaDevice)

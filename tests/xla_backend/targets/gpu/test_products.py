@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from product_checks import check, kernels_of, planned, random_arrays
 
+import xla_backend
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
@@ -24,6 +26,7 @@ from xla_backend.kernels.library.recipes import Recipe, recipe_for
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.program.ir import Launch, Library
+from xla_backend.targets.emulator import EmulatorExecutable
 from xla_backend.targets.gpu import product_rules
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.product_candidates import (
@@ -410,3 +413,38 @@ def test_work_that_makes_something_of_nothing(columns):
     }}"""
     check(text, rtol=1e-2)
     assert [type(s) for s in planned(text).program.steps] == [Launch]
+
+
+ORDERED = {
+    "rows": "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    "columns": "lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+}
+
+
+@pytest.mark.parametrize(
+    ("type", "depth", "order"),
+    [
+        ("bf16", 32, "rows"),
+        ("bf16", 32, "columns"),
+        ("f32", 16, "rows"),
+        ("f32", 16, "columns"),
+        ("s8", 64, "rows"),
+    ],
+)
+def test_tiles_have_no_bank_conflicts(monkeypatch, type, depth, order):
+    """Neither where slabs are written nor where tiles are read; global memory is read by whole
+    sectors."""
+    tiling = Tiling(64, 64, depth, 2, 2)
+    monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
+    result = {"s8": "s32"}.get(type, "f32")
+    text = dot(f"{type}[64,64]", f"{type}[64,64]", f"{result}[64,64]", ORDERED[order])
+    module = parse_module(text)
+    arrays = random_arrays(module)
+    executable = xla_backend.compile(module, "gpu_emulator", CompileOptions())
+    loaded = executable.loaded
+    assert isinstance(loaded, EmulatorExecutable)
+    ((_, counted),) = loaded.counters(arrays).items()
+    for traffic in (*counted.shared_reads.values(), *counted.shared_writes.values()):
+        assert traffic.ways == 1
+    for name in ("p0", "p1"):
+        assert counted.reads[name].efficiency == 1

@@ -9,17 +9,14 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
-from xla_backend.program.plan import Plan
 from xla_backend.runtime.client import ExecutionContext
-from xla_backend.runtime.host_functions import host_function
 from xla_backend.runtime.pending import Origin
 from xla_backend.targets.gpu.compiler import plan_scheduled
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
-from xla_backend.targets.gpu.cuda.code import make_code
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
+from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.product_candidates import Choose
-from xla_backend.targets.gpu.routines import ROUTINES
 
 # Runs without waiting between them, so that the time of a call does not count; the best of several
 # such rows, as others may use the device, too.
@@ -40,9 +37,10 @@ class CudaTimer:
         """How long one run of a scheduled module takes, on numbers of which none is special."""
         device = self._device
         planned = plan_scheduled(module, self._options, (), choose)
-        code = make_code(planned.program, planned.architecture, self._options)
-        plan = Plan(planned.program, ROUTINES, host_function)
-        executable = CudaExecutable(module, plan, code, device, graphs=False)
+        code = GeneratedCode(
+            planned.program, planned.instructions, planned.architecture, self._options
+        )
+        executable = CudaExecutable(planned, module, code, device, graphs=False)
         rng = np.random.default_rng(0)
         arguments = []
         for shape in planned.program.parameters:
