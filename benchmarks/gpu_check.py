@@ -123,7 +123,7 @@ def _doctor(machine: Machine, seconds: float) -> list[str]:
 
 def gpu_tests(root: Path = ROOT) -> list[str]:
     """Files with tests that are marked `gpu`."""
-    mark = re.compile(r"\bmark\.gpu\b")
+    mark = re.compile(r"^(@|pytestmark = |    )pytest\.mark\.gpu\b", re.MULTILINE)
     files = sorted((root / "tests").rglob("test_*.py"))
     return [str(f.relative_to(root)) for f in files if mark.search(f.read_text("utf-8"))]
 
@@ -182,10 +182,10 @@ def _benchmarks(machine: Machine, seconds: float) -> list[str]:
 
 
 PARTS = (
-    Part("doctor", 20, _doctor, needs_gpu=False),
-    Part("gpu tests", 160, _tests),
+    Part("doctor", 60, _doctor, needs_gpu=False),
+    Part("gpu tests", 150, _tests),
     Part("benchmarks", 150, _benchmarks),
-    Part("corpus", 110, _corpus),
+    Part("corpus", 100, _corpus),
     Part("memcheck", 45, _sanitizer("memcheck")),
     Part("racecheck", 45, _sanitizer("racecheck")),
     Part("ncu", 40, _profile),

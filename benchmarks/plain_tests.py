@@ -3,8 +3,8 @@
     python -m benchmarks.plain_tests FILE ...
 
 A module stands in for pytest while the files are imported: marks, `parametrize`, `raises`,
-`approx`, `skip`, `importorskip`, and the fixtures `tmp_path` and `monkeypatch`. A test that needs
-more is counted as not run, and named with the reason. Exit status 1 if a test failed.
+`approx`, `skip`, `importorskip`, fixtures of the file, and `tmp_path` and `monkeypatch`. A test
+that needs more is counted as not run, and named with the reason. Exit status 1 if a test failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -48,31 +48,38 @@ def _marks(function: Any) -> Marks:
 
 
 class _Mark:
-    """`pytest.mark`, and what its attributes are: decorators, with or without arguments."""
+    """`pytest.mark`, and what its attributes are: decorators, with or without arguments; or what
+    a file says of all its tests."""
 
-    def __init__(self, name: str = "", options: tuple[Any, ...] = ()) -> None:
+    def __init__(self, name: str = "", args: tuple[Any, ...] = (), reason: str = "") -> None:
         self.name = name
-        self.options = options
+        self.args = args
+        self.reason = reason
 
     def __getattr__(self, name: str) -> _Mark:
         if name.startswith("_"):
             raise AttributeError(name)
         return _Mark(name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
-            return self._put_on(args[0], self.options)
-        return lambda function: self._put_on(function, (*args, kwargs))
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if len(args) == 1 and not options and inspect.isfunction(args[0]):
+            return self._put_on(args[0])
+        return _Mark(self.name, args, options.get("reason", ""))
 
-    def _put_on(self, function: Any, options: tuple[Any, ...]) -> Any:
+    @property
+    def skips(self) -> bool:
+        """Whether tests that have it do not run."""
+        return self.name == "skip" or (self.name == "skipif" and bool(self.args[0]))
+
+    def _put_on(self, function: Any) -> Any:
         marks = _marks(function)
         marks.names.add(self.name)
         if self.name == "parametrize":
-            names, values = options[0], options[1]
+            names, values = self.args
             names = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
             marks.tables.append((names, list(values)))
-        elif self.name == "skip" or (self.name == "skipif" and options[0]):
-            marks.skipped = options[-1].get("reason", "it says so")
+        elif self.skips:
+            marks.skipped = self.reason or "it says so"
         return function
 
 
@@ -139,20 +146,55 @@ class MonkeyPatch:
             self._undo.pop()()
 
 
-@contextlib.contextmanager
-def _fixtures(names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Values of the fixtures that a test asks for."""
-    with contextlib.ExitStack() as stack:
-        values: dict[str, Any] = {}
-        for name in names:
-            if name == "tmp_path":
-                values[name] = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            elif name == "monkeypatch":
-                values[name] = patch = MonkeyPatch()
-                stack.callback(patch.undo)
-            else:
-                raise Skipped(f"it needs the fixture {name!r}, and pytest is not installed")
-        yield values
+def _fixture(*args: Any, scope: str = "function", **_: Any) -> Any:
+    """`pytest.fixture`, with or without arguments."""
+
+    def mark(function: Any) -> Any:
+        function._plain_scope = scope
+        return function
+
+    return mark(args[0]) if args and inspect.isfunction(args[0]) else mark
+
+
+class Fixtures:
+    """What tests of a file ask for by name. Those of a wider scope than a test last until it is
+    closed."""
+
+    def __init__(self, contents: dict[str, Any]) -> None:
+        self._functions = {n: f for n, f in contents.items() if hasattr(f, "_plain_scope")}
+        self._kept: dict[str, Any] = {}
+        self._until_the_end = contextlib.ExitStack()
+
+    def close(self) -> None:
+        self._until_the_end.close()
+
+    def value(self, name: str, stack: contextlib.ExitStack) -> Any:
+        """A fixture, which is taken back when its stack ends.
+
+        Raises:
+          Skipped: there is none of that name here.
+        """
+        if name in self._kept:
+            return self._kept[name]
+        if name == "tmp_path":
+            return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if name == "monkeypatch":
+            patch = MonkeyPatch()
+            stack.callback(patch.undo)
+            return patch
+        function = self._functions.get(name)
+        if function is None:
+            raise Skipped(f"it needs the fixture {name!r}, and pytest is not installed")
+        keeps = function._plain_scope != "function"
+        if keeps:
+            stack = self._until_the_end
+        made = function(**{n: self.value(n, stack) for n in inspect.signature(function).parameters})
+        if inspect.isgenerator(made):
+            stack.callback(next, made, None)
+            made = next(made)
+        if keeps:
+            self._kept[name] = made
+        return made
 
 
 def _skip(reason: str = "", **_: Any) -> None:
@@ -182,9 +224,7 @@ def stand_in() -> types.ModuleType:
         "importorskip": _import_or_skip,
         "param": _param,
         "MonkeyPatch": MonkeyPatch,
-        "fixture": lambda *args, **kwargs: (
-            args[0] if args and inspect.isfunction(args[0]) else lambda f: f
-        ),
+        "fixture": _fixture,
     }
     module.__dict__.update(contents)
     return module
@@ -199,14 +239,14 @@ def cases(function: Any) -> Iterator[dict[str, Any]]:
         yield {name: value for part in chosen for name, value in part.items()}
 
 
-def run_test(function: Any, arguments: dict[str, Any]) -> tuple[str, str]:
+def run_test(function: Any, arguments: dict[str, Any], fixtures: Fixtures) -> tuple[str, str]:
     """What becomes of one case: "passed", "failed" or "not run", and why."""
     try:
         if _marks(function).skipped:
             raise Skipped(_marks(function).skipped)
         wanted = [n for n in inspect.signature(function).parameters if n not in arguments]
-        with _fixtures(wanted) as fixtures:
-            function(**arguments, **fixtures)
+        with contextlib.ExitStack() as stack:
+            function(**arguments, **{name: fixtures.value(name, stack) for name in wanted})
     except Skipped as reason:
         return "not run", str(reason)
     except Exception:
@@ -214,17 +254,29 @@ def run_test(function: Any, arguments: dict[str, Any]) -> tuple[str, str]:
     return "passed", ""
 
 
-def tests_of(file: Path) -> Iterator[tuple[str, Any]]:
-    """Functions of a file that are marked `gpu`, or all if the file is."""
+def load(file: Path) -> dict[str, Any]:
+    """What a file of tests defines."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
-    file_marks = getattr(module, "pytestmark", [])
+    return vars(module)
+
+
+def tests_of(contents: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Functions of a file that are marked `gpu`, or all if the file is.
+
+    Raises:
+      Skipped: the file says that none of them runs here.
+    """
+    file_marks = contents.get("pytestmark", [])
     listed = file_marks if isinstance(file_marks, list) else [file_marks]
+    for mark in listed:
+        if mark.skips:
+            raise Skipped(mark.reason)
     whole = any(mark.name == "gpu" for mark in listed)
-    for name, function in vars(module).items():
+    for name, function in contents.items():
         if name.startswith("test_") and inspect.isfunction(function):
             if whole or "gpu" in _marks(function).names:
                 yield name, function
@@ -233,16 +285,20 @@ def tests_of(file: Path) -> Iterator[tuple[str, Any]]:
 def run_file(file: Path) -> Iterator[tuple[str, str, str]]:
     """Name, state and reason of each case."""
     try:
-        found = list(tests_of(file))
+        contents = load(file)
+        found = list(tests_of(contents))
     except Skipped as reason:
         yield str(file), "not run", str(reason)
         return
     except Exception:
         yield str(file), "failed", traceback.format_exc()
         return
+    fixtures = Fixtures(contents)
     for name, function in found:
         for number, arguments in enumerate(cases(function)):
-            yield f"{file.name}::{name}[{number}]", *run_test(function, arguments)
+            label = f"{file.name}::{name}[{number}]"
+            yield label, *run_test(function, arguments, fixtures)
+    fixtures.close()
 
 
 def main(words: Sequence[str] | None = None) -> int:

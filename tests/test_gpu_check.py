@@ -115,9 +115,13 @@ def test_a_checker_that_cannot_work_here_has_not_run() -> None:
 def test_files_with_marked_tests(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "a"
     folder.mkdir(parents=True)
-    (folder / "test_marked.py").write_text("@pytest.mark.gpu\ndef test_it(): ...\n")
+    mark = f"pytest.mark.{'gpu'}"
+    (folder / "test_marked.py").write_text(f"@{mark}\ndef test_it(): ...\n")
+    (folder / "test_listed.py").write_text(f"pytestmark = [\n    {mark},\n]\n")
     (folder / "test_other.py").write_text("def test_it(): ...\n")
-    assert gpu_check.gpu_tests(tmp_path) == ["tests/a/test_marked.py"]
+    expected = ["tests/a/test_listed.py", "tests/a/test_marked.py"]
+    assert gpu_check.gpu_tests(tmp_path) == expected
+    assert "tests/test_gpu_check.py" not in gpu_check.gpu_tests()
 
 
 def test_report() -> None:
@@ -192,13 +196,15 @@ PLAIN = """
 import os
 import pytest
 
-@pytest.mark.gpu
+gpu = getattr(pytest.mark, "gpu")
+
+@gpu
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (2, 3)], ids=str)
 @pytest.mark.parametrize("c", [0, 1])
 def test_table(a, b, c):
     assert a == b
 
-@pytest.mark.gpu
+@gpu
 def test_raises(tmp_path, monkeypatch):
     monkeypatch.setenv("PLAIN", str(tmp_path))
     assert os.path.isdir(os.environ["PLAIN"])
@@ -206,16 +212,36 @@ def test_raises(tmp_path, monkeypatch):
         raise ValueError("a bad one")
     assert 1.0 == pytest.approx(1.0 + 1e-9)
 
-@pytest.mark.gpu
+@gpu
 def test_skips():
     pytest.skip("no such card")
 
-@pytest.mark.gpu
+@gpu
 def test_fixture(capsys): ...
 
-@pytest.mark.gpu
+@gpu
 @pytest.mark.skipif(True, reason="not today")
 def test_not_today(): ...
+
+@pytest.fixture(scope="module")
+def numbers():
+    made.append(1)
+    yield [1, 2]
+    made.append(2)
+
+made = []
+
+@pytest.fixture
+def more(numbers):
+    return [*numbers, 3]
+
+@gpu
+def test_own_fixtures(more, numbers):
+    assert (more, numbers, made) == ([1, 2, 3], [1, 2], [1])
+
+@gpu
+def test_they_last(numbers):
+    assert made == [1]
 
 def test_not_marked():
     raise AssertionError
@@ -232,18 +258,28 @@ def test_runner_where_pytest_is_missing(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1] == "3 passed, 2 failed, 3 not run"
+    assert done.stdout.splitlines()[-1] == "5 passed, 2 failed, 3 not run"
     assert "not run: test_plain.py::test_skips[0]: no such card" in done.stdout
     assert "it needs the fixture 'capsys'" in done.stdout
     assert "test_not_today[0]: not today" in done.stdout
 
 
-def test_marked_files_are_run_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("marks", "printed"),
+    [
+        ("pytest.mark.gpu", "1 passed, 0 failed, 0 not run"),
+        ("[pytest.mark.gpu, pytest.mark.skipif(False, reason='x')]", "1 passed, 0 failed, 0 not"),
+        ("[pytest.mark.gpu, pytest.mark.skipif(True, reason='no GPU')]", "0 passed, 0 failed, 1"),
+        ("pytest.mark.slow", "0 passed, 0 failed, 0 not run"),
+    ],
+)
+def test_marks_of_whole_files(tmp_path: Path, marks: str, printed: str) -> None:
     file = tmp_path / "test_whole.py"
-    file.write_text("import pytest\npytestmark = pytest.mark.gpu\ndef test_it(): ...\n")
+    file.write_text(f"import pytest\npytestmark = {marks}\ndef test_it(): ...\n")
     command = [sys.executable, "-m", "benchmarks.plain_tests", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "1 passed, 0 failed, 0 not run\n")
+    assert done.returncode == 0 and printed in done.stdout
+    assert ("no GPU" in done.stdout) == ("'no GPU'" in marks)
 
 
 def test_rows_of_gpus_are_compared() -> None:
