@@ -492,7 +492,8 @@ class Interpreter:
             raise self._error("shuffles values of threads that do not take part") from None
         extent = self._lockstep.shape[-1]
         value = self._value(s.value)
-        value = np.broadcast_to(value, (*value.shape[:-1], extent))
+        outer = value.shape[:-1] or (1,) * (self._lockstep.depth - 1)
+        value = np.broadcast_to(value, (*outer, extent))
         own = np.arange(extent)
         place = own % s.width
         source = {

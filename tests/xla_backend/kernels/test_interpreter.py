@@ -483,6 +483,15 @@ def test_an_update_after_a_plain_write_of_another_thread_races() -> None:
         w.run()
 
 
+def test_a_shuffled_constant_is_one_for_each_thread_of_each_block() -> None:
+    w = Written(blocks=3, threads=32)
+    w.out.size = 96
+    result = Value(P.F32, 0, 0)
+    w.body.append(Shuffle(result, w.value(5), ShuffleMode.DOWN, 4, 32))
+    w.store(w.out, w.b * 32 + w.t, result)
+    np.testing.assert_array_equal(w.run(), np.full(96, 5))
+
+
 def test_shuffles_among_threads_that_are_away() -> None:
     w = Written(threads=32)
     w.out.size = 128
