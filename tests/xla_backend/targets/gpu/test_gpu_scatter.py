@@ -196,6 +196,16 @@ def test_bits_do_not_depend_on_the_order_of_blocks(form, op) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def test_many_updates_are_ordered_by_digits() -> None:
+    body = """x = f32[900,3] parameter(0)  i = s32[5000,1] parameter(1)
+        u = f32[5000,3] parameter(2)
+        ROOT r = f32[900,3] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=c"""
+    module = module_of(body, COMBINATIONS["mixed"].format(t="f32"))
+    (kernel,) = check_emulated(module, arguments(module, -5, 910), scale=8).values()
+    assert "histogram" in {buffer.name for buffer in kernel.buffers}
+
+
 def test_indices_said_to_be_unique_are() -> None:
     module = scatter("elements", "add", more=", unique_indices=true")
     given = arguments(module, 0, 9)
