@@ -312,9 +312,12 @@ class DeviceArray(BufferHolder, core_array.Array):
           BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False`, and
             a version before 1.0 or memory that the host cannot address.
         """
-        shared = None if dl_device == (1, 0) else self._shared_memory()
+        shared = None if dl_device == (1, 0) else self.spec.kind.shared(self._buffer())
         if shared is not None:
-            return shared.__dlpack__(stream=stream, max_version=max_version, copy=copy)
+            try:
+                return shared.__dlpack__(stream=stream, max_version=max_version, copy=copy)
+            except (BufferError, TypeError, ValueError) as error:
+                raise self._not_exported(error) from None
         view = self.stored_array
         if copy is False and not self._is_host_addressable:
             raise BufferError(
@@ -334,20 +337,13 @@ class DeviceArray(BufferHolder, core_array.Array):
         try:
             return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
         except BufferError as error:
-            raise BufferError(
-                f"dtype {self.dtype} cannot be exported through DLPack: {error}; "
-                "bitcast it to an integer type of the same width first (x.view(...))"
-            ) from None
+            raise self._not_exported(error) from None
 
-    def _shared_memory(self) -> Any:
-        """What other libraries get for the memory, if that is not the host's."""
-        try:
-            return self.spec.kind.shared(self._buffer())
-        except TypeError as error:
-            raise BufferError(
-                f"dtype {self.dtype} cannot be exported from {self.device}: {error}; bitcast it to "
-                "an integer type of the same width first (x.view(...))"
-            ) from None
+    def _not_exported(self, error: Exception) -> BufferError:
+        return BufferError(
+            f"dtype {self.dtype} cannot be exported through DLPack: {error}; "
+            "bitcast it to an integer type of the same width first (x.view(...))"
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.spec.kind.dlpack_device
@@ -358,7 +354,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         no such attribute. They must not write to it."""
         if self.spec.kind.dlpack_device[0] != _CUDA:
             raise AttributeError(f"{self.aval.str_short()} is on {self.device}, not on a GPU")
-        return self._shared_memory().__cuda_array_interface__
+        return self.spec.kind.shared(self._buffer()).__cuda_array_interface__
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; without index the array must have size 1."""

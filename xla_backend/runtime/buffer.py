@@ -70,11 +70,7 @@ class BufferKind:
 
     def shared(self, buffer: Buffer) -> Any:
         """An object over the buffer's own memory, which it keeps, with `__dlpack__` and
-        `__cuda_array_interface__`; None: others get at it through the host only.
-
-        Raises:
-          TypeError: there is no such object for this type.
-        """
+        `__cuda_array_interface__`; None: others get at it through the host only."""
         return None
 
     def wait(self, buffer: Buffer) -> None:

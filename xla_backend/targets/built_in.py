@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from xla_backend.compile_options import CompileOptions
@@ -39,11 +40,16 @@ def _of_cuda(function: str) -> Callable[[], Any]:
     return lambda: getattr(import_module("xla_backend.targets.gpu.cuda.availability"), function)()
 
 
+def _cuda_is_usable() -> bool:
+    """Nothing of the platform is loaded where CuPy is not installed."""
+    return find_spec("cupy") is not None and _of_cuda("is_usable")()
+
+
 register_plugin(
     "cuda",
     _on_first_use("xla_backend.targets.gpu.cuda.client", "CudaClient"),
     priority=200,
-    automatic=_of_cuda("is_usable"),
+    automatic=_cuda_is_usable,
     missing=_of_cuda("missing"),
 )
 # Stands in for "cuda" where a topology is pretended.

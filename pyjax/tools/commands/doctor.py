@@ -19,7 +19,7 @@ from pyjax.version import __version__
 from xla_backend.persistent import store
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.runtime.pages import memory_limit
-from xla_backend.targets.gpu.cuda import availability
+from xla_backend.targets.gpu.cuda.report import facts as facts_of_gpus
 
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "ml_dtypes", "opt_einsum", "absl-py")
 
@@ -46,7 +46,7 @@ def facts() -> Iterator[tuple[str, str]]:
     cache = store.status()
     used = f"{cache.entries} entries, {cache.bytes >> 10} KiB"
     yield "cache", f"{cache.directory}: {used}" if cache.enabled else "not used"
-    yield from availability.facts()
+    yield from facts_of_gpus()
     yield "XLA_FLAGS", os.environ.get("XLA_FLAGS", "") or "not set"
 
 

@@ -479,11 +479,11 @@ class ndarray:
         self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
         self.flags = types.SimpleNamespace(c_contiguous=dense)
         self.nbytes = self.dtype.itemsize * int(np.prod(self.shape))
-        if self.dtype.isbuiltin != 1:
-            raise TypeError(f"Unsupported dtype {self.dtype}")
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, copy: Any = None) -> Any:
         assert _current().number == self.data.device_id and get_current_stream()
+        if self.dtype.isbuiltin != 1:
+            raise BufferError("Unknown dtype")
         return self
 
     def __dlpack_device__(self) -> tuple[int, int]:

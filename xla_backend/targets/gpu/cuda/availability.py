@@ -11,8 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from xla_backend.targets.gpu.cuda.driver import Driver, Gpu, find_driver
-from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas
-from xla_backend.targets.gpu.ptxas import version as version_of
 
 OLDEST_CAPABILITY = (8, 0)
 _OLDEST_CUDA = (12, 0)
@@ -81,7 +79,7 @@ def _driver_problems(driver: Driver) -> Iterator[str]:
         )
     elif driver.version < _OLDEST_CUDA:
         yield (
-            f"the NVIDIA driver is too old: it runs CUDA {_dotted(driver.version)}, and CUDA 12.0 "
+            f"the NVIDIA driver is too old: it runs CUDA {dotted(driver.version)}, and CUDA 12.0 "
             f"is needed; install driver {_DRIVERS[12]} or newer"
         )
     elif not driver.gpus:
@@ -113,40 +111,12 @@ def _cupy_problems(driver: Driver) -> Iterator[str]:
         )
     elif cuda is not None and driver.version is not None and _OLDEST_CUDA <= runs < (cuda, 0):
         yield (
-            f"{name} is for CUDA {cuda}, and the driver runs CUDA {_dotted(runs)}: pip uninstall "
+            f"{name} is for CUDA {cuda}, and the driver runs CUDA {dotted(runs)}: pip uninstall "
             f'{name}, then pip install "pyjax[{extra}]"; or install driver {_DRIVERS[cuda]} or '
             "newer"
         )
 
 
-def _dotted(number: tuple[int, int]) -> str:
+def dotted(number: tuple[int, int]) -> str:
+    """A version as it is written."""
     return ".".join(map(str, number))
-
-
-def facts() -> Iterator[tuple[str, str]]:
-    """What there is of what GPUs need, for `pyjax doctor`."""
-    driver = find_driver()
-    if driver.version is None:
-        yield "driver", f"none ({driver.problem})"
-    else:
-        yield "driver", f"runs CUDA {_dotted(driver.version)}"
-    for number, gpu in enumerate(driver.gpus):
-        architecture = f"sm_{''.join(map(str, gpu.capability))}"
-        yield "gpu", f"{number}: {gpu.name}, {architecture}"
-    found = cupy_distribution()
-    installed = cupy_is_installed()
-    named = f"{found[1]} ({found[0]})" if found else "of an unknown version"
-    yield "cupy", named if installed else "not installed"
-    yield "ptxas", _assembler()
-    lacking = missing()
-    yield "cuda", f"not usable: {lacking}" if lacking else "usable"
-
-
-def _assembler() -> str:
-    try:
-        ptxas = find_ptxas()
-    except PtxasNotFoundError as error:
-        return str(error)
-    if ptxas is None:
-        return "not found; with it, code can be looked at: pip install nvidia-cuda-nvcc-cu12"
-    return f"{version_of(ptxas)} ({ptxas})"
