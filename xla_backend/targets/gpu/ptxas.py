@@ -168,8 +168,17 @@ def _assemble(ptxas: Path, ptx: str, architecture: str, flags: Sequence[str]) ->
     if not spilling:
         return made
     again = _assemble_once(ptxas, with_few_blocks(ptx, spilling), architecture, flags)
-    spills, fewer = (sum(map(_spilled, code.resources.values())) for code in (made, again))
-    return again if fewer < spills else made
+    gained = [
+        name
+        for name in spilling
+        if _spilled(again.resources[name]) < _spilled(made.resources[name])
+    ]
+    if len(gained) == len(spilling):
+        return again
+    # Some would spill all the more.
+    return (
+        _assemble_once(ptxas, with_few_blocks(ptx, gained), architecture, flags) if gained else made
+    )
 
 
 def _spilled(used: Resources) -> int:

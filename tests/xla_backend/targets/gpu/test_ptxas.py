@@ -154,6 +154,26 @@ def test_what_spills_for_no_need_is_made_anew(monkeypatch) -> None:
     assert made.resources["kernel_k"].spill_stores == 0
 
 
+@NEEDS_PTXAS
+def test_functions_that_would_spill_more_are_left_alone(monkeypatch) -> None:
+    texts = []
+
+    def assembled(path, text, architecture, flags):
+        texts.append(text)
+        few = {name: f"{name} few" in text for name in ("one", "two", "three")}
+        spills = {"one": 0 if few["one"] else 8, "two": 16 if few["two"] else 8, "three": 0}
+        used = {name: Resources(32, bytes, 0, 0, 0, 0) for name, bytes in spills.items()}
+        return ptxas.Assembled(text.encode(), used)
+
+    monkeypatch.setattr(ptxas, "_assemble_once", assembled)
+    monkeypatch.setattr(
+        ptxas, "with_few_blocks", lambda text, names: " ".join(f"{n} few" for n in names)
+    )
+    made = assemble("plain", "sm_90")
+    assert texts == ["plain", "one few two few", "one few"]
+    assert [r.spill_stores for r in made.resources.values()] == [0, 8, 0]
+
+
 def test_a_text_that_llvm_refuses() -> None:
     with pytest.raises(IrError, match="at line 2 in `define void @f`"):
         compile_ptx("define void @f() {\n  ret i32 0\n}\n", ARCHITECTURES["sm_90"])
