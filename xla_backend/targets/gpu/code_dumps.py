@@ -5,18 +5,37 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from xla_backend.dump.interface import CompilationListener
 from xla_backend.dump.text_format import message
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import objects
 from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.program.printer import program_to_text
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.generated_code import GeneratedCode
+from xla_backend.targets.gpu.product_candidates import Candidate, Choose
 from xla_backend.targets.gpu.ptx import llvm_target
 from xla_backend.targets.gpu.routines import ROUTINES
+
+
+class Choices:
+    """What chooses products, and remembers what it chose: lines for `autotune_results.txt`."""
+
+    def __init__(self, choose: Choose) -> None:
+        self._choose = choose
+        self._made: dict[str, str] = {}
+
+    def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
+        chosen = self._choose(node, found)
+        self._made[node.name] = f"%{node.name}: {chosen!r}, of {len(found)} candidates"
+        return chosen
+
+    def text(self) -> str:
+        return "\n".join(self._made.values()) + "\n" if self._made else ""
 
 
 def dump_code(
@@ -24,6 +43,7 @@ def dump_code(
     module: HloModule,
     assignment: BufferAssignment,
     code: GeneratedCode,
+    choices: str = "",
 ) -> None:
     """Tell of everything from the optimised module on: buffers, program, loops, LLVM text, PTX, and
     where the programs for that are found, the assembled code and its listing (SASS)."""
@@ -39,6 +59,8 @@ def dump_code(
         "ir-with-opt.ll": objects.printed(code.llvm_ir, llvm_target(architecture)),
         "ptx": code.ptx,
     }
+    if choices:
+        files["autotune_results.txt"] = choices
     if code.can_assemble:
         cubin = code.assembled().code
         files["cubin"] = cubin

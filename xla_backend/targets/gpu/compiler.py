@@ -17,7 +17,7 @@ from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.gpu.architectures import TRIPLE, Architecture, architecture_for
-from xla_backend.targets.gpu.code_dumps import dump_code
+from xla_backend.targets.gpu.code_dumps import Choices, dump_code
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.pipeline import build_pipeline
 from xla_backend.targets.gpu.product_candidates import Choose
@@ -87,7 +87,8 @@ def generate(
         described = {"triple": TRIPLE, "cpu": architecture.name, "features": ""}
         dumper.inputs(module, described, options.profile_version)
         dumper.before_optimizations(module)
-    planned = plan(module, options, dumper, choose)
+    choices = None if dumper is None or choose is None else Choices(choose)
+    planned = plan(module, options, dumper, choices or choose)
     code = GeneratedCode(
         planned.program,
         planned.instructions,
@@ -96,7 +97,8 @@ def generate(
         "" if dumper is None else dumper.prefix,
     )
     if dumper is not None:
-        dump_code(dumper, module, planned.assignment, code)
+        chosen = choices.text() if choices else ""
+        dump_code(dumper, module, planned.assignment, code, chosen)
         dumper.metadata(planned.passes)
     if options.gpu.refuse_spills:
         code.assembled()

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import xla_backend
+from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import FlagError
+from xla_backend.dump_options import DumpOptions
 from xla_backend.targets.gpu.code_dumps import disassembled
+from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.generated_code import SpillError, replacement
 from xla_backend.targets.gpu.ptxas import Assembled, PtxasError, Resources, find_ptxas
 from xla_backend.targets.gpu.target_code import GpuTargetCode
@@ -85,6 +88,20 @@ def test_listing_where_there_is_a_disassembler(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert disassembled(code().object_code()) == "listing of --dump-sass\n"
+
+
+def test_what_was_chosen_by_measuring(tmp_path: Path) -> None:
+    text = """HloModule jit_f
+    ENTRY e {
+      x = f32[1024,1024] parameter(0)
+      ROOT p = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    for choose, expected in ((None, 0), (lambda node, found: found[-1], 1)):
+        options = CompileOptions(dump=DumpOptions(to=str(tmp_path)))
+        generate(xla_backend.parse_hlo(text), options, choose)
+        written = list(tmp_path.glob("*.autotune_results.txt"))
+        assert len(written) == expected
+    assert re.fullmatch(r"%p: \w+\(.*\), of \d+ candidates\n", written[0].read_text())
 
 
 # -- flags -----------------------------------------------------------------------------------------
