@@ -28,14 +28,14 @@ ENTRY main {
 EXACT = {"rtol": 0.0, "atol": 0.0, "mismatch": 0.0}
 
 
-def write_program(folder, name, stored, expected, dtype, hlo, optimized):
+def write_program(folder, name, stored, expected, dtype, hlo, optimized, tolerance=EXACT):
     folder.mkdir(exist_ok=True)
-    description = {"dtype": dtype, "shape": [4]}
+    description = {"dtype": dtype, "shape": list(stored.shape)}
     metadata = {
         "name": name,
         "family": folder.name,
         "inputs": [description],
-        "outputs": [{**description, **EXACT}],
+        "outputs": [{**description, **tolerance}],
         "files": {
             "hlo.txt": f"{name}.hlo.txt",
             "opt_hlo.txt": f"{name}.opt_hlo.txt.gz",
@@ -76,6 +76,21 @@ def test_programs_run_on_the_platform_asked_for(corpus, capsys):
     assert main([*arguments, "--platform", "emulator"]) == 0
     assert main([*arguments, "--platform", "abacus"]) == 1
     assert "run: ValueError: no platform 'abacus'" in capsys.readouterr().out
+
+
+def test_products_are_as_exact_as_on_record(tmp_path):
+    """What a GPU may round is not rounded where the recorded program says nothing of it."""
+    text = """HloModule m
+
+ENTRY main {
+  x = f32[64,64]{1,0} parameter(0)
+  ROOT r = f32[64,64]{1,0} dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+    x = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    tolerance = {"rtol": 1e-5, "atol": 1e-4, "mismatch": 0.0}
+    write_program(tmp_path / "good", "product", x, x @ x, "float32", text, text, tolerance)
+    assert main([str(tmp_path), "--texts", "hlo", "--platform", "gpu_emulator"]) == 0
 
 
 def test_failures_are_named(corpus, capsys):
