@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xla_backend.hlo.attributes import (
     FusionAttributes,
@@ -20,21 +21,35 @@ from xla_backend.passes.fusion_groups import RECOMPUTE_BUDGET
 from xla_backend.passes.row_clusters import Clusters, leaf_of, origin
 from xla_backend.passes.row_space import FULL, RowPlanning, RowSpace, plan_rows
 
-# One pass over fewer elements is quicker on one thread than several passes on many.
-_SERIAL_ELEMENTS = 1 << 15
-_ENOUGH_ROWS = 16
-_VECTOR_ELEMENTS = 64
-# Shorter rows leave vector lanes empty; flat loops over all rows at once do not. Where there is
-# little work, fewer kernels count for more.
-_SHORT_ROW = 96
-_LITTLE_WORK = 1 << 11
-# Bytes of a row (of all arrays together) that stay in the second-level cache between two loops.
-_CACHE_BYTES = 1 << 19
-# Rows across memory: how many lines of one of its sets that cache holds, and the bytes after which
-# the sets repeat.
+# Rows across memory: how many lines of one of its sets a cache holds, and the bytes after which the
+# sets repeat.
 _CACHE_WAYS = 8
 _CACHE_PERIOD = 1 << 16
 _MAX_STRIDED_ROW = 256
+
+
+class RowMachine(NamedTuple):
+    """Which rows are worth walking in one nest on a machine.
+
+    Fields:
+      together: fewer elements are one nest's work whatever their rows are.
+      enough_rows, side_by_side: how many rows keep the machine busy, and how many of those that
+        lie across memory count as one. Few long rows are better cut into pieces.
+      short_row, little_work: shorter rows leave the machine idle where flat loops over all rows at
+        once do not; where there is little work, fewer kernels count for more.
+      cache_bytes: of a row (of all arrays together) that stay near between two loops.
+    """
+
+    together: int
+    enough_rows: int
+    side_by_side: int
+    short_row: int
+    little_work: int
+    cache_bytes: int
+
+
+# One pass over few elements is quicker on one thread than several passes on many.
+CPU_ROWS = RowMachine(1 << 15, 16, 64, 96, 1 << 11, 1 << 19)
 
 
 class RowFusion(ControlFlowFusion):
@@ -50,6 +65,9 @@ class RowFusion(ControlFlowFusion):
 
     name = "row-fusion"
 
+    def __init__(self, machine: RowMachine = CPU_ROWS) -> None:
+        self.machine = machine
+
     def fuse(self, module: HloModule, computation: Computation) -> bool:
         clusters = Clusters(computation)
         fused: list[Computation] = []
@@ -57,7 +75,7 @@ class RowFusion(ControlFlowFusion):
         for seed in list(clusters.slots):
             if seed.opcode is not Opcode.FUSION or seed in clusters.taken or seed in seen:
                 continue
-            space = _space_of(seed, clusters)
+            space = _space_of(seed, clusters, self.machine)
             if space is None:
                 continue
             members = clusters.grow(seed, space)
@@ -65,7 +83,7 @@ class RowFusion(ControlFlowFusion):
                 continue
             body = _Merger(computation, members)
             plan = plan_rows(body.fused)
-            if plan is None or not pays_off(plan):
+            if plan is None or not pays_off(plan, self.machine):
                 seen.update(members)
                 continue
             fusion = body.install()
@@ -77,45 +95,45 @@ class RowFusion(ControlFlowFusion):
         return bool(fused)
 
 
-def _space_of(seed: Instruction, clusters: Clusters) -> RowSpace | None:
+def _space_of(seed: Instruction, clusters: Clusters, machine: RowMachine) -> RowSpace | None:
     """The rows that a fusion reduces, if it is worth walking them together with other fusions."""
     body = clusters.body(seed)
     if not body.reduces or not body.is_suited:
         return None
     space = RowSpace.of(body.reduces[0])
-    if space.row_length < 2 or space.elements == 0 or not _fits_cache(space, 1, 1):
+    if space.row_length < 2 or space.elements == 0 or not _fits_cache(space, 1, 1, machine):
         return None
-    return space if body.demands(space) is not None and _enough_rows(space) else None
+    return space if body.demands(space) is not None and _enough_rows(space, machine) else None
 
 
-def _enough_rows(space: RowSpace) -> bool:
-    """Whether rows fill the vector lanes and threads; few long rows are better cut into blocks."""
-    if space.is_minor and space.row_length < _SHORT_ROW and space.elements > _LITTLE_WORK:
+def _enough_rows(space: RowSpace, m: RowMachine) -> bool:
+    """Whether rows fill the vector lanes and threads."""
+    if space.is_minor and space.row_length < m.short_row and space.elements > m.little_work:
         return False
-    side_by_side = space.rows if space.is_minor else space.rows // _VECTOR_ELEMENTS
-    return space.elements <= _SERIAL_ELEMENTS or side_by_side >= _ENOUGH_ROWS
+    side_by_side = space.rows if space.is_minor else space.rows // m.side_by_side
+    return space.elements <= m.together or side_by_side >= m.enough_rows
 
 
-def _fits_cache(space: RowSpace, bytes_per_element: int, widest: int) -> bool:
+def _fits_cache(space: RowSpace, bytes_per_element: int, widest: int, machine: RowMachine) -> bool:
     """Whether what one loop over a row reads is still near when the next one reads it."""
     if space.is_minor:
-        return space.row_length * bytes_per_element <= _CACHE_BYTES
+        return space.row_length * bytes_per_element <= machine.cache_bytes
     stride = space.segments[-1][0] * widest
     lines = _CACHE_WAYS * _CACHE_PERIOD // math.gcd(stride, _CACHE_PERIOD)
     return space.row_length <= min(_MAX_STRIDED_ROW, lines)
 
 
-def pays_off(plan: RowPlanning) -> bool:
+def pays_off(plan: RowPlanning, machine: RowMachine = CPU_ROWS) -> bool:
     """Whether one nest is quicker than a pass over memory for each loop."""
     space = plan.space
     demands = plan.demands.items()
     arrays = [n for n, place in demands if n.opcode is Opcode.PARAMETER and place & FULL]
     arrays += [root for stores in plan.stores for root in stores]
     sizes = [n.shape.element_type.byte_size for n in arrays] or [1]
-    if not _fits_cache(space, sum(sizes), max(sizes)):
+    if not _fits_cache(space, sum(sizes), max(sizes), machine):
         return False
     budget = RECOMPUTE_BUDGET * (plan.loops if space.is_minor else 1)
-    return space.elements <= _LITTLE_WORK or plan.recomputed <= budget
+    return space.elements <= machine.little_work or plan.recomputed <= budget
 
 
 class _Merger:

@@ -8,7 +8,9 @@ from code_checks import NEEDS_PTXAS, check_assembles
 from emulated_checks import barriers, check_emulated
 from native_checks import arguments_of, check_text
 
+import xla_backend
 from tests.xla_backend.passes.row_programs import Rows, layer_norm, random_rows, softmax
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.shape import Shape
@@ -250,3 +252,23 @@ def test_few_rows_of_a_vector() -> None:
     x = np.linspace(-3, 3, 1000, dtype=np.float32)
     module = parse_module(softmax((1, 1000), (1,)))
     check_emulated(module, [x.reshape(1, -1)])
+
+
+@pytest.mark.parametrize("columns", [2, 10, 96, 1000])
+def test_a_softmax_is_one_launch_whatever_its_rows(columns):
+    """A launch saved is worth more than threads that rest."""
+    n = f"f32[256,{columns}]"
+    text = f"""HloModule softmax
+max {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }}
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }}
+ENTRY e {{ x = {n} parameter(0)  low = f32[] constant(-inf)  zero = f32[] constant(0)
+  m = f32[256] reduce(x, low), dimensions={{1}}, to_apply=max
+  ms = {n} broadcast(m), dimensions={{0}}  d = {n} subtract(x, ms)  y = {n} exponential(d)
+  s = f32[256] reduce(y, zero), dimensions={{1}}, to_apply=add
+  ss = {n} broadcast(s), dimensions={{0}}  ROOT r = {n} divide(y, ss) }}"""
+    module = xla_backend.parse_hlo(text)
+    executable = xla_backend.compile(module, "gpu_emulator", CompileOptions(verify=True))
+    assert len(executable.loaded.plan.program.steps) == 1
+    x = np.random.default_rng(0).standard_normal((256, columns), np.float32)
+    expected = xla_backend.evaluate(module, [x])[0]
+    np.testing.assert_allclose(executable.execute([x])[0], expected, rtol=1e-5)
