@@ -44,6 +44,7 @@ def merge_sort(
     """Stages that sort rows; returns a buffer of the numbers of their elements in order, row by
     row. `stretch`: the elements (a power of two) that are sorted at once, by default as many as fit
     into the memory of a block."""
+    rows.check_numbered()
     b = e.builder
     size = stretch or min(longest(order), power_of_two(rows.n))
     source, target = (

@@ -114,6 +114,7 @@ def width_of(type: PrimitiveType) -> int:
 def radix_sort(b: LoopBuilder, rows: Rows, columns: Sequence[Column]) -> Buffer:
     """Stages that sort rows by columns, the most significant one first; returns a buffer of the
     numbers of their elements in order, row by row."""
+    rows.check_numbered()
     passes = [
         (column, shift) for column in reversed(columns) for shift in range(0, column.width, _DIGIT)
     ]

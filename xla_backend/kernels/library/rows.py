@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.kernels.index import Index
+
+# Sorts number the elements of a row in 32 bits, with room for a block's worth more.
+_MOST_NUMBERED = (1 << 31) - (1 << 16)
 
 
 class Rows:
@@ -21,3 +25,15 @@ class Rows:
     def place(self, row: Index, k: Index) -> Index:
         """Where element k of a row lies."""
         return (row // self.inner * self.n + k) * self.inner + row % self.inner
+
+    def check_numbered(self) -> None:
+        """Raise if a sort cannot number the elements of a row.
+
+        Raises:
+          UnimplementedError: there are too many.
+        """
+        if self.n > _MOST_NUMBERED:
+            raise UnimplementedError(
+                f"a sort on a GPU of rows of {self.n} elements: {_MOST_NUMBERED} are the most; "
+                "sort parts of them, and merge these"
+            )

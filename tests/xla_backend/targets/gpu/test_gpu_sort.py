@@ -5,6 +5,8 @@ import pytest
 from emulated_checks import barriers, check_emulated, in_any_order
 from native_checks import module_of
 
+import xla_backend
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule
@@ -327,3 +329,18 @@ def test_a_barrier_that_is_left_out_is_found(dims) -> None:
         with pytest.raises(RaceError):
             run_kernel(kernel, [x], shapes)
         body.insert(at, barrier)
+
+
+@pytest.mark.parametrize("order", ["p", "q"])
+def test_rows_that_cannot_be_numbered(order: str) -> None:
+    """By their digits, and by what a comparator makes of them."""
+    text = f"""HloModule m
+    less {{ a = s8[] parameter(0)  b = s8[] parameter(1)  seven = s8[] constant(7)
+      c = s8[] remainder(a, seven)  d = s8[] remainder(b, seven)
+      p = pred[] compare(a, b), direction=LT  q = pred[] compare(c, d), direction=LT
+      ROOT r = pred[] copy({order}) }}
+    ENTRY e {{ x = s8[2147483648] parameter(0)
+      ROOT s = s8[2147483648] sort(x), dimensions={{0}}, to_apply=less }}"""
+    module = xla_backend.parse_hlo(text)
+    with pytest.raises(UnimplementedError, match="rows of 2147483648 elements: 2147418112 are"):
+        xla_backend.compile(module, target="sm_90")
