@@ -258,6 +258,6 @@ class _Counts:
         seconds = None
         if not routine.startswith("host: "):
             kind = str(node.operands[0].shape.flatten()[0].element_type) if node.operands else ""
-            rate = card.tensor_rate({"f32": "tf32"}.get(kind, kind))
+            rate = card.tensor_rate("tf32" if routine.endswith("_tf32") else kind)
             seconds = max(cost.bytes_accessed / card.bandwidth, cost.flops / rate)
         return RoutineAnalysis(name, routine, times, cost.bytes_accessed, cost.flops, seconds)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import inf, prod
 from typing import NamedTuple
 
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import Atom, Index, Var
 from xla_backend.kernels.ir import Compute, Kernel, Load, Loop, Statement, Store, walk
 from xla_backend.kernels.schedule.binding import split
@@ -33,6 +34,8 @@ _LANES_BY_WORK = ((_LIGHT_WORK, 16), (100, 4), (inf, 2))
 _WAVES = 2
 _MOST_EACH = 4
 _MOST_STATEMENTS_EACH = 16
+# These keep much at hand, for arguments that are large.
+_WIDE = frozenset({Opcode.SINE, Opcode.COSINE, Opcode.TAN})
 # Of what is read, as much must be the same for all rows for a thread to do several: a quarter.
 _WORTH_READING_ONCE = 4
 # So many arrays may lie in one, element by element, for a thread to read of all of them at once.
@@ -143,7 +146,8 @@ def how_to_spread(loop: Loop, architecture: Architecture) -> Spread:
     enough = _SMALL_BLOCK if light else _SMALL_BLOCK * architecture.multiprocessors
     while lanes > 1 and total // lanes < enough:
         lanes //= 2
-    each = _MOST_EACH if light and len(loop.body) <= _MOST_STATEMENTS_EACH else 1
+    several = light and len(loop.body) <= _MOST_STATEMENTS_EACH and _has_registers_left(loop.body)
+    each = _MOST_EACH if several else 1
     while each > 1 and total // (lanes * each) < _WAVES * at_once:
         each //= 2
     wanted = -(-total // (lanes * each))
@@ -161,6 +165,11 @@ def _threads_at_once(architecture: Architecture) -> int:
 def is_light(body: Sequence[Statement]) -> bool:
     """Whether iterations are short: what they read and write takes longer than what they do."""
     return _work(body) <= _LIGHT_WORK and not any(isinstance(s, Loop) for s in body)
+
+
+def _has_registers_left(body: Sequence[Statement]) -> bool:
+    """Whether several vectors of what an iteration does fit a thread's registers."""
+    return not any(isinstance(s, Compute) and s.opcode in _WIDE for s in body)
 
 
 def _most_lanes(body: Sequence[Statement]) -> int:
