@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from math import inf
 from typing import Protocol
 
 from xla_backend.hlo.attributes import ParameterAttributes
+from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
@@ -26,6 +28,9 @@ _KIND = "tuning"
 _VERSION = "1"
 # So many of the candidates are tried, those that should be the fastest, and the library.
 _TRIALS = 8
+# Products of more bytes are not computed twice, which takes memory that may be needed: what should
+# be the fastest is taken.
+_MOST_BYTES = 2 << 30
 
 _log = logging.getLogger(__name__)
 
@@ -44,20 +49,22 @@ class Timer(Protocol):
 class Autotuner:
     """Chooses by measurement."""
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: Timer, settings: str = "") -> None:
+        """`settings`: what else the code depends on that is tried, such as flags and versions."""
         self._timer = timer
+        self._settings = settings
         self._known: dict[str, Candidate] = {}
 
     def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
         """The fastest of the candidates for a product or a fusion around one. `found`: those that
         should be the fastest first."""
         tried = [c for n, c in enumerate(found) if n < _TRIALS or isinstance(c, Cublas)]
-        if len(tried) == 1:
+        arrays = [*(o.shape for o in node.operands), node.shape]
+        if len(tried) == 1 or sum(shape.byte_size for shape in arrays) > _MOST_BYTES:
             return tried[0]
         module = trial_module(node)
-        key = store.entry_key(
-            _KIND, _VERSION, self._timer.model, module_fingerprint(module), *map(repr, tried)
-        )
+        made_for = self._timer.model, self._settings, module_fingerprint(module)
+        key = store.entry_key(_KIND, _VERSION, *made_for, *map(repr, tried))
         if key not in self._known:
             self._known[key] = self._remembered(key, tried) or self._measured(key, module, tried)
         return self._known[key]
@@ -72,15 +79,21 @@ class Autotuner:
         return min(tried, key=lambda candidate: seconds[repr(candidate)])
 
     def _measured(self, key: str, module: HloModule, tried: Sequence[Candidate]) -> Candidate:
-        seconds = {}
-        for candidate in tried:
-            seconds[repr(candidate)] = self._timer.seconds(module.clone(), always(candidate))
+        seconds = {repr(candidate): self._tried(module, candidate) for candidate in tried}
         best = min(tried, key=lambda candidate: seconds[repr(candidate)])
         assert module.entry is not None
         _log.debug("%s on %s: %s", module.entry.root, self._timer.model, seconds)
         if cache_settings().internal:
             store.store(key, _KIND, self._timer.model, json.dumps(seconds).encode())
         return best
+
+    def _tried(self, module: HloModule, candidate: Candidate) -> float:
+        """How long a candidate takes; for ever, if the device does not run it."""
+        try:
+            return self._timer.seconds(module.clone(), always(candidate))
+        except (HloError, MemoryError) as error:
+            _log.info("%s is no way to compute %s: %s", candidate, module.name, error)
+            return inf
 
 
 def always(candidate: Candidate) -> Choose:

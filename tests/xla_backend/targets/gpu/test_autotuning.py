@@ -12,6 +12,7 @@ from tests.xla_backend.targets.gpu import fake_cupy
 from tests.xla_backend.targets.gpu.cuda_programs import remember
 from xla_backend.compile_options import CompileOptions
 from xla_backend.gpu_options import GpuOptions
+from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
@@ -19,6 +20,7 @@ from xla_backend.hlo.verifier import verify
 from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.persistent.settings import cache_settings, change_cache_settings
 from xla_backend.program.ir import Launch, Library, Program
+from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.targets.gpu.autotuning import Autotuner, trial_module
 from xla_backend.targets.gpu.compiler import plan_program
 from xla_backend.targets.gpu.cuda import timing
@@ -145,3 +147,43 @@ def root_of(text: str) -> Instruction:
     entry = parse_module(text).entry
     assert entry is not None and entry.root is not None
     return entry.root
+
+
+class Refusing(PretendedTimer):
+    """A device that does not run what is of one kind."""
+
+    def __init__(self, refused: type[object], error: Exception) -> None:
+        super().__init__()
+        self.refused, self.error = refused, error
+
+    def seconds(self, module: HloModule, choose: Choose) -> float:
+        seconds = super().seconds(module, choose)
+        if isinstance(self.tried[-1], self.refused):
+            raise self.error
+        return seconds
+
+
+@pytest.mark.parametrize(
+    "error", [OutOfMemory("there is none"), RuntimeFailure("too many registers")]
+)
+@pytest.mark.parametrize(
+    ("refused", "taken"), [(Tiling, Library), (Cublas, Launch), (object, Launch)]
+)
+def test_what_the_device_refuses_is_not_taken(kept, refused, taken, error):
+    """Where it refuses all of them, what should be the fastest is."""
+    found = steps_with(LARGE, Autotuner(Refusing(refused, error)))
+    assert found == (taken,) or refused is object
+
+
+def test_what_takes_much_memory_is_not_tried(kept):
+    timer = PretendedTimer()
+    n = 1 << 15
+    steps_with(dot(f"bf16[{n},{n}]", f"bf16[{n},{n}]", f"f32[{n},{n}]"), Autotuner(timer))
+    assert not timer.tried
+
+
+def test_other_settings_are_tried_anew(kept):
+    first, second = PretendedTimer(), PretendedTimer()
+    steps_with(LARGE, Autotuner(first, "a"))
+    steps_with(LARGE, Autotuner(second, "b"))
+    assert first.tried and second.tried

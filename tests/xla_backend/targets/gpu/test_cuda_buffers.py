@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ from tests.xla_backend.targets.gpu import fake_cupy
 from tests.xla_backend.targets.gpu.fake_cupy import FakeGpu
 from xla_backend.runtime import places
 from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu.cuda import transfers
 from xla_backend.targets.gpu.cuda.client import CudaClient
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -209,3 +211,52 @@ def test_a_forked_process_is_told(client: CudaClient, monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match=r"forked from: CUDA does not go on in a fork.*'spawn'"):
         kind.from_host(np.zeros(4))
+
+
+# -- what another thread or a signal may see -------------------------------------------------------
+
+
+def test_memory_is_not_used_again_before_its_copy_is_known(monkeypatch):
+    """Another thread's copy comes between a copy and the event that says when it is over."""
+    fake_cupy.install(monkeypatch, 1)
+    client = CudaClient()
+    device = client.devices()[0]
+    sending = device._transfers
+    kind = client.buffer_kind(device, (4096,), np.dtype("u1"))
+    first, second = (kind.from_host(np.zeros(4096, "u1")) for _ in range(2))
+    device.synchronize()
+    copy, others = sending._copy, []
+
+    def copied(*arguments):
+        copy(*arguments)
+        if not others:
+            data = np.full(4096, 7, "u1")
+            others.append(threading.Thread(target=device.to_device, args=(second.address, data)))
+            others[0].start()
+            others[0].join()
+
+    monkeypatch.setattr(sending, "_copy", copied)
+    device.to_device(first.address, np.full(4096, 5, "u1"))
+    third = kind.from_host(np.full(4096, 9, "u1"))
+    for buffer, value in ((first, 5), (second, 7), (third, 9)):
+        np.testing.assert_array_equal(kind.to_host(buffer), np.full(4096, value, "u1"))
+
+
+def test_memory_of_an_interrupted_wait_stays_until_the_copy_is_over(monkeypatch):
+    fake_cupy.install(monkeypatch, 1)
+    client = CudaClient()
+    device = client.devices()[0]
+    kind = client.buffer_kind(device, (4096,), np.dtype("u1"))
+    buffer = kind.from_host(np.full(4096, 3, "u1"))
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfers, "wait_for", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            kind.to_host(buffer)
+    assert len(device._transfers._under_way) == 2
+    other = kind.from_host(np.full(4096, 9, "u1"))
+    np.testing.assert_array_equal(kind.to_host(other), np.full(4096, 9, "u1"))
+    np.testing.assert_array_equal(kind.to_host(buffer), np.full(4096, 3, "u1"))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.xla_backend.targets.gpu import fake_cupy
-from tests.xla_backend.targets.gpu.cuda_programs import compiled, on, started
+from tests.xla_backend.targets.gpu.cuda_programs import compiled, on, run_generated, started
 from tests.xla_backend.targets.gpu.fake_cupy import FakeGpu
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
 from xla_backend.runtime.client import ExecutionContext
+from xla_backend.runtime.pending import Origin
+from xla_backend.targets.gpu.cuda import jobs
+from xla_backend.targets.gpu.cuda.client import CudaClient
+from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 
@@ -280,3 +286,41 @@ def test_texts_show_the_stages(gpus: list[FakeGpu]) -> None:
     assert ".entry" in kernel.assembly and kernel.launches[0].threads
     assert "HloModule" in texts["hlo"] and "launch" in texts["program"]
     assert "threads" in texts["loops"] and ".target sm_90" in texts["ptx"]
+
+
+def test_foreign_memory_is_kept_however_far_the_caller_runs_ahead(monkeypatch):
+    """More calls under way than are remembered for messages: the results of each are the next
+    one's arguments, and nobody but the jobs holds what comes from elsewhere."""
+    fake_cupy.install(monkeypatch, 1)
+    run_generated(monkeypatch)
+    client = CudaClient()
+    (device,) = client.devices()
+    add = """HloModule m
+    ENTRY e { p = f32[8] parameter(0)  q = f32[8] parameter(1)  ROOT r = f32[8] add(p, q) }"""
+    executable = compiled(add, client, graphs=False)
+    kind = client.buffer_kind(device, (8,), np.dtype("f4"))
+    total = kind.from_host(np.zeros(8, "f4"))
+    batches = [kind.from_host(np.full(8, i, "f4")) for i in range(60)]
+    monkeypatch.setattr(jobs, "is_over", lambda *_: False)
+    owners = []
+    while batches:
+        batch = batches.pop(0)
+        owner = Owner(batch.owner)
+        foreign = CudaBuffer(batch.address, owner, device, kind, from_pool=False)
+        owners.append(weakref.ref(owner))
+        del batch, owner
+        outputs, job = executable.start(
+            [total, foreign], (), ExecutionContext(device), (), Origin()
+        )
+        total = outputs[0]
+        del foreign, outputs, job
+    gc.collect()
+    assert all(owner() is not None for owner in owners)
+    monkeypatch.undo()
+
+
+class Owner:
+    """Somebody else's memory."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory

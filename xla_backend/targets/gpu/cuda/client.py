@@ -12,6 +12,7 @@ import numpy as np
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import Adopted, Device, LoadedExecutable
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.target_code import TargetCode
@@ -57,7 +58,8 @@ class CudaClient(HloClient):
         if isinstance(visible_devices, int):  # as jax_pjrt_client_create_options has it
             visible_devices = [visible_devices]
         numbers = _numbers(cupy, visible_devices)
-        self._tuners: dict[CudaDevice, Autotuner] = {}
+        self._tuners: BoundedCache[tuple[CudaDevice, CompileOptions], Autotuner]
+        self._tuners = BoundedCache(Budget("autotuners", entries=16))
         self.platform_version = f"pyjax cuda (CuPy {cupy.__version__}, {_cuda_version(cupy)})"
         self._devices = [
             CudaDevice(self, id, number, cupy, fraction) for id, number in enumerate(numbers)
@@ -90,9 +92,12 @@ class CudaClient(HloClient):
         """What tries products on a device; None where their sizes alone are to decide."""
         if options.gpu.autotune_level == 0 or options.gpu.deterministic or device.is_lost:
             return None
-        found = self._tuners.get(device)
+        options = replace(options, dump=None)
+        found = self._tuners.find((device, options))
         if found is None:
-            found = self._tuners[device] = Autotuner(CudaTimer(device, options))
+            settings = f"{options.gpu} {options.fast_math} {self.platform_version}"
+            found = Autotuner(CudaTimer(device, options), settings)
+            self._tuners.put((device, options), found)
         return found
 
     def memory_stats(self, device: Device) -> dict[str, int]:

@@ -63,6 +63,7 @@ class CudaDevice(Device):
       limits: what its properties say about launches.
       stream: what everything on it runs on.
       under_way: the last jobs that were started here, oldest first; some may be over.
+      keeping: jobs that keep what is somebody else's until they are over, by identity, oldest first.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class CudaDevice(Device):
         self.memory = DeviceMemory(cupy, number, fraction, self.active, f"cuda:{id}")
         self._transfers = Transfers(cupy, self.stream)
         self.under_way: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
+        self.keeping: dict[int, Any] = {}
 
     def active(self) -> Active:
         """A block in which this device and its stream are the current ones.

@@ -9,6 +9,7 @@ addresses come for the first time are not worth a graph yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -65,9 +66,12 @@ class Stretch(Command):
             stream.begin_capture()
             try:
                 self._run(replace(run, stream=stream, capturing=True))
-            finally:
-                graph = stream.end_capture()
-        return graph
+            except BaseException:
+                # A capture that failed may not even end; what failed is what there is to say.
+                with suppress(Exception):
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
 
 
 def in_stretches(commands: Sequence[Command]) -> list[Command]:

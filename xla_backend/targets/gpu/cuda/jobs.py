@@ -32,6 +32,8 @@ class CudaJob(Job):
         self.place = current_place()
         _forget_finished(device)
         device.under_way.append(self)
+        if kept:
+            device.keeping[id(self)] = self
 
     @property
     def device(self) -> CudaDevice:
@@ -78,10 +80,14 @@ class CudaJob(Job):
     def _finish(self) -> None:
         self._event = self._origin = None
         self._kept = ()
+        self._device.keeping.pop(id(self), None)
 
 
 def _forget_finished(device: CudaDevice) -> None:
-    """Jobs from the front that are over: nobody needs to name them any more."""
+    """Jobs from the front that are over: nobody needs to name them any more, or what they keep."""
+    for job in list(device.keeping.values())[:_LOOKED_AT]:
+        if not job.is_done():
+            break
     jobs = device.under_way
     for job in list(jobs)[:_LOOKED_AT]:
         if not job.is_done():

@@ -46,7 +46,9 @@ class CudaTimer:
         for shape in planned.program.parameters:
             dtype = shape.element_type.numpy_dtype
             kind = CudaBufferKind(device, shape.dimensions, dtype)
-            arguments.append(kind.from_host(rng.integers(0, 2, shape.dimensions).astype(dtype)))
+            arguments.append(
+                kind.from_host(rng.integers(0, 2, shape.dimensions, np.int8).astype(dtype))
+            )
         context = ExecutionContext(device)
         executable.execute(list(arguments), (), context)
         return min(self._row(executable, arguments, context) for _ in range(_ROWS))

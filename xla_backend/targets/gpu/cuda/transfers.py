@@ -5,7 +5,8 @@ without waiting for anybody, in pieces of bounded size.
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,15 @@ _MOST_UNDER_WAY = 64 << 20
 _LEAST = 1 << 12
 
 
-class _Piece(NamedTuple):
-    """Page-locked memory that the device reads until `event`."""
+@dataclass(slots=True)
+class _Piece:
+    """Page-locked memory that the device reads or writes until `event`, which counts from when it
+    is recorded: before that, CUDA takes it to be over."""
 
     event: Any
     memory: Any
     nbytes: int
+    is_recorded: bool = False
 
 
 class Transfers:
@@ -38,7 +42,7 @@ class Transfers:
         self._pool = cupy.cuda.PinnedMemoryPool()
         self._stream = stream
         self._numbers = itertools.count()
-        # Those to the device, in order. A piece stays until it is through, whatever interrupts.
+        # In order. A piece stays until it is through, whatever interrupts.
         self._under_way: dict[int, _Piece] = {}
 
     def to_device(self, address: int, data: np.ndarray) -> None:
@@ -49,33 +53,42 @@ class Transfers:
             self._wait_for_room()
             memory = self._memory(part.size)
             self._view(memory, part.size)[:] = part
-            kind = self._runtime.memcpyHostToDevice
-            event = self._cupy.cuda.Event(disable_timing=True)
-            piece = _Piece(event, memory, part.size)
-            self._under_way[next(self._numbers)] = piece
-            self._copy(address + start, memory.ptr, part.size, kind)
-            event.record(self._stream)
+            self._send(address + start, memory.ptr, memory, part.size)
 
     def to_host(self, address: int, nbytes: int) -> np.ndarray:
         """The bytes of a device's memory when all work that the stream has is done."""
         result = np.empty(nbytes, np.uint8)
         pieces = [(start, min(_PIECE, nbytes - start)) for start in range(0, nbytes, _PIECE)]
-        before: tuple[int, int, Any, Any] | None = None
+        before: tuple[int, int] | None = None
         for start, size in pieces:
             memory = self._memory(size)
-            self._copy(memory.ptr, address + start, size, self._runtime.memcpyDeviceToHost)
-            event = self._cupy.cuda.Event(disable_timing=True)
-            event.record(self._stream)
+            number = self._send(memory.ptr, address + start, memory, size)
             if before is not None:
                 self._take(result, *before)
-            before = start, size, memory, event
+            before = start, number
         if before is not None:
             self._take(result, *before)
         return result
 
-    def _take(self, result: np.ndarray, start: int, size: int, memory: Any, event: Any) -> None:
-        wait_for(self._runtime, event)
-        result[start : start + size] = self._view(memory, size)
+    def _send(self, target: int, source: int, memory: Any, nbytes: int) -> int:
+        """Put a copy from or to page-locked memory on the stream; the number of its piece."""
+        host = target == memory.ptr
+        kind = self._runtime.memcpyDeviceToHost if host else self._runtime.memcpyHostToDevice
+        piece = _Piece(self._cupy.cuda.Event(disable_timing=True), memory, nbytes)
+        number = next(self._numbers)
+        self._under_way[number] = piece
+        try:
+            self._copy(target, source, nbytes, kind)
+        finally:
+            piece.event.record(self._stream)
+            piece.is_recorded = True
+        return number
+
+    def _take(self, result: np.ndarray, start: int, number: int) -> None:
+        piece = self._under_way[number]
+        wait_for(self._runtime, piece.event)
+        result[start : start + piece.nbytes] = self._view(piece.memory, piece.nbytes)
+        self._under_way.pop(number, None)
 
     def _copy(self, target: int, source: int, nbytes: int, kind: int) -> None:
         self._runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
@@ -89,11 +102,18 @@ class Transfers:
         return np.frombuffer(memory, np.uint8, nbytes)
 
     def _wait_for_room(self) -> None:
+        """Forget pieces that are through, and wait for the oldest while there are too many."""
         for number, piece in list(self._under_way.items()):
-            if not piece.event.done:
+            if not self._is_through(piece):
                 break
             self._under_way.pop(number, None)
         while sum([piece.nbytes for piece in list(self._under_way.values())]) > _MOST_UNDER_WAY:
             number, piece = next(iter(list(self._under_way.items())))
+            if not piece.is_recorded:  # another thread is about to
+                return
             wait_for(self._runtime, piece.event)
             self._under_way.pop(number, None)
+
+    @staticmethod
+    def _is_through(piece: _Piece) -> bool:
+        return piece.is_recorded and bool(piece.event.done)
