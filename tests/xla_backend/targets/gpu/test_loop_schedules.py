@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from native_checks import module_of
 from scheduled_checks import LARGE, TINY, check, count, scheduled
 
+import xla_backend
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.ir import Kernel, Loop, LoopKind, walk
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
@@ -419,3 +421,9 @@ def test_only_whole_stages_are_spread() -> None:
     stage.independent = False
     with pytest.raises(ScheduleError, match="iterations of loop 'i' need their order"):
         spread(kernel, stage, Spread(32))
+
+
+def test_more_blocks_than_there_may_be() -> None:
+    text = "x = u8[] parameter(0)\n ROOT r = u8[1152921504606846976] broadcast(x), dimensions={}"
+    with pytest.raises(UnimplementedError, match="blocks, and GPUs take 2147483647"):
+        xla_backend.compile(module_of(text), target="sm_90")

@@ -63,7 +63,7 @@ class CudaDevice(Device):
       limits: what its properties say about launches.
       stream: what everything on it runs on.
       under_way: the last jobs that were started here, oldest first; some may be over.
-      keeping: jobs that keep what is somebody else's until they are over, by identity, oldest first.
+      keeping: jobs that keep somebody else's memory until they are over, by identity, oldest first.
     """
 
     def __init__(

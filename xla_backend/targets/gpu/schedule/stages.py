@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
     If,
@@ -49,12 +50,21 @@ def threads_of(stage: Loop) -> Loop:
 
 
 def check_stages(kernel: Kernel) -> None:
-    """Raise AssertionError unless each stage is a launch; see the module docstring."""
+    """Raise unless each stage is a launch that can be made; see the module docstring.
+
+    Raises:
+      UnimplementedError: it has too many blocks.   AssertionError: it is none.
+    """
     for stage in kernel.stages:
         if is_pure(stage):
             continue
         assert is_scheduled(stage), f"kernel {kernel.name!r}: {stage!r} is no launch"
-        assert isinstance(stage, Loop) and stage.var.extent <= MOST_BLOCKS
+        assert isinstance(stage, Loop)
+        if stage.var.extent > MOST_BLOCKS:
+            raise UnimplementedError(
+                f"kernel {kernel.name!r} would be launched on {stage.var.extent} blocks, and GPUs "
+                f"take {MOST_BLOCKS}: compute its result in parts"
+            )
         others = [s for s in stage.body if not is_pure(s)]
         assert len(others) == 1 and isinstance(others[0], Loop), f"kernel {kernel.name!r}: {others}"
         assert others[0].kind is LoopKind.THREAD and others[0].var.extent <= 1024
