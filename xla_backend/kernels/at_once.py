@@ -3,7 +3,7 @@ of serial loops as if they were threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xla_backend.kernels.ir import (
     Atomic,
@@ -12,15 +12,12 @@ from xla_backend.kernels.ir import (
     BufferRole,
     If,
     Kernel,
-    Load,
     Loop,
     LoopKind,
     MatrixTile,
-    Move,
     Shuffle,
     Statement,
-    Store,
-    Transpose,
+    accessed,
     walk,
 )
 
@@ -72,20 +69,11 @@ def own_buffers(kernel: Kernel, loop: Loop) -> list[Buffer] | None:
     more = [s for s in loops if s.kind is LoopKind.SERIAL and s.var.extent > loop.var.extent]
     if any(own_buffers(kernel, s) is not None for s in more):
         return None
-    own = {b for s in inside for b in _accessed(s) if not b.role.is_global}
+    own = {b for s in inside for b in accessed(s) if not b.role.is_global}
     if not own:
         return []
     around = set(walk(kernel.stages)) - set(inside)
-    shared = {b for s in around for b in _accessed(s)}
+    shared = {b for s in around for b in accessed(s)}
     if not own.isdisjoint(shared) or any(b.role is BufferRole.SHARED for b in own):
         return None
     return [b for b in kernel.buffers if b in own]
-
-
-def _accessed(s: Statement) -> Iterator[Buffer]:
-    if isinstance(s, Load | Store | Atomic):
-        yield s.buffer
-    elif isinstance(s, Move):
-        yield from (s.buffer, s.target)
-    elif isinstance(s, Transpose):
-        yield from (s.source, s.target)

@@ -331,3 +331,12 @@ def walk(statements: list[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, Loop | If):
             yield from walk(statement.body)
+
+
+def accessed(s: Statement) -> tuple[Buffer, ...]:
+    """The buffers that a statement itself reads or writes."""
+    if isinstance(s, Load | Store | Atomic):
+        return (s.buffer,)
+    if isinstance(s, Move):
+        return s.buffer, s.target
+    return (s.source, s.target) if isinstance(s, Transpose) else ()

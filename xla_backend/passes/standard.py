@@ -1,5 +1,5 @@
-"""What the pipelines of all targets share: what comes first, expansion, simplification, and the
-checks that options ask for."""
+"""What the pipelines of all targets share: what comes before fusion and behind it, and the checks
+that options ask for."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from xla_backend.passes.constant_folding import ConstantFolding
 from xla_backend.passes.convert_mover import ConvertMover
 from xla_backend.passes.convolution_dilation_decomposer import ConvolutionDilationDecomposer
 from xla_backend.passes.convolution_to_dot import ConvolutionToDot
+from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.custom_call_inliner import CustomCallInliner
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
+from xla_backend.passes.dot_decomposer import DotDecomposer
 from xla_backend.passes.dot_reassociation import DotReassociation
+from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
 from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
@@ -32,13 +35,16 @@ from xla_backend.passes.gather_simplifier import GatherSimplifier
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.passes.map_inliner import MapInliner
+from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
 from xla_backend.passes.registry import add_user_passes
+from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.reshape_mover import ReshapeMover
 from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
 from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
 from xla_backend.passes.scan_expander import ScanExpander
 from xla_backend.passes.scatter_simplifier import ScatterSimplifier
+from xla_backend.passes.scheduler import Scheduler
 from xla_backend.passes.sharding_remover import ShardingRemover
 from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
 from xla_backend.passes.sort_simplifier import SortSimplifier
@@ -50,9 +56,12 @@ from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
 from xla_backend.passes.update_predication import UpdatePredication
+from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
+from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
+from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
 from xla_backend.user_passes import user_passes
 
@@ -158,3 +167,31 @@ def simplification(options: CompileOptions) -> Pipeline:
         options,
         max_iterations=ROUNDS[options.level],
     )
+
+
+def before_fusion() -> list[HloPass]:
+    """What fusion finds done, or would hide."""
+    return [
+        # After the last cse, which barriers hold back; before fusion, which they would hinder.
+        OptBarrierElimination(),
+        TupleSimplifier(),
+        DeadCodeElimination(),
+        # Before fusion, which hides the comparison a count is read from.
+        WhileDeadInitialValue(),
+        WhileTripCountAnnotator(),
+        DotResultWidening(),
+        # After transpose folding, which would fold its transposes; they fuse.
+        DotDecomposer(),
+    ]
+
+
+def scheduling(options: CompileOptions) -> list[HloPass]:
+    """An order of execution, and the copies that it needs."""
+    return [
+        # From here on, instruction order means execution order.
+        Scheduler(for_memory=options.memory_level >= 1),
+        # Into the schedule, before loops and updates tie buffers together.
+        Rematerialization(options.memory_limit, lowest=options.memory_level == 3),
+        WhileDoubleBuffering(),
+        CopyInsertion(),
+    ]

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
@@ -24,7 +23,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE
 from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.ptxas import Resources
-from xla_backend.tools.corpus import find_programs
+from xla_backend.tools.corpus import add_corpus_arguments, choices, find_programs
 
 
 @dataclass
@@ -97,22 +96,15 @@ def report(summaries: Mapping[str, Summary]) -> str:
     return "\n".join(lines)
 
 
-def _architectures(text: str) -> list[str]:
-    chosen = [name for name in text.split(",") if name]
-    if not chosen or set(chosen) - set(ARCHITECTURES):
-        raise argparse.ArgumentTypeError(f"{text!r}: choose from {','.join(ARCHITECTURES)}")
-    return chosen
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the top of this file. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="assemble_corpus", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("folder", type=Path, help="folder with INDEX.json and one folder a family")
-    parser.add_argument("--family", help="only programs of this family")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may repeat")
-    parser.add_argument("--architectures", type=_architectures, default=list(ARCHITECTURES))
+    add_corpus_arguments(parser)
+    parser.add_argument(
+        "--architectures", type=choices(list(ARCHITECTURES)), default=list(ARCHITECTURES)
+    )
     options = parser.parse_args(arguments)
     try:
         programs = list(find_programs(options.folder, options.family, options.only))

@@ -7,9 +7,10 @@ and NAME.npz with the arrays `in_0`, `in_1`, ... and `out_0`, `out_1`, ...
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -139,3 +140,23 @@ def _same_parts(g: np.ndarray, e: np.ndarray, tolerance: Mapping[str, float]) ->
         return _same_parts(g.real, e.real, tolerance) & _same_parts(g.imag, e.imag, tolerance)
     close = np.abs(g - e) <= tolerance["atol"] + tolerance["rtol"] * np.abs(e)
     return np.where(np.isfinite(g) & np.isfinite(e), close, (g == e) | (np.isnan(g) & np.isnan(e)))
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of tools that go through a folder: `folder`, `--family`, `--only`."""
+    parser.add_argument("folder", type=Path, help="folder with INDEX.json and one folder a family")
+    parser.add_argument("--family", help="only programs of this family")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may repeat")
+
+
+def choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
+    """The type of an argument that is a list of some words, with commas between them."""
+
+    def read(text: str) -> list[str]:
+        chosen = [item for item in text.split(",") if item]
+        unknown = [item for item in chosen if item not in allowed]
+        if unknown or not chosen:
+            raise argparse.ArgumentTypeError(f"{text!r}: choose from {','.join(allowed)}")
+        return chosen
+
+    return read

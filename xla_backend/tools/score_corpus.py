@@ -16,7 +16,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -40,7 +39,14 @@ from xla_backend.runtime.hlo_client import host_device
 from xla_backend.stablehlo import parse_stablehlo
 from xla_backend.stablehlo import parser as stablehlo_parser
 from xla_backend.stablehlo import printer as stablehlo_printer
-from xla_backend.tools.corpus import TEXTS, CorpusProgram, find_programs, mismatch_reason
+from xla_backend.tools.corpus import (
+    TEXTS,
+    CorpusProgram,
+    add_corpus_arguments,
+    choices,
+    find_programs,
+    mismatch_reason,
+)
 
 _PRODUCTS = (ConvolutionAttributes, DotAttributes)
 STAGES = ("parse", "round-trip", "verify", "evaluate", "run")
@@ -234,27 +240,14 @@ def _first_lines(reason: str, count: int = 3, width: int = 400) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
-    def read(text: str) -> list[str]:
-        chosen = [item for item in text.split(",") if item]
-        unknown = [item for item in chosen if item not in allowed]
-        if unknown or not chosen:
-            raise argparse.ArgumentTypeError(f"{text!r}: choose from {','.join(allowed)}")
-        return chosen
-
-    return read
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; see the top of this file. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="score_corpus", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("folder", type=Path, help="folder with INDEX.json and one folder a family")
-    parser.add_argument("--family", help="only programs of this family")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may repeat")
-    parser.add_argument("--texts", type=_choices(list(TEXTS)), default=list(TEXTS))
-    parser.add_argument("--stages", type=_choices(STAGES), default=list(STAGES))
+    add_corpus_arguments(parser)
+    parser.add_argument("--texts", type=choices(list(TEXTS)), default=list(TEXTS))
+    parser.add_argument("--stages", type=choices(STAGES), default=list(STAGES))
     parser.add_argument("--platform", default="cpu", help="where programs run, such as emulator")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     options = parser.parse_args(arguments)

@@ -6,22 +6,19 @@ from functools import partial
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
-from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.dce import DeadCodeElimination
-from xla_backend.passes.dot_decomposer import DotDecomposer
-from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
-from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
-from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
-from xla_backend.passes.scheduler import Scheduler
-from xla_backend.passes.standard import expansion, finished, preparation, simplification
-from xla_backend.passes.tuple_simplifier import TupleSimplifier
-from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
-from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
-from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
+from xla_backend.passes.standard import (
+    before_fusion,
+    expansion,
+    finished,
+    preparation,
+    scheduling,
+    simplification,
+)
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
@@ -36,16 +33,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         *preparation(has_custom_call),
         expansion(options, SORT_TYPES),
         simplification(options),
-        # After the last cse, which barriers hold back; before fusion, which they would hinder.
-        OptBarrierElimination(),
-        TupleSimplifier(),
-        DeadCodeElimination(),
-        # Before fusion, which hides the comparison a count is read from.
-        WhileDeadInitialValue(),
-        WhileTripCountAnnotator(),
-        DotResultWidening(),
-        # After transpose folding, which would fold its transposes; they fuse.
-        DotDecomposer(),
+        *before_fusion(),
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),
@@ -55,11 +43,6 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         GemmEpilogueFusion(
             partial(takes_epilogue, target_for(options)), one_result=options.memory_level == 3
         ),
-        # From here on, instruction order means execution order.
-        Scheduler(for_memory=options.memory_level >= 1),
-        # Into the schedule, before loops and updates tie buffers together.
-        Rematerialization(options.memory_limit, lowest=options.memory_level == 3),
-        WhileDoubleBuffering(),
-        CopyInsertion(),
+        *scheduling(options),
     ]
     return finished(Pipeline("cpu", passes, options, observer=observer))

@@ -42,8 +42,8 @@ from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.atomics import emit_atomic
 from xla_backend.targets.gpu.warps import emit_matrix_tile, emit_shuffle
 
-_THREAD_NUMBER = "llvm.nvvm.read.ptx.sreg.tid.x"
-_BLOCK_NUMBER = "llvm.nvvm.read.ptx.sreg.ctaid.x"
+THREAD = "llvm.nvvm.read.ptx.sreg.tid.x"
+BLOCK = "llvm.nvvm.read.ptx.sreg.ctaid.x"
 
 
 class KernelEmitter(AbstractKernelEmitter):
@@ -240,10 +240,7 @@ class KernelEmitter(AbstractKernelEmitter):
             self.threads = loop.var.extent
         self.vars[loop.var] = "0"
         if loop.var.extent > 1:
-            number = _BLOCK_NUMBER if grid else _THREAD_NUMBER
-            w.module.declare(number, "i32", [])
-            text = w.pure(f"call i32 @{number}()")
-            self.vars[loop.var] = w.cast("zext", "i32", text, w.index)
+            self.vars[loop.var] = own_number(w, BLOCK if grid else THREAD)
         if not loop.limits:
             self.emit(loop.body)
             return
@@ -320,6 +317,12 @@ class KernelEmitter(AbstractKernelEmitter):
         self.forget_lanes()
         for n, carry in enumerate(s.carries):
             self.bind_lanes(carry.result, [texts[n] for texts in results])
+
+
+def own_number(w: FunctionWriter, register: str) -> str:
+    """What a special register says, as an index: the number of the `THREAD` or of the `BLOCK`."""
+    w.module.declare(register, "i32", [])
+    return w.cast("zext", "i32", w.pure(f"call i32 @{register}()"), w.index)
 
 
 def _neighbour(s: Shuffle, lane: int) -> int:

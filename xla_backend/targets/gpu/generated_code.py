@@ -24,6 +24,7 @@ from xla_backend.program.ir import (
     all_steps,
     inner_steps,
 )
+from xla_backend.program.printer import program_to_text
 from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.kernel_functions import (
     KernelFunctions,
@@ -34,6 +35,7 @@ from xla_backend.targets.gpu.occupancy import occupancy
 from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
 from xla_backend.targets.gpu.ptxas import Assembled, assemble, find_ptxas
 from xla_backend.targets.gpu.resident_functions import ResidentFunction, emit_resident
+from xla_backend.targets.gpu.routines import ROUTINES
 
 # Subnormal numbers of f32 are zeros.
 _FLUSHING = '"denormal-fp-math-f32"="preserve-sign,preserve-sign" '
@@ -129,6 +131,15 @@ class GeneratedCode:
                 "without --xla_gpu_fail_ptx_compilation_on_register_spilling that only costs time"
             )
         return made
+
+    def texts(self) -> dict[str, str]:
+        """Printable stages, from the program on."""
+        return {
+            "program": program_to_text(self.program, ROUTINES),
+            "loops": "\n\n".join(self.loops().values()),
+            "llvm": self.llvm_ir,
+            "ptx": self.ptx,
+        }
 
     def loops(self) -> dict[str, str]:
         """Loop IR of every kernel, with its schedule."""

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.kernels.ir import (
-    Atomic,
     Buffer,
     BufferRole,
     Kernel,
-    Load,
     Loop,
-    Move,
     Statement,
-    Store,
-    Transpose,
+    accessed,
     walk,
 )
 from xla_backend.llvm.types import memory_type
@@ -219,13 +215,5 @@ def _parameter_type(buffer: Buffer, alone: bool) -> str:
 
 
 def used_buffers(statements: Sequence[Statement]) -> set[Buffer]:
-    """The buffers that statements access."""
-    found: set[Buffer] = set()
-    for s in walk(list(statements)):
-        if isinstance(s, Load | Store | Atomic):
-            found.add(s.buffer)
-        elif isinstance(s, Move):
-            found |= {s.buffer, s.target}
-        elif isinstance(s, Transpose):
-            found |= {s.source, s.target}
-    return found
+    """The buffers that statements access, and those inside them."""
+    return {buffer for s in walk(list(statements)) for buffer in accessed(s)}

@@ -30,13 +30,12 @@ from xla_backend.program.ir import (
     launched_buffers,
 )
 from xla_backend.targets.gpu.access import WIDEST
-from xla_backend.targets.gpu.emitter import KernelEmitter
+from xla_backend.targets.gpu.emitter import THREAD, KernelEmitter, own_number
 from xla_backend.targets.gpu.kernel_functions import KernelFunctions, used_buffers
 from xla_backend.targets.gpu.residents import works_together
 from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
 
 _POINTER = "ptr addrspace(1)"
-_THREAD_NUMBER = "llvm.nvvm.read.ptx.sreg.tid.x"
 _WORDS = (16, 8, 4, 2, 1)
 # An integer type for each width of a copy; 16 bytes are a vector.
 _WORD_TYPES = {16: "<4 x i32>", 8: "i64", 4: "i32", 2: "i16", 1: "i8"}
@@ -132,8 +131,7 @@ class _Writer:
         ]
         total, dynamic = functions.shared_memory(self.name, shared, self.own_pointers)
         self.w = w
-        w.module.declare(_THREAD_NUMBER, "i32", [])
-        self.thread = w.cast("zext", "i32", w.pure(f"call i32 @{_THREAD_NUMBER}()"), w.index)
+        self.thread = own_number(w, THREAD)
         self._emit(self.step.steps)
         w.ret()
         name = self.step.name
@@ -195,10 +193,10 @@ class _Writer:
         w = self.w
         selected = self._read(step.selector)
         if step.selector.shape.element_type is PrimitiveType.PRED:
-            chosen, ty = [w.cmp("ne", "i8", selected, "0")], "i8"
+            chosen = [w.cmp("ne", "i8", selected, "0")]
         else:
-            ty = "i32"
-            chosen = [w.cmp("eq", ty, selected, str(n)) for n in range(len(step.branches) - 1)]
+            numbers = range(len(step.branches) - 1)
+            chosen = [w.cmp("eq", "i32", selected, str(n)) for n in numbers]
         self._choose(chosen, step.branches)
 
     def _choose(self, chosen: list[str], branches: Sequence[Sequence[Step]]) -> None:

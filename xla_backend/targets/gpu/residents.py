@@ -24,8 +24,10 @@ from xla_backend.kernels.ir import (
     MatrixTile,
     Shuffle,
     Statement,
+    accessed,
     walk,
 )
+from xla_backend.kernels.ir import If as KernelIf
 from xla_backend.program.ir import (
     Call,
     Copy,
@@ -39,7 +41,7 @@ from xla_backend.program.ir import (
     While,
 )
 from xla_backend.targets.gpu.architectures import WARP, Architecture
-from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
+from xla_backend.targets.gpu.schedule.stages import threads_of
 
 # Rounds that the block makes for one stage, and rounds of serial loops inside of a thread.
 _MOST_ROUNDS = 4
@@ -130,13 +132,9 @@ def works_together(threads: Loop) -> bool:
     return any(
         isinstance(s, Barrier)
         or (isinstance(s, Shuffle | MatrixTile) and not warps)
-        or any(b.role is BufferRole.SHARED for b in _buffers_of(s))
+        or any(b.role is BufferRole.SHARED for b in accessed(s))
         for s in walk(threads.body)
     )
-
-
-def _buffers_of(s: Statement) -> list:
-    return [getattr(s, name) for name in ("buffer", "target", "source") if hasattr(s, name)]
 
 
 def _serial_rounds(statements: list[Statement]) -> int:
@@ -145,6 +143,6 @@ def _serial_rounds(statements: list[Statement]) -> int:
     for s in statements:
         if isinstance(s, Loop):
             total = max(total, s.var.extent * _serial_rounds(s.body))
-        elif not is_pure(s) and hasattr(s, "body"):
+        elif isinstance(s, KernelIf):
             total = max(total, _serial_rounds(s.body))
     return total

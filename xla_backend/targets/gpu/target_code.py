@@ -9,14 +9,12 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.program.ir import Host, Library, all_steps
-from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.gpu.analysis import ProgramAnalysis, analyze_program
 from xla_backend.targets.gpu.architectures import TRIPLE
 from xla_backend.targets.gpu.cards import find_card, usual_card
 from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.generated_code import GeneratedCode
-from xla_backend.targets.gpu.routines import ROUTINES
 
 
 def make_target_code(module: HloModule, options: CompileOptions) -> GpuTargetCode:
@@ -53,13 +51,7 @@ class GpuTargetCode(TargetCode):
         return self.code.ptx
 
     def texts(self) -> dict[str, str]:
-        return {
-            "hlo": module_to_text(self.module),
-            "program": program_to_text(self.program, ROUTINES),
-            "loops": "\n\n".join(self.code.loops().values()),
-            "llvm": self.code.llvm_ir,
-            "ptx": self.code.ptx,
-        }
+        return {"hlo": module_to_text(self.module), **self.code.texts()}
 
     def kernels(self) -> list[EmittedKernel]:
         """Every kernel with its loops, LLVM text, PTX and launches."""

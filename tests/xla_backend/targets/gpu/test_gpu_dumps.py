@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from code_checks import NEEDS_PTXAS
 
 import xla_backend
 from xla_backend.compile_options import CompileOptions
@@ -18,8 +19,6 @@ from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.generated_code import SpillError, replacement
 from xla_backend.targets.gpu.ptxas import Assembled, PtxasError, Resources, find_ptxas
 from xla_backend.targets.gpu.target_code import GpuTargetCode
-
-NO_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas here")
 
 TEXT = """HloModule jit_f
 ENTRY e {
@@ -79,7 +78,7 @@ def test_the_emulator_dumps_what_it_emulates(tmp_path: Path) -> None:
     assert any(name.endswith(".s") for name in written)
 
 
-@NO_PTXAS
+@NEEDS_PTXAS
 def test_listing_where_there_is_a_disassembler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +137,7 @@ def test_subnormal_numbers() -> None:
     assert "add.rn.ftz.f32" in code(xla_gpu_ftz=True).assembly()
 
 
-@NO_PTXAS
+@NEEDS_PTXAS
 def test_flags_of_the_assembler() -> None:
     best = code().object_code()
     assert code(xla_gpu_disable_gpuasm_optimizations=True).object_code() != best
@@ -147,7 +146,7 @@ def test_flags_of_the_assembler() -> None:
     assert all(launch.registers is not None and launch.registers <= 24 for launch in launches)
 
 
-@NO_PTXAS
+@NEEDS_PTXAS
 def test_folder_of_the_toolkit(tmp_path: Path) -> None:
     tool = tmp_path / "bin" / "ptxas"
     tool.parent.mkdir()

@@ -4,12 +4,12 @@ counts."""
 from __future__ import annotations
 
 import pytest
+from code_checks import NEEDS_PTXAS
 
 from xla_backend.hlo.parser import parse_module
 from xla_backend.library import compile
 from xla_backend.targets.emulator import EmulatorExecutable
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
-from xla_backend.targets.gpu.ptxas import find_ptxas
 from xla_backend.targets.gpu.target_code import GpuTargetCode
 from xla_backend.targets.gpu.work import kernel_work
 from xla_backend.tools import gpu_model
@@ -26,7 +26,7 @@ def spilling(family: Family, architecture: str) -> dict[str, int]:
     return {x.function: x.spilled_bytes for x in launches if x.spilled_bytes}
 
 
-@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas here")
+@NEEDS_PTXAS
 @pytest.mark.parametrize(
     "architecture",
     [

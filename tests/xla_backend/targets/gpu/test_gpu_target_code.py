@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from code_checks import NEEDS_PTXAS
 
 import pyjax
 import pyjax.numpy as jnp
@@ -13,11 +14,9 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.targets.gpu import generated_code
 from xla_backend.targets.gpu.analysis import ProgramAnalysis
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
-from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas
+from xla_backend.targets.gpu.ptxas import PtxasNotFoundError
 from xla_backend.targets.gpu.target_code import GpuTargetCode
 from xla_backend.targets.gpu.work import TRANSCENDENTAL
-
-NO_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas here")
 
 PROGRAM = """
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
@@ -61,7 +60,7 @@ def test_texts() -> None:
     assert "in threads(" in texts["loops"] and "ptx_kernel" in texts["llvm"]
 
 
-@NO_PTXAS
+@NEEDS_PTXAS
 def test_what_the_assembler_says() -> None:
     made = code()
     assert made.object_code()[:4] == b"\x7fELF"

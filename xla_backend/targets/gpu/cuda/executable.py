@@ -9,7 +9,6 @@ from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.base import pass_report
-from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import (
     Device,
     ExecutionContext,
@@ -29,7 +28,6 @@ from xla_backend.targets.gpu.cuda.loading import LoadedProgram, check_steps
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 from xla_backend.targets.gpu.cuda.waiting import wait_for
 from xla_backend.targets.gpu.generated_code import GeneratedCode
-from xla_backend.targets.gpu.routines import ROUTINES
 
 
 class CudaExecutable(LoadedExecutable):
@@ -177,13 +175,7 @@ class CudaExecutable(LoadedExecutable):
         return outputs
 
     def texts(self) -> dict[str, str]:
-        return {
-            "hlo": module_to_text(self.module),
-            "program": program_to_text(self.program, ROUTINES),
-            "loops": "\n\n".join(self.code.loops().values()),
-            "llvm": self.code.llvm_ir,
-            "ptx": self.code.ptx,
-        }
+        return {"hlo": module_to_text(self.module), **self.code.texts()}
 
     def kernels(self) -> list[EmittedKernel]:
         return self.code.emitted()
