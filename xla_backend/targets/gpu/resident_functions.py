@@ -121,7 +121,7 @@ class _Writer:
             self.name, parameters, "ptx_kernel void", attributes=attributes
         )
         stages = [s for kernel in self.kernels for s in kernel.stages]
-        w.index = "i32" if is_narrow(stages) and self._sizes_are_narrow() else "i64"
+        w.index = "i32" if is_narrow(stages) and self._counts_are_narrow() else "i64"
         used = used_buffers(stages)
         self.own_pointers = functions.own_pointers(w, used)
         # One kernel after another: all of them have the same shared memory.
@@ -137,8 +137,11 @@ class _Writer:
         name = self.step.name
         return ResidentFunction(self.name, name, self.memories, self.threads, total, dynamic)
 
-    def _sizes_are_narrow(self) -> bool:
-        return all(p.offset + p.size < 1 << 30 for p in self._places(self.step.steps))
+    def _counts_are_narrow(self) -> bool:
+        """Whether 32 bits count the bytes of all arrays and the rounds of all loops."""
+        loops = [s for s in self._steps(self.step.steps) if isinstance(s, While)]
+        counts = [place.offset + place.size for place in self._places(self.step.steps)]
+        return max([*counts, *(loop.trips or 0 for loop in loops)]) < 1 << 30
 
     def _barrier(self) -> None:
         if self.threads > 1:

@@ -153,3 +153,9 @@ def test_a_loop_ends_by_what_its_data_say(n):
     np.testing.assert_allclose(
         executable.execute([x])[0], xla_backend.evaluate(module, [x])[0], rtol=1e-5
     )
+
+
+def test_more_rounds_than_32_bits_count():
+    text = loop(64, 1 << 33).replace("s32[]", "s64[]")
+    ptx, _ = code_of(text)
+    assert re.search(rf"setp\.\w+\.[bsu]64\s+%p\d+, %rd\d+, {1 << 33}", ptx)
