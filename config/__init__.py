@@ -18,18 +18,18 @@ class Config:
     True
     """
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, val: Any) -> None:
         """Set an option for the whole process.
 
         Args:
           name: `jax_enable_x64`, `pyjax_enable_x64` or `enable_x64`.
-          value: of the option's kind; texts as in the environment are accepted.
+          val: of the option's kind; texts as in the environment are accepted.
         Raises:
           AttributeError: unknown name (with the closest match).
           ValueError, TypeError: the value is not accepted.
           RuntimeError: the option can no longer change.
         """
-        find(name).set(value, Source.UPDATE, f"config.update({name!r}, {value!r})")
+        find(name).set(val, Source.UPDATE, f"config.update({name!r}, {val!r})")
 
     def read(self, name: str) -> Any:
         """Value in force of an option."""
@@ -39,6 +39,11 @@ class Config:
     def values(self) -> dict[str, Any]:
         """Values in force of all options, by full name."""
         return {name: option.value for name, option in all_options().items()}
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit types are kept here: `jax_enable_x64`."""
+        return options.enable_x64.value
 
     def explain(self, name: str | None = None) -> str:
         """Who set an option (or, without a name, each option that is not at its default)."""

@@ -51,7 +51,7 @@ default_matmul_precision = option(
 
 default_prng_impl = option(
     "jax_default_prng_impl",
-    kind=Enum(("threefry2x32", "rbg", "unsafe_rbg")),
+    kind=Enum(("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")),
     default="threefry2x32",
     affects=Affects.TRACE,
     scope=Scope.THREAD,

@@ -300,15 +300,15 @@ class Option:
             for listener in self._listeners:
                 listener(value)
 
-    def __call__(self, value: Any = True) -> Override:
-        """Context manager: `value` is in force in this thread, or task of asyncio, until the block
-        ends. Tasks that start inside keep it."""
+    def __call__(self, new_val: Any = True) -> Override:
+        """Context manager: `new_val` is in force in this thread, or task of asyncio, until the
+        block ends. Tasks that start inside keep it."""
         if self.scope is not Scope.THREAD:
             raise TypeError(
                 f"{self.name} holds for the whole process and has no context manager; "
                 f"use pyjax.config.update({self.name!r}, ...)"
             )
-        block = Override(self, self._checked(value, "context manager", stacklevel=3))
+        block = Override(self, self._checked(new_val, "context manager", stacklevel=3))
         for listener in self._block_listeners:
             listener(block)
         return block

@@ -20,6 +20,7 @@ from pyjax.api.custom_gradient import closure_convert as closure_convert
 from pyjax.api.custom_gradient import custom_gradient as custom_gradient
 from pyjax.api.custom_jvp import custom_jvp as custom_jvp
 from pyjax.api.custom_vjp import custom_vjp as custom_vjp
+from pyjax.api.disable_jit import disable_jit as disable_jit
 from pyjax.api.eval_shape import ShapeDtypeStruct as ShapeDtypeStruct
 from pyjax.api.eval_shape import eval_shape as eval_shape
 from pyjax.api.grad import grad as grad
@@ -39,6 +40,8 @@ from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap
 from pyjax.core.array import Array as Array
 from pyjax.core.compile_log import assert_compiles as assert_compiles
+from pyjax.core.dtypes import float0 as float0
+from pyjax.core.dynamic_slices import ds as ds
 from pyjax.core.refs import Ref as Ref
 from pyjax.lax.callbacks import pure_callback as pure_callback
 from pyjax.lax.refs.access import empty_ref as empty_ref
@@ -63,8 +66,11 @@ from pyjax.runtime.devices import device_count as device_count
 from pyjax.runtime.devices import devices as devices
 from pyjax.runtime.devices import local_device_count as local_device_count
 from pyjax.runtime.devices import local_devices as local_devices
+from pyjax.runtime.devices import process_count as host_count
 from pyjax.runtime.devices import process_count as process_count
+from pyjax.runtime.devices import process_index as host_id
 from pyjax.runtime.devices import process_index as process_index
+from pyjax.runtime.devices import process_indices as host_ids
 from pyjax.runtime.devices import process_indices as process_indices
 from pyjax.runtime.dispatch import clear_caches as clear_caches
 from pyjax.runtime.placement import block_until_ready as block_until_ready
@@ -72,6 +78,7 @@ from pyjax.runtime.placement import copy_to_host_async as copy_to_host_async
 from pyjax.runtime.placement import device_get as device_get
 from pyjax.runtime.placement import device_put as device_put
 from pyjax.runtime.placement import effects_barrier as effects_barrier
+from pyjax.runtime.placement import live_arrays as live_arrays
 from pyjax.runtime.placement import typeof as typeof
 from pyjax.sharding import NamedSharding as NamedSharding
 from pyjax.sharding import Shard as Shard
@@ -92,7 +99,6 @@ debug_nans = _options.debug_nans
 default_device = _options.default_device
 default_matmul_precision = _options.default_matmul_precision
 default_prng_impl = _options.default_prng_impl
-disable_jit = _options.disable_jit
 enable_checks = _options.enable_checks
 enable_custom_prng = _options.enable_custom_prng
 enable_x64 = _options.enable_x64
@@ -100,6 +106,7 @@ explain_cache_misses = _options.explain_cache_misses
 legacy_prng_key = _options.legacy_prng_key
 log_compiles = _options.log_compiles
 no_tracing = _options.no_tracing
+jax2tf_associative_scan_reductions = _options.jax2tf_associative_scan_reductions
 num_threads = _options.num_threads
 numpy_dtype_promotion = _options.numpy_dtype_promotion
 numpy_rank_promotion = _options.numpy_rank_promotion
@@ -114,6 +121,8 @@ _SUBMODULES = frozenset(
     {
         "ad",
         "ad_checkpoint",
+        "api_util",
+        "custom_batching",
         "custom_derivatives",
         "dlpack",
         "dtypes",
@@ -121,13 +130,18 @@ _SUBMODULES = frozenset(
         "debug",
         "distributed",
         "errors",
+        "example_libraries",
         "experimental",
+        "ffi",
         "export",
         "extend",
         "flatten_util",
+        "image",
+        "memory",
         "monitoring",
         "nn",
         "ops",
+        "profiler",
         "random",
         "ref",
         "scipy",
@@ -141,7 +155,12 @@ _SUBMODULES = frozenset(
 )
 
 # Names that need more than what a program needs to run.
-_ON_DEMAND = {"explain": "pyjax.tools.explorer"}
+_ON_DEMAND = {
+    "explain": "pyjax.tools.explorer",
+    "fwd_and_bwd": "pyjax.api.fwd_and_bwd",
+    "print_environment_info": "pyjax.tools.environment",
+    "smap": "pyjax.parallel.smap",
+}
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,8 +5,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from pyjax import numpy as jnp
 from pyjax.core import dtypes
-from pyjax.numpy import from_dlpack as from_dlpack
+from pyjax.core.array import Array
+
+
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
+    """`pyjax.numpy.from_dlpack`; its arguments may be given by position or by name.
+
+    >>> from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    return jnp.from_dlpack(external_array, device=device, copy=copy)
 
 
 def is_supported_dtype(dtype: Any) -> bool:

@@ -273,7 +273,7 @@ UNARY = [
         lambda x: x[..., None].view(np.uint8),
         name="bitcast-narrower",
     ),
-    Op("copy", lambda x: lax.copy_p.bind(x)[0], lambda x: x, grad_order=1),
+    Op("copy", lax.copy_p.bind, lambda x: x, grad_order=1),
     Op("stop_gradient", lax.stop_gradient, lambda x: x),
     Op("stage", lax.stage, lambda x: x, grad_order=1),
     Op(
@@ -427,7 +427,7 @@ BINARY = [
     *[
         Op(
             f"{name}_to",
-            lambda x, y, p=f"{name}_to_p": getattr(lax, p).bind(x, y)[0],
+            lambda x, y, p=f"{name}_to_p": getattr(lax, p).bind(x, y),
             oracle,
             shapes=_PAIR,
             domain=integers(-2, 3),

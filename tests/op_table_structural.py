@@ -8,7 +8,7 @@ import numpy as np
 
 import pyjax
 from pyjax import lax
-from pyjax.lax.random_bits import threefry2x32_p
+from pyjax.lax import random_hashes
 from tests.op_table import (
     BF16,
     BOOL,
@@ -337,36 +337,85 @@ FFT = [
 ]
 
 
-def _threefry(k1, k2, x0, x1):
-    """The hash with plain integers."""
+_MASK = 2**32 - 1
 
-    def one(k1, k2, x0, x1):
-        mask = 2**32 - 1
-        keys = (k1, k2, k1 ^ k2 ^ 0x1BD11BDA)
-        x0, x1 = (x0 + k1) & mask, (x1 + k2) & mask
-        for i in range(20):
-            r = ((13, 15, 26, 6), (17, 29, 16, 24))[i // 4 % 2][i % 4]
-            x0 = (x0 + x1) & mask
-            x1 = ((x1 << r | x1 >> (32 - r)) & mask) ^ x0
-            if i % 4 == 3:
-                j = i // 4 + 1
-                x0, x1 = (x0 + keys[j % 3]) & mask, (x1 + keys[(j + 1) % 3] + j) & mask
-        return x0, x1
 
-    arrays = np.broadcast_arrays(k1, k2, x0, x1)
-    flat = [one(*map(int, v)) for v in zip(*[a.ravel() for a in arrays])]
-    return tuple(np.asarray(w, np.uint32).reshape(arrays[0].shape) for w in zip(*flat))
+def _rotated(x, distance):
+    return (x << distance | x >> (32 - distance)) & _MASK
+
+
+def _threefry2x32(k1, k2, x0, x1):
+    keys = (k1, k2, k1 ^ k2 ^ 0x1BD11BDA)
+    x0, x1 = (x0 + k1) & _MASK, (x1 + k2) & _MASK
+    for i in range(20):
+        x0 = (x0 + x1) & _MASK
+        x1 = _rotated(x1, ((13, 15, 26, 6), (17, 29, 16, 24))[i // 4 % 2][i % 4]) ^ x0
+        if i % 4 == 3:
+            j = i // 4 + 1
+            x0, x1 = (x0 + keys[j % 3]) & _MASK, (x1 + keys[(j + 1) % 3] + j) & _MASK
+    return x0, x1
+
+
+def _threefry4x32(*words):
+    keys = [*words[:4], words[0] ^ words[1] ^ words[2] ^ words[3] ^ 0x1BD11BDA]
+    x = [(a + b) & _MASK for a, b in zip(keys, words[4:])]
+    distances = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
+    for i in range(20):
+        for target, source, distance in zip(
+            (0, 2), (1, 3) if i % 2 == 0 else (3, 1), distances[i % 8]
+        ):
+            x[target] = (x[target] + x[source]) & _MASK
+            x[source] = _rotated(x[source], distance) ^ x[target]
+        if i % 4 == 3:
+            j = i // 4 + 1
+            x = [(v + keys[(j + n) % 5] + (j if n == 3 else 0)) & _MASK for n, v in enumerate(x)]
+    return tuple(x)
+
+
+def _philox2x32(key, x0, x1):
+    for _ in range(10):
+        product = 0xD256D193 * x0
+        x0, x1, key = (product >> 32) ^ x1 ^ key, product & _MASK, (key + 0x9E3779B9) & _MASK
+    return x0, x1
+
+
+def _philox4x32(k0, k1, *x):
+    for _ in range(10):
+        first, second = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        x = ((second >> 32) ^ x[1] ^ k0, second & _MASK, (first >> 32) ^ x[3] ^ k1, first & _MASK)
+        k0, k1 = (k0 + 0x9E3779B9) & _MASK, (k1 + 0xBB67AE85) & _MASK
+    return x
+
+
+def _of_each(hashed):
+    """A hash of plain integers, of arrays."""
+
+    def of_arrays(*operands):
+        arrays = np.broadcast_arrays(*operands)
+        flat = [hashed(*map(int, v)) for v in zip(*[a.ravel() for a in arrays])]
+        return tuple(np.asarray(w, np.uint32).reshape(arrays[0].shape) for w in zip(*flat))
+
+    return of_arrays
+
+
+def _hash_row(hashed, words, count):
+    """`words` of a key and `count` of a counter."""
+    name = hashed.__name__[1:]
+    return Op(
+        name,
+        getattr(random_hashes, f"{name}_p").bind,
+        _of_each(hashed),
+        shapes=(((),) * words + ((5,),) * count, ((2, 3),) * (words + count)),
+        dtypes=(U32,),
+        domain=integers(0, 2**31),
+    )
 
 
 RANDOM = [
-    Op(
-        "threefry2x32",
-        lambda *xs: threefry2x32_p.bind(*xs),
-        _threefry,
-        shapes=(((), (), (5,), (5,)), ((2, 3),) * 4),
-        dtypes=(U32,),
-        domain=integers(0, 2**31),
-    ),
+    _hash_row(_threefry2x32, 2, 2),
+    _hash_row(_threefry4x32, 4, 4),
+    _hash_row(_philox2x32, 1, 2),
+    _hash_row(_philox4x32, 2, 4),
 ]
 
 

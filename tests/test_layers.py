@@ -21,7 +21,6 @@ LAZY_LIBRARIES = {
     "llvmlite",
     "scipy",
     "cupy",
-    "cupyx",  # the part of CuPy that follows SciPy
     "mpi4py",
     "sklearn",
     "matplotlib",

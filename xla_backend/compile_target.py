@@ -56,6 +56,7 @@ def find_target(target: str | Target) -> Target:
 
     Raises:
       ValueError: no such name, or an architecture that no code is made for.
+      TypeError: it is no name, such as the number 90 for "sm_90".
 
     >>> find_target("x86-64-v2")
     Target(triple='x86_64-unknown-linux-gnu', cpu='x86-64-v2', features='')
@@ -64,6 +65,13 @@ def find_target(target: str | Target) -> Target:
     """
     if isinstance(target, str):
         target = _NAMED.get(target) or Target(target)
+    elif not isinstance(target, Target):
+        meant = f"sm_{target}"
+        instead = f"{meant!r}" if meant in _NAMED else f"one of {', '.join(_NAMED)}"
+        raise TypeError(
+            f"a target is a name or a Target(triple, cpu, features), and this is {target!r}: write "
+            f"{instead}"
+        )
     baseline = _BASELINES.get(target.triple.split("-", 1)[0])
     if baseline is None or "-" not in target.triple:
         raise ValueError(

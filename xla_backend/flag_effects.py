@@ -83,9 +83,11 @@ _DETERMINISM = (
 _GPU_FIELDS = {
     "xla_gpu_autotune_level": "autotune_level",
     "xla_gpu_cuda_data_dir": "toolkit",
+    "xla_gpu_dump_autotune_results_to": "autotune_results",
     "xla_gpu_fail_ptx_compilation_on_register_spilling": "refuse_spills",
     "xla_gpu_ftz": "flush_denormals",
     "xla_gpu_llvm_ir_file": "llvm_files",
+    "xla_gpu_load_autotune_results_from": "autotuned_before",
     "xla_gpu_ptx_file": "ptx_files",
 }
 

@@ -14,6 +14,8 @@ class GpuOptions:
       deterministic: results have the same bits in each run; nothing is added up in the order in
         which threads come.
       autotune_level: 0: what is measured on the device elsewhere is decided by the sizes alone.
+      autotune_results, autotuned_before: files of what was measured, to write and to read before;
+        "" for none.
       graphs: programs may become CUDA graphs.
       flush_denormals: subnormal numbers of f32 are zeros, as operands and as results.
       toolkit: folder of a CUDA toolkit, to look for its programs in first; "" for none.
@@ -25,6 +27,8 @@ class GpuOptions:
 
     deterministic: bool = False
     autotune_level: int = 4
+    autotune_results: str = ""
+    autotuned_before: str = ""
     graphs: bool = True
     flush_denormals: bool = False
     toolkit: str = ""

@@ -78,6 +78,11 @@ class CallSignature:
             self.donate_argnames,
         )
 
+    def takes(self, name: str) -> bool:
+        """Whether an argument may have this name, as far as the function's signature tells."""
+        named = any(p.name == name or p.kind is p.VAR_KEYWORD for p in self._parameters)
+        return named or not self._parameters
+
     def _resolve(
         self, what: str, argnums: int | Iterable[int] | None, argnames: str | Iterable[str] | None
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:

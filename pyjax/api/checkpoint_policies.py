@@ -122,7 +122,7 @@ checkpoint_policies = CheckpointPolicies()
 
 
 def _name_jvp(primals: Any, tangents: Any, *, name: str) -> Any:
-    return name_p.bind(*primals, name=name), list(tangents)
+    return name_p.bind_all(*primals, name=name), list(tangents)
 
 
 name_p = define_primitive(
@@ -132,5 +132,5 @@ name_p = define_primitive(
     transpose=lambda cts, x, *, name: [cts[0]],
     batching=elementwise_batching,
     lowering=lambda ctx, x, *, name: x,
-    impl=lambda x, *, name: [x],
+    impl=lambda x, *, name: x,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.api.flat import as_arrays, check_arrays, wraps
+from pyjax.api.flat import as_arrays, check_arrays, take_attributes
 from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
@@ -41,6 +42,21 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
 
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The tangent that is zero, of the values of a pytree.
+
+    Args:
+      val: pytree of arrays; the tangents of integers and bools have the dtype float0.
+      symbolic_zeros: give a `SymbolicZero` in place of each array of zeros.
+
+    >>> zero_from_primal({"a": 2.0}, symbolic_zeros=True)
+    {'a': SymbolicZero(float32[])}
+    """
+    if symbolic_zeros:
+        return tree_map(lambda x: SymbolicZero(abstractify(x).to_tangent_aval()), val)
+    return tree_map(lambda x: Zero.from_primal_value(x).instantiate(), val)
+
+
 class custom_jvp:
     """Give a function its own rule for forward-mode (and so reverse-mode) differentiation.
 
@@ -65,7 +81,8 @@ class custom_jvp:
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        wraps(fun)(self)
+        functools.update_wrapper(self, fun, updated=())
+        take_attributes(self, fun)
         self.fun = fun
         self.nondiff_argnums = nondiff_positions(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
@@ -312,7 +329,8 @@ class CallWithJvp(CustomCall):
         return outs[:n], outs[n:]
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        return record(trace, custom_jvp_call_p, "custom_jvp", self, args, jvp=self.rule)
+        rules = {"jvp": self.rule, "symbolic_zeros": self.symbolic_zeros}
+        return record(trace, custom_jvp_call_p, "custom_jvp", self, args, **rules)
 
 
 def with_more_results(

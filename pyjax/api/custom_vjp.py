@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyjax.api.custom_jvp import (
     resolve_kwargs,
     symbolic,
 )
-from pyjax.api.flat import as_arrays, check_arrays, wraps
+from pyjax.api.flat import as_arrays, check_arrays, take_attributes
 from pyjax.api.linear_call import LinearCall, TransposeRule
 from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core import axis_env, dtypes
@@ -48,6 +49,8 @@ from pyjax.interpreters.rules import (
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.varying import as_typed, varying_rules
+
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 class CustomVJPPrimal:
@@ -83,7 +86,8 @@ class custom_vjp:
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        wraps(fun)(self)
+        functools.update_wrapper(self, fun, updated=())
+        take_attributes(self, fun)
         self.fun = fun
         self.nondiff_argnums = nondiff_positions(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
@@ -190,6 +194,8 @@ class _Call:
         self._in_tree = in_tree
         self.out_trees: list[PyTreeDef] = []
         self._residual_tree: PyTreeDef | None = None
+        # Residuals that are Python's numbers, by position: `bwd` gets them as they are.
+        self._numbers: dict[int, Any] = {}
         self._in_avals: list[Any] = []
         self._perturbed: Sequence[bool] = ()
         self.num_outs = 0
@@ -241,14 +247,18 @@ class _Call:
             )
         self.out_trees.append(tree)
         residuals, self._residual_tree = tree_flatten(result[1])
+        self._numbers = {i: x for i, x in enumerate(residuals) if type(x) in _NUMBERS}
         self.num_outs = len(outs)
-        return outs + residuals
+        return outs + [x for i, x in enumerate(residuals) if i not in self._numbers]
 
     def flat_bwd(self, *flat: Any) -> list[Any]:
         """From residuals and cotangents to cotangents of all flat arguments."""
         assert self._residual_tree is not None and self._rule.bwd is not None
-        n = self._residual_tree.num_leaves
-        residuals = tree_unflatten(self._residual_tree, as_arrays(flat[:n]))
+        size = self._residual_tree.num_leaves
+        n = size - len(self._numbers)
+        arrays = iter(as_arrays(flat[:n]))
+        leaves = [self._numbers[i] if i in self._numbers else next(arrays) for i in range(size)]
+        residuals = tree_unflatten(self._residual_tree, leaves)
         cts = tree_unflatten(self.out_trees[0], as_arrays([symbolic(ct) for ct in flat[n:]]))
         result = self._rule.bwd(*self._nondiff, residuals, cts)
         return self._check_bwd_output(result)
@@ -563,9 +573,8 @@ class _CallWithRules(CustomCall):
         )
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        return record(
-            trace, custom_vjp_call_p, "custom_vjp", self, args, fwd=self.fwd, bwd=self.bwd
-        )
+        rules = {"fwd": self.fwd, "bwd": self.bwd, "symbolic_zeros": self.symbolic_zeros}
+        return record(trace, custom_vjp_call_p, "custom_vjp", self, args, **rules)
 
 
 class _CallByTranspose(_CallWithRules):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, abstractify, checked_shape
+from pyjax.core.avals import ShapedArray, aval_described, checked_shape
 from pyjax.core.pytree import tree_flatten, tree_unflatten
 from pyjax.interpreters.traced_function import trace_function
 
@@ -37,6 +37,16 @@ class ShapeDtypeStruct:
         self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
         self.sharding = sharding
         self.weak_type = bool(weak_type)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The description of an array, a number or another description.
+
+        >>> import pyjax.numpy as jnp
+        >>> ShapeDtypeStruct.like(jnp.ones(2))
+        ShapeDtypeStruct(shape=(2,), dtype=float32)
+        """
+        return struct_of(aval_described(x))
 
     @property
     def aval(self) -> ShapedArray:
@@ -87,7 +97,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` without computing anything.
 
     Args:
-      args, kwargs: pytrees of arrays, numbers or ShapeDtypeStructs.
+      args, kwargs: pytrees of arrays, numbers, avals, or objects with shape and dtype, such as
+        ShapeDtypeStructs.
     Returns:
       The result's pytree, of ShapeDtypeStructs.
 
@@ -96,5 +107,5 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     (2, 4)
     """
     leaves, in_tree = tree_flatten((args, kwargs))
-    traced = trace_function("eval_shape", fun, in_tree, [abstractify(x) for x in leaves])
+    traced = trace_function("eval_shape", fun, in_tree, [aval_described(x) for x in leaves])
     return tree_unflatten(traced.out_tree, [struct_of(a) for a in traced.out_avals])

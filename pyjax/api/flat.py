@@ -47,10 +47,18 @@ def wraps(
         wrapper.__module__ = getattr(fun, "__module__", None) or __name__
         inner_doc = getattr(fun, "__doc__", None) or ""
         wrapper.__doc__ = f"{doc}\n\n{inner_doc}" if doc and inner_doc else doc or inner_doc
-        wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
+        take_attributes(wrapper, fun)
         return wrapper
 
     return decorate
+
+
+def take_attributes(wrapper: Any, fun: Callable[..., Any]) -> None:
+    """What a user has attached to a function, for what stands for it; and `__wrapped__`."""
+    if inspect.isfunction(fun):
+        vars(wrapper).update(vars(fun))
+        wrapper.__annotations__ = fun.__annotations__
+    wrapper.__wrapped__ = fun
 
 
 def check_arrays(name: str, tree: Any, what: str = "Argument") -> None:

@@ -13,15 +13,23 @@ from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
+from pyjax.api.flat import take_attributes
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.stages import Traced
 from pyjax.core import compile_log, source_info
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import ShapedArray, abstractify, aval_described
 from pyjax.core.debug_info import arg_names
 from pyjax.core.errors import fail, new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.pytree import PyTreeDef, flatten_into, tree_flatten, tree_unflatten
-from pyjax.core.trace import Tracer, entered, escaped_tracer_error, eval_trace, state
+from pyjax.core.trace import (
+    Tracer,
+    entered,
+    escaped_tracer_error,
+    eval_trace,
+    set_current_trace,
+    state,
+)
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     broadcast_prefix,
@@ -33,7 +41,8 @@ from pyjax.core.tree_util import (
 from pyjax.core.weak_tables import PerFunction
 from pyjax.interpreters.cache_misses import Build, why_compiled
 from pyjax.interpreters.flat_function import Static, with_static
-from pyjax.interpreters.staging import is_staging
+from pyjax.interpreters.hlo import unusable_donations
+from pyjax.interpreters.staging import computed_now, is_staging
 from pyjax.interpreters.traced_function import TracedFunction, forget_traces, trace_function
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import get_backend
@@ -57,6 +66,7 @@ logger = logging.getLogger(__name__)
 
 
 _WITH_SPEC = frozenset({DeviceArray, DeviceRef})
+_OPTIONS_OF_LOWERING = frozenset({"lowering_platforms", "platforms"})
 
 
 class Compiled(NamedTuple):
@@ -121,6 +131,7 @@ class Jit:
         """`moved`: for a prefix of the positional arguments, whether they are brought to `device`
         if they are committed to another one."""
         functools.update_wrapper(self, fun, updated=())
+        take_attributes(self, fun)
         self._fun = fun
         self._signature = signature
         self._keep_unused = keep_unused
@@ -246,6 +257,11 @@ class Jit:
         traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
         traced.check_aliases(leaves)
         constants = traced.operands(constant_array) if traced.consts else []
+        if computed_now((*constants, *leaves)):
+            args, kwargs = tree_unflatten(in_tree, leaves)
+            args, kwargs = with_static(args, kwargs, static)
+            with set_current_trace(eval_trace):
+                return self._call(tuple(args), kwargs)
         results = jit_p.bind(
             *constants,
             *leaves,
@@ -356,6 +372,7 @@ class Jit:
                 self._compiler_options,
             )
         traced.builds[build] = None
+        self._warn_of_donations(traced, donated)
         program.bring_from([a.device for a in arrays])
         if options.distributed_debug.here()[0].value:
             logger.warning(
@@ -366,6 +383,18 @@ class Jit:
                 ", ".join(a.aval.str_short() for a in arrays),
             )
         return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
+
+    def _warn_of_donations(self, traced: TracedFunction, donated: tuple[bool, ...]) -> None:
+        if not any(donated):
+            return
+        avals = traced.with_constants.in_avals
+        unusable = unusable_donations(donated, avals, traced.out_avals)
+        if unusable:
+            source_info.warn_user(
+                "Some donated buffers were not usable: "
+                f"{', '.join(a.str_short() for a in unusable)}. No result of {self._name} of the "
+                "same shape and dtype is left to take their memory: do not donate them."
+            )
 
     def _why_compiled(self, traced: TracedFunction, build: Build) -> str:
         if not traced.builds and traced.why:
@@ -379,7 +408,7 @@ class Jit:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without compiling."""
         dynamic, names, static = self._signature.split(args, kwargs)
         leaves, in_tree = tree_flatten((dynamic, names))
-        traced = self._trace([abstractify(x) for x in leaves], in_tree, static)
+        traced = self._trace([aval_described(x) for x in leaves], in_tree, static)
         if self._device is None:
             device = _committed_device(leaves)
         else:
@@ -396,7 +425,21 @@ class Jit:
         )
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace and lower to HLO for these arguments."""
+        """Trace and lower to HLO for these arguments.
+
+        Raises:
+          TypeError: what the function does not take; to lower for another platform write
+            `jit(f).trace(...).lower(lowering_platforms=(name,))`.
+        """
+        for name in _OPTIONS_OF_LOWERING & kwargs.keys():
+            if not self._signature.takes(name):
+                fail(
+                    TypeError,
+                    f"{self._name} takes no argument {name!r}",
+                    "arguments of jit(f).lower are those of f",
+                    "jit(f).trace(...).lower(lowering_platforms=('cuda',)), if it is to be lowered "
+                    "for another platform",
+                )
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:

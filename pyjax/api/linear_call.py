@@ -168,10 +168,12 @@ class LinearCall(CustomCall):
         return self.stage(tape.recorder, args)
 
     def stage(self, trace: StagingTrace, args: Sequence[Any]) -> list[Any]:
-        n = self.num_residuals
-        return record(
-            trace, linear_call_p, "linear_call", self, args, transpose=self.rule, num_residuals=n
-        )
+        rules = {
+            "transpose": self.rule,
+            "num_residuals": self.num_residuals,
+            "symbolic_zeros": self.symbolic_zeros,
+        }
+        return record(trace, linear_call_p, "linear_call", self, args, **rules)
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import struct_of
 from pyjax.api.flat import check_callable, wraps
-from pyjax.core.avals import abstractify
+from pyjax.core.avals import aval_described
 from pyjax.core.axis_env import under_axis, under_mesh_axes
 from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
@@ -54,7 +54,7 @@ def make_jaxpr(
                 trace = partial(under_mesh_axes, ((name, size),), trace)
             else:
                 trace = partial(under_axis, name, size, trace)
-        avals = [abstractify(x) for x in leaves]
+        avals = [aval_described(x) for x in leaves]
         key = signature.static_key_if_any(static)
         traced = trace("make_jaxpr", fun, in_tree, avals, static, key)
         if not return_shape:

@@ -10,8 +10,8 @@ from typing import Any
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.effects import Effects
-from pyjax.core.jaxpr import ClosedJaxpr, eval_rules
-from pyjax.core.primitive import Primitive
+from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.primitive import CallPrimitive, Primitive
 from pyjax.core.trace import CustomCall, state
 from pyjax.interpreters.discharge import discharge_inlined
 from pyjax.interpreters.hlo import LoweringContext
@@ -22,7 +22,7 @@ from pyjax.interpreters.rules import (
     Unsupported,
     call_discharge_rules,
     called_programs,
-    define_primitive,
+    define_rules,
 )
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.varying import as_program_says, varying_rules
@@ -54,8 +54,8 @@ def define_recorded_call(
         call = remake(fun, consts, call_jaxpr, **params)
         return state.traces[0].process_custom_call(call, operands)
 
-    primitive = define_primitive(
-        name,
+    primitive = define_rules(
+        CallPrimitive(name, rebind),
         abstract_eval=_abstract_eval,
         jvp=FullJvp(bound_elsewhere),
         transpose=transpose,
@@ -64,10 +64,8 @@ def define_recorded_call(
         dce=dce,
         effects=_effects,
     )
-    primitive.multiple_results = True
     called_programs[primitive] = "call_jaxpr"
     varying_rules[primitive] = as_program_says("call_jaxpr")
-    eval_rules[primitive] = rebind
     call_discharge_rules[primitive] = discharge_inlined("call_jaxpr")
     lift_rules[primitive] = lift_leading("call_jaxpr", "num_consts")
     return primitive
@@ -85,7 +83,7 @@ def record(
 
     Args:
       kind: what the function is traced for.
-      call: a CustomCall with `name` and `symbolic_zeros`.
+      call: a CustomCall with a `name`.
     """
     avals = [abstractify(x) for x in args]
     closed, out_avals = trace_to_jaxpr(call.fun, avals, debug=DebugInfo(kind, call.fun))
@@ -94,7 +92,6 @@ def record(
         "call_jaxpr": closed,
         **rules,
         "num_consts": 0,  # what it closes over is lifted
-        "symbolic_zeros": call.symbolic_zeros,
     }
     atoms = [trace.to_atom(x) for x in args]
     return trace.emit(primitive, atoms, out_avals, params, closed.effects)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import xla_backend
@@ -19,7 +20,7 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
-from pyjax.lax.control_flow.platform import names_of_platform
+from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.lax.faults.guard import check_results
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import default_device
@@ -43,12 +44,20 @@ from xla_backend.runtime.target_code import TargetCode
 CompilerOptions = dict[str, Any]
 
 
-class ArgInfo(NamedTuple):
-    """Shape, dtype and donation of one argument leaf."""
+@dataclass(frozen=True)
+class ArgInfo:
+    """Type and donation of one argument leaf."""
 
-    shape: tuple[int, ...]
-    dtype: Any
+    _aval: Any
     donated: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._aval.dtype
 
 
 class MemoryStats(NamedTuple):
@@ -99,7 +108,7 @@ class _Stage:
     @property
     def args_info(self) -> Any:
         """ArgInfo of each argument leaf, as (args, kwargs)."""
-        infos = [ArgInfo(a.shape, a.dtype, d) for a, d in zip(self._flat_in_avals, self._donated)]
+        infos = [ArgInfo(a, d) for a, d in zip(self._flat_in_avals, self._donated)]
         return tree_unflatten(self.in_tree, infos)
 
     @property

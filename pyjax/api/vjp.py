@@ -39,13 +39,15 @@ class Pullback:
         in_avals: list[Any],
         out_tree: PyTreeDef,
         out_avals: list[Any],
+        kept_arguments: Sequence[int | None],
     ) -> None:
-        self._jaxpr = linear.jaxpr
+        self.jaxpr = linear.jaxpr
+        self.kept_arguments = kept_arguments  # which residual an argument leaf is, if it is one
         self._nonzero_in = linear.nonzero_in
         self._nonzero_out = linear.nonzero_out
         self.in_tree = in_tree
         self._in_avals = in_avals
-        self._out_tree = out_tree
+        self.out_tree = out_tree
         self._out_avals = out_avals
 
     def __call__(self, residuals: list[Any], *args: Any) -> Any:
@@ -59,16 +61,16 @@ class Pullback:
                 "value is a tuple or other container)."
             )
         cts, ct_tree = tree_flatten(args[0])
-        if ct_tree != self._out_tree:
+        if ct_tree != self.out_tree:
             raise ValueError(
                 f"Tree structure of cotangent input {ct_tree}, does not match structure of primal "
-                f"output {self._out_tree}."
+                f"output {self.out_tree}."
             )
         for ct, aval in zip(cts, self._out_avals):
             _check_cotangent(ct, aval)
         dense = [ct for ct, nz in zip(cts, self._nonzero_out) if nz]
-        primals = [UndefinedPrimal(v.aval) for v in self._jaxpr.invars]
-        found = iter(ad.backward_pass(self._jaxpr, residuals, primals, dense))
+        primals = [UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
+        found = iter(ad.backward_pass(self.jaxpr, residuals, primals, dense))
         leaves = [
             _instantiate(next(found)) if nz else ad.zero_tangent_array(a)
             for nz, a in zip(self._nonzero_in, self._in_avals)
@@ -76,8 +78,51 @@ class Pullback:
         return tree_unflatten(self.in_tree, leaves)
 
 
+class NotNeeded:
+    """In the place of an argument whose value the derivative does not need."""
+
+    def __repr__(self) -> str:
+        return "NotNeeded()"
+
+
 class VJP(Partial):
     """What `vjp` returns beside the value: the pullback, a pytree."""
+
+    @property
+    def fun(self) -> Callable[..., Any]:
+        """What is called with the residuals and the cotangent."""
+        return self.func
+
+    @property
+    def jaxpr(self) -> Any:
+        """The derivative as a linear program: of residuals (its constants) and tangents."""
+        return self._pullback.jaxpr
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments."""
+        return self._pullback.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the value."""
+        return self._pullback.out_tree
+
+    @property
+    def args_res(self) -> list[Any]:
+        """For each argument leaf, itself if the derivative needs its value, or `NotNeeded()`."""
+        positions = self._pullback.kept_arguments
+        return [NotNeeded() if i is None else self.args[0][i] for i in positions]
+
+    @property
+    def opaque_residuals(self) -> list[Any]:
+        """What else the derivative needs: values that the function computed on its way."""
+        arguments = set(self._pullback.kept_arguments)
+        return [x for i, x in enumerate(self.args[0]) if i not in arguments]
+
+    @property
+    def _pullback(self) -> Pullback:
+        return self.func  # type: ignore[return-value]
 
     def with_refs(self, *targets: Any) -> Partial:
         """A pullback that adds cotangents to references.
@@ -98,8 +143,7 @@ class VJP(Partial):
         >>> pullback.with_refs(total)(1.0), pullback.with_refs(total)(1.0), total
         ((GradRef(),), (GradRef(),), Ref(12., dtype=float32, weak_type=True))
         """
-        pullback: Pullback = self.func  # type: ignore[assignment]
-        return accumulating(pullback, self.args[0], pullback.in_tree, targets)
+        return accumulating(self._pullback, self.args[0], self.in_tree, targets)
 
 
 register_pytree_with_keys(
@@ -117,7 +161,8 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
     expected = aval.to_tangent_aval()
     check_arrays("vjp", ct, "Cotangent")
     got = abstractify(ct)
-    if got.shape == expected.shape and got.dtype == expected.dtype:
+    # Of integers nothing is asked but the shape: whatever it holds, there is no derivative.
+    if got.shape == expected.shape and expected.dtype in (got.dtype, dtypes.float0):
         return
     raise ValueError(
         "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: "
@@ -158,7 +203,10 @@ def vjp(
     assert flat.out_tree is not None
     out_avals = [abstractify(x) for x in outs]
     in_avals = [abstractify(x) for x in leaves]
-    pullback = VJP(Pullback(linear, in_tree, in_avals, flat.out_tree, out_avals), linear.residuals)
+    numbers = {id(x): i for i, x in enumerate(linear.residuals)}
+    kept = [numbers.get(id(x)) for x in leaves]
+    static = Pullback(linear, in_tree, in_avals, flat.out_tree, out_avals, kept)
+    pullback = VJP(static, linear.residuals)
     out = tree_unflatten(flat.out_tree, outs)
     if not has_aux:
         return out, pullback

@@ -89,11 +89,11 @@ def vmap(
                 f"{len(args)=}"
             )
         leaves, in_tree = tree_flatten((args, kwargs))
-        check_leaves("vmap", leaves, (args, kwargs))
         if type(in_axes) is int and not kwargs:
             dims: list[Any] = [in_axes] * len(leaves)
         else:
             dims = _flatten_in_axes(in_tree, in_axes)
+        check_leaves("vmap", [x for x, d in zip(leaves, dims) if d is not None], (args, kwargs))
         size = _mapped_axis_size(fun, args, kwargs, leaves, dims, axis_size)
         dims = [
             d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)

@@ -10,6 +10,7 @@ from pyjax.core.debug_info import DebugInfo as DebugInfo
 from pyjax.core.effects import Effect as Effect
 from pyjax.core.effects import Effects as Effects
 from pyjax.core.effects import no_effects as no_effects
+from pyjax.core.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
 from pyjax.core.errors import JaxprTypeError as JaxprTypeError
 from pyjax.core.jaxpr import Atom as Atom
 from pyjax.core.jaxpr import ClosedJaxpr as ClosedJaxpr
@@ -22,6 +23,20 @@ from pyjax.core.jaxpr import eval_jaxpr as eval_jaxpr
 from pyjax.core.jaxpr import jaxpr_as_fun as jaxpr_as_fun
 from pyjax.core.jaxpr import jaxprs_in_params as jaxprs_in_params
 from pyjax.core.jaxpr import subjaxprs as subjaxprs
+from pyjax.core.library_queries import OutputType as OutputType
+from pyjax.core.library_queries import ParamDict as ParamDict
+from pyjax.core.library_queries import Value as Value
+from pyjax.core.library_queries import concrete_or_error as concrete_or_error
+from pyjax.core.library_queries import eval_context as eval_context
+from pyjax.core.library_queries import gensym as gensym
+from pyjax.core.library_queries import is_constant_dim as is_constant_dim
+from pyjax.core.library_queries import is_constant_shape as is_constant_shape
+from pyjax.core.library_queries import mapped_aval as mapped_aval
+from pyjax.core.library_queries import new_jaxpr_eqn as new_jaxpr_eqn
+from pyjax.core.library_queries import (
+    primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype,
+)
+from pyjax.core.library_queries import unmapped_aval as unmapped_aval
 from pyjax.core.primitive import Primitive as Primitive
 from pyjax.core.trace import Trace as Trace
 from pyjax.core.trace import Tracer as Tracer
@@ -30,3 +45,6 @@ from pyjax.core.trace_queries import axis_names_in_context as unsafe_get_axis_na
 from pyjax.core.trace_queries import find_top_trace as find_top_trace
 from pyjax.core.trace_queries import get_opaque_trace_state as get_opaque_trace_state
 from pyjax.core.trace_queries import nonempty_axis_env as nonempty_axis_env_DO_NOT_USE
+from pyjax.core.trace_queries import take_current_trace as take_current_trace
+from pyjax.core.trace_queries import under_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
+from pyjax.core.trace_queries import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE

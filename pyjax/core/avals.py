@@ -110,6 +110,12 @@ class ShapedArray(AbstractValue):
         vma = self.vma if vma is None else vma
         return _varying(plain, vma) if vma else plain
 
+    @property
+    def sharding(self) -> Any:
+        """How the array is split over the axes of a mesh whose sharding is part of types; here
+        none is, so that each dimension is whole."""
+        return _sharding_of[0](self)
+
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
@@ -140,6 +146,19 @@ class ShapedArray(AbstractValue):
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
+
+
+def _no_shardings(aval: ShapedArray) -> Any:
+    raise RuntimeError("pyjax.sharding, which knows how arrays are split, is not imported")
+
+
+# Shardings lie above this layer: theirs puts itself here.
+_sharding_of: list[Callable[[ShapedArray], Any]] = [_no_shardings]
+
+
+def set_sharding_of_avals(rule: Callable[[ShapedArray], Any]) -> None:
+    """What `aval.sharding` is."""
+    _sharding_of[0] = rule
 
 
 class HasAval:
@@ -349,6 +368,21 @@ def abstractify(x: Any) -> Any:
 
 
 typeof = abstractify
+
+
+def aval_described(x: Any) -> Any:
+    """The aval of a value, or of what describes one: an aval, or an object with shape and dtype.
+
+    Raises:
+      TypeError: anything else.
+    """
+    if isinstance(x, AbstractValue):
+        return x
+    if type(x) not in _aval_rules and not hasattr(x, "aval"):
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            dtype = dtypes.canonicalize_dtype(x.dtype)
+            return ShapedArray(x.shape, dtype, bool(getattr(x, "weak_type", False)))
+    return abstractify(x)
 
 
 def is_valid_value(x: Any) -> bool:

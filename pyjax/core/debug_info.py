@@ -14,6 +14,9 @@ from pyjax.core import source_info
 from pyjax.core.signatures import parameters_of, positional_names
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
+# `traced_for` of single operations, which are traced in order to be run.
+EAGER = "eager evaluation"
+
 
 class DebugInfo:
     """For messages and printing; texts are worked out when a message needs them.
@@ -78,6 +81,18 @@ class DebugInfo:
         if fun is None or self._in_tree is None:
             return ()
         return arg_names(fun, self._in_tree, self._static)
+
+    @property
+    def arg_names(self) -> tuple[str, ...]:
+        return self.names()
+
+    @property
+    def func_name(self) -> str:
+        return self.name()
+
+    @property
+    def func_src_info(self) -> str:
+        return self.function
 
     def describe(self) -> str:
         return f"the function {self.function} is being traced by {self.traced_for}"

@@ -92,6 +92,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = True) -> Any:
       dtype: anything `np.dtype` takes, an extended dtype, or a Python scalar type.
     Raises:
       TypeError: the dtype cannot be held by an array (strings, objects, dates).
+      ValueError: an extended dtype, where `allow_extended_dtype` is False.
     """
     table = _canonical_64 if options.enable_x64.here()[0].value else _canonical_32
     try:
@@ -293,12 +294,20 @@ def to_complex_dtype(dtype: Any) -> Any:
 
 def finfo(dtype: Any) -> Any:
     """Machine limits of a floating dtype, bfloat16 and 8-bit floats included."""
-    return ml_dtypes.finfo(np.dtype(dtype) if not hasattr(dtype, "dtype") else dtype.dtype)
+    return ml_dtypes.finfo(_dtype_or_own(dtype))
 
 
-def iinfo(dtype: Any) -> Any:
-    """Machine limits of an integer dtype, 2- and 4-bit included."""
-    return ml_dtypes.iinfo(np.dtype(dtype) if not hasattr(dtype, "dtype") else dtype.dtype)
+def iinfo(int_type: Any) -> Any:
+    """Machine limits of an integer dtype, 2- and 4-bit included, or of that of a number."""
+    if type(int_type) is int:
+        return np.iinfo(int)
+    return ml_dtypes.iinfo(_dtype_or_own(int_type))
+
+
+def _dtype_or_own(x: Any) -> np.dtype:
+    """A dtype, or that of a value."""
+    own = None if isinstance(x, type) and issubclass(x, np.generic) else getattr(x, "dtype", None)
+    return np.dtype(x) if own is None else own
 
 
 _WITHOUT_INFINITY = frozenset(
@@ -333,8 +342,12 @@ def _extreme(dtype: Any, infinity: float, boolean: bool, limit: str) -> Any:
 
 
 def bit_width(dtype: Any) -> int:
-    """Bits of one element, counting int4 as 4."""
-    dtype = np.dtype(dtype)
+    """Bits of one element, counting int4 as 4.
+
+    >>> bit_width(int4), bit_width("float32"), bit_width(bool)
+    (4, 32, 8)
+    """
+    dtype = as_numpy_dtype(dtype)
     if dtype == BOOL:
         return 8
     if dtype in _CUSTOM_SIGNED or dtype in _CUSTOM_UNSIGNED:

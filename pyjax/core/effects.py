@@ -102,6 +102,39 @@ class AccumEffect(RefEffect):
     kind = "Accum"
 
 
+class EffectTypeSet:
+    """Types of effects; a subclass of one that is in it is in it, too."""
+
+    def __init__(self, *types: type[Effect]) -> None:
+        self._types = types
+
+    def add_type(self, effect_type: type[Effect]) -> None:
+        """Take in a type."""
+        self._types = (*self._types, effect_type)
+
+    def contains(self, effect: Effect) -> bool:
+        """Whether the effect is of one of the types."""
+        return isinstance(effect, self._types)
+
+    def filter_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Those of the types."""
+        return [e for e in effects if isinstance(e, self._types)]
+
+    def filter_not_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """The others."""
+        return [e for e in effects if not isinstance(e, self._types)]
+
+
+# What programs may do besides computing: others say nothing of what becomes of them.
+lowerable_effects = EffectTypeSet(
+    DebugEffect,
+    OrderedDebugEffect,
+    IOEffect,
+    OrderedIOEffect,
+    NamedAxisEffect,
+    NewRefEffect,
+    RefEffect,
+)
 debug_effect = DebugEffect()
 ordered_debug_effect = OrderedDebugEffect()
 io_effect = IOEffect()

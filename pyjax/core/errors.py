@@ -126,7 +126,7 @@ class TypePromotionError(PyjaxError, ValueError):
     """Two dtypes have no implicit common dtype; convert one of them with `.astype`."""
 
 
-class KeyReuseError(PyjaxError, RuntimeError):
+class KeyReuseError(JAXTypeError):
     """A random key was consumed twice (option `debug_key_reuse`)."""
 
 

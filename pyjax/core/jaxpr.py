@@ -78,8 +78,15 @@ class JaxprEqn:
         self.effects = effects
         self.source = source
 
+    @property
+    def source_info(self) -> Frame | None:
+        """The user's line it comes from: `source`, by the name that libraries use."""
+        return self.source
+
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some fields replaced."""
+        if "source_info" in changes:
+            changes["source"] = changes.pop("source_info")
         fields = {name: changes.get(name, getattr(self, name)) for name in _EQN_FIELDS}
         return JaxprEqn(**fields)
 
@@ -129,6 +136,14 @@ class Jaxpr:
         if "eqns" not in changes:
             fields["effects"] = self.effects
         return Jaxpr(**fields)
+
+    @property
+    def in_avals(self) -> list[Any]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        return [v.aval for v in self.outvars]
 
     def pretty_print(self, *, use_color: bool | None = None, source_info: bool = False) -> str:
         """The text of `str`, in color if asked for, with the user's line behind each equation if
@@ -182,6 +197,26 @@ class ClosedJaxpr:
         return self.jaxpr.eqns
 
     @property
+    def invars(self) -> list[Var]:
+        return self.jaxpr.invars
+
+    @property
+    def outvars(self) -> list[Any]:
+        return self.jaxpr.outvars
+
+    @property
+    def constvars(self) -> list[Var]:
+        return self.jaxpr.constvars
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        return self.jaxpr.debug_info
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """With another jaxpr and the same constants."""
+        return ClosedJaxpr(f(self.jaxpr), self.consts)
+
+    @property
     def effects(self) -> Effects:
         return self.jaxpr.effects
 
@@ -228,11 +263,8 @@ def install_printer(printer: Callable[..., str]) -> None:
 
 
 def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    """Apply one equation to values; primitives that hold functions unpack their jaxprs first."""
-    rule = eval_rules.get(eqn.primitive)
-    if rule is not None:
-        return rule(*values, **eqn.params)
-    return eqn.primitive.bind(*values, **eqn.params)
+    """Apply one equation to values."""
+    return eqn.primitive.bind_all(*values, **eqn.params)
 
 
 def eval_jaxpr(
@@ -265,12 +297,6 @@ def eval_jaxpr(
     finally:
         override.frame = outer_frame
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
-
-
-# Primitives whose `bind` takes Python functions while their equations hold jaxprs (custom_jvp_call
-# ...):
-# `rule(*values, **equation_params) -> list`.
-eval_rules: dict[Primitive, Callable[..., list[Any]]] = {}
 
 
 def last_used(jaxpr: Jaxpr) -> dict[int, list[Var]]:

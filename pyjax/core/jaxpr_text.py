@@ -43,6 +43,7 @@ _UNSAID: dict[str, dict[str, Any]] = {
     "scan": {"linear": _ANY, "_split_transpose": False},
     "custom_jvp_call": {"num_consts": _ANY},
     "custom_vjp_call": {"num_consts": _ANY, "out_trees": _ANY},
+    "custom_vmap_call": {"num_consts": _ANY, "num_captured": _ANY},
 }
 
 
@@ -226,9 +227,11 @@ def _alias_call(eqn: JaxprEqn, names: _Names) -> None:
     inner = eqn.params["jaxpr"].jaxpr
     if inner in names.shared:
         return
+    taken = set()  # what is passed twice has two names inside
     for v, a in zip(inner.invars, eqn.invars):
-        if type(a) is not Literal:
+        if type(a) is not Literal and a not in taken:
             names.alias(v, a)
+            taken.add(a)
     for v, outer in zip(inner.outvars, eqn.outvars):
         if type(v) is not Literal and type(outer) is not DropVar:
             names.alias(v, outer)

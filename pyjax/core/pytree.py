@@ -92,19 +92,15 @@ class PyTreeDef:
     def __hash__(self) -> int:
         result = self._hash
         if result is None:
-            result = self._hash = hash((self._type, self._hashable_data(), self._children))
+            # Auxiliary data need not have a hash: it is compared only.
+            keys = tuple(self._data) if type(self._data) is list else None
+            result = self._hash = hash((self._type, keys, self._children))
         return result
-
-    def _hashable_data(self) -> Hashable:
-        return tuple(self._data) if type(self._data) is list else self._data
 
     def exact_key(self) -> Hashable:
         """For caches of programs. `==` calls structures equal whose keys and auxiliary data are
         equal, `{1: x}` and `{True: x}`; a function may treat them differently, so these keys
-        compare types and bits too.
-
-        Raises:
-          TypeError: auxiliary data has no hash.
+        compare types and bits too, of auxiliary data that has a hash; of other data `==` is asked.
         """
         result = self._exact
         if result is None:
@@ -112,7 +108,10 @@ class PyTreeDef:
             if type(data) is list:
                 data = (list, *map(exact_key, data))
             elif data is not None:
-                data = exact_key(data)
+                try:
+                    data = exact_key(data)
+                except TypeError:
+                    data = _Unhashable(data)
             children = [c._exact or c.exact_key() for c in self._children]
             result = self._exact = (self._type, data, *children)
         return result
@@ -203,6 +202,23 @@ class PyTreeDef:
             fields = ", ".join(f"{f}={p}" for f, p in zip(cls._fields, parts))
             return f"{cls.__name__}({fields})"
         return f"CustomNode({cls.__name__}[{self._data}], [{', '.join(parts)}])"
+
+
+class _Unhashable:
+    """Auxiliary data without a hash, as part of a key: its own `__eq__` decides."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __hash__(self) -> int:
+        return hash(type(self.data))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not _Unhashable:
+            return NotImplemented
+        return type(self.data) is type(other.data) and bool(self.data == other.data)
 
 
 def _rebuild(node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:

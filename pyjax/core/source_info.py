@@ -25,6 +25,7 @@ _PROGRAMS = {
 }  # a user's program that happens to live here
 _HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
 _HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
+excluded_paths: list[str] = []  # paths that libraries have hidden, too
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
 
 # Whether a file belongs to the library: decided once per file. Keyed by name, whose hash is kept;
@@ -35,11 +36,23 @@ internal_files: dict[str, bool] = {}
 def is_internal_file(filename: str) -> bool:
     """Whether frames of this file are hidden from users."""
     hidden = (
-        filename.startswith(_HIDDEN_PREFIXES)
+        filename.startswith((*_HIDDEN_PREFIXES, *excluded_paths))
         or filename in _HIDDEN_FILES
         or filename.endswith(_HIDDEN_ENDINGS)
     )
     return hidden and filename not in _PROGRAMS
+
+
+def include_frame(frame: FrameType) -> bool:
+    """Whether a frame is the user's, and is shown."""
+    return not is_internal_file(frame.f_code.co_filename)
+
+
+def register_exclusion(path: str) -> None:
+    """Hide frames of files whose names begin so, as those of pyjax are hidden: operations and
+    messages name the line that called them."""
+    excluded_paths.append(path)
+    internal_files.clear()
 
 
 class _NameScopes(threading.local):
@@ -212,6 +225,20 @@ def called_function() -> str:
             found = code.co_qualname
         frame = frame.f_back
     return f"{found}: " if found else ""
+
+
+def current_source() -> Frame | None:
+    """The user's place that is running, with the names of scopes around it."""
+    frame = python_user_frame()
+    return None if frame is None else Frame(frame.f_code, frame.f_lasti, current_names())
+
+
+def summarize_source(source_info: Frame | None, num_frames: int = 1) -> str:
+    """`/path/file.py:42 (function)` of a place, and of as many of its callers as asked for."""
+    if source_info is None:
+        return "unknown"
+    chain = source_info.chain()[:num_frames]
+    return "\n".join(f"{f.file_name}:{f.line} ({f.function_name})" for f in chain)
 
 
 def summarize(frame: Frame | None) -> str:

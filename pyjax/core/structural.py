@@ -13,7 +13,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import axis_env, dtypes
-from pyjax.core.avals import ShapedArray, abstract_token, abstractify
+from pyjax.core.avals import ShapedArray, abstract_token, abstractify, physical_aval
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
 
@@ -37,6 +37,7 @@ swap_p = Primitive("swap")
 dimension_p = Primitive("dimension")
 dimension_size_p = Primitive("dimension_size")
 pvary_p = Primitive("pvary")
+random_wrap_p = Primitive("random_wrap")
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
@@ -61,7 +62,7 @@ def ones_like_aval(aval: Any) -> Any:
 
 
 def full(aval: Any, value: Any) -> Any:
-    """An array of an aval filled with a scalar."""
+    """An array of an aval filled with a scalar, which all words of random keys are set to."""
     if aval is abstract_token:
         raise TypeError("a token has no zeros")
     if aval.dtype == dtypes.float0:
@@ -69,7 +70,8 @@ def full(aval: Any, value: Any) -> Any:
     if aval.vma:
         return pvary(full(aval.update(vma=frozenset()), value), aval.vma)
     if is_extended(aval.dtype):
-        raise TypeError(f"no scalar fills an array of {aval.str_short()}")
+        words = full(physical_aval(aval), value)
+        return random_wrap_p.bind1(words, impl=aval.dtype.impl)
     scalar: Any = aval.dtype.type(value)
     if aval.weak_type:
         scalar = convert_element_type(scalar, aval.dtype, weak_type=True)

@@ -38,6 +38,7 @@ __all__ = [
     "escaped_tracer_error",
     "eval_trace",
     "is_concrete",
+    "run_compiled",
     "set_current_trace",
     "set_eval_handler",
     "state",
@@ -54,8 +55,15 @@ class Trace:
     """
 
     is_eval = False
+    # What it does, for those who ask (`core/trace_queries.py`).
+    kind = ""
     # The trace under which this one's rules run; None for traces that record.
     parent: Trace | None = None
+
+    @property
+    def main(self) -> Trace:
+        """The trace itself: libraries ask whose a tracer is by it."""
+        return self
 
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
@@ -209,6 +217,24 @@ class Tracer(Array):
             f"element or a static argument.\n  {self.origin()}"
         )
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        value = to_concrete_value(self)
+        if value is not None:
+            return value.__reduce_ex__(protocol)
+        fail(
+            ConcretizationTypeError,
+            f"Abstract tracer value encountered where concrete value is expected: traced array "
+            f"with shape {self.aval.str_short()} is to be pickled ({self}).",
+            self.origin(),
+            "Pickle what the transformed function returns, or call pyjax.debug.callback.",
+        )
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
     def item(self, *args: Any) -> Any:
         """The Python scalar of a concrete one-element array; an error for traced values."""
         value = to_concrete_value(self)
@@ -287,6 +313,11 @@ def set_eval_handler(handler: _EvalHandler) -> None:
     _eval_handler = handler
 
 
+def run_compiled(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> list[Any]:
+    """Results of a primitive on values by a program made for it, whatever its `impl` is."""
+    return _eval_handler(primitive, args, params)
+
+
 class EvalTrace(Trace):
     """Plain execution: a primitive's own `impl`, or the compiled path of dispatch."""
 
@@ -299,7 +330,8 @@ class EvalTrace(Trace):
             if isinstance(x, Tracer):
                 raise escaped_tracer_error(x)
         if primitive.impl is not None:
-            return primitive.impl(*args, **params)
+            found = primitive.impl(*args, **params)
+            return list(found) if primitive.multiple_results else [found]
         return _eval_handler(primitive, args, params)
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
@@ -314,16 +346,7 @@ start_with(eval_trace)
 
 
 def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:
-    """The error for a tracer that is used outside the transformation that made it, or in a block of
-    it where operations run at once."""
-    if tracer._trace in state.traces[1:]:
-        return new_error(
-            UnexpectedTracerError,
-            f"An operation inside of ensure_compile_time_eval has a traced operand: {tracer!r}.",
-            f"{tracer.origin()}; operations in the block run at once, on concrete values.",
-            "Move what depends on traced values out of the block, or make the argument static "
-            "(static_argnums, static_argnames).",
-        )
+    """The error for a tracer that is used outside the transformation that made it."""
     return new_error(
         UnexpectedTracerError,
         f"Encountered an unexpected tracer: {tracer!r}. A traced value escaped (leaked) from the "

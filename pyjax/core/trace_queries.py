@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyjax.core import axis_env
-from pyjax.core.trace import Trace, current_trace
+from pyjax.core.trace import Trace, current_trace, eval_trace
 
 
 class OpaqueTraceState:
@@ -39,6 +39,36 @@ def find_top_trace(_: Any) -> Trace:
     return current_trace()
 
 
+class take_current_trace:
+    """Context manager: gives the trace in context."""
+
+    def __enter__(self) -> Trace:
+        return current_trace()
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+
+def _kinds() -> list[str]:
+    """Which transformations the trace in context works for, the innermost first."""
+    trace: Any = current_trace()
+    found = []
+    while trace is not None:
+        found.append(type(trace).kind)
+        trace = trace.parent
+    return found
+
+
+def under_jit() -> bool:
+    """Whether operations are recorded, in a function that jit or a loop traces."""
+    return "staging" in _kinds()
+
+
+def under_vmap() -> bool:
+    """Whether operations are on values that vmap maps."""
+    return "batching" in _kinds()
+
+
 def nonempty_axis_env() -> bool:
     """Whether a mapped axis with a name is bound here."""
     return bool(axis_env.axis_names())
@@ -47,3 +77,8 @@ def nonempty_axis_env() -> bool:
 def axis_names_in_context() -> list[Any]:
     """Names of the mapped axes bound here."""
     return list(axis_env.axis_names())
+
+
+def trace_state_clean() -> bool:
+    """Whether nothing is traced here and no axis is mapped: operations compute at once."""
+    return current_trace() is eval_trace and not nonempty_axis_env()

@@ -66,6 +66,9 @@ class FlattenedIndexKey:
 
     key: int
 
+    def __hash__(self) -> int:
+        return hash((FlattenedIndexKey, self.key))
+
     def __str__(self) -> str:
         return f"[<flat index {self.key}>]"
 
@@ -229,12 +232,14 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     return all(tree_leaves(tree, is_leaf))
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree: Any) -> Any:
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
     """Turn a tree of trees inside out: structure outer∘inner becomes inner∘outer."""
     if inner_treedef is None:
-        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree)[0])
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     inner_size, outer_size = inner_treedef.num_leaves, outer_treedef.num_leaves
-    leaves, treedef = tree_flatten(pytree)
+    leaves, treedef = tree_flatten(pytree_to_transpose)
     if treedef.num_leaves != inner_size * outer_size:
         expected = outer_treedef.compose(inner_treedef)
         raise TypeError(f"Mismatch\n{treedef}\n != \n{expected}")

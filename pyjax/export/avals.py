@@ -10,7 +10,7 @@ from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.symbolic_dims import Scope
 from pyjax.export.container import malformed
 from pyjax.export.shape_specs import parse_size
-from pyjax.lax.random_keys import prngs
+from pyjax.lax.random_generators import prngs
 
 _BY_NAME: dict[str, Any] = {"float0": dtypes.float0, **{d.name: d for d in dtypes.ALL_DTYPES}}
 

@@ -21,9 +21,9 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.lax.callbacks import one_by_one
-from pyjax.lax.control_flow.platform import names_of_platform
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode

@@ -34,6 +34,17 @@ from pyjax.core.structural import (
     zeros_like_aval,
 )
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
+from pyjax.interpreters.ad_tables import (
+    add_tangents,
+    defbilinear,
+    defjvp,
+    defjvp2,
+    deflinear,
+    deflinear2,
+    get_primitive_transpose,
+    primitive_jvps,
+    primitive_transposes,
+)
 from pyjax.interpreters.discharge import bind_discharged, holds_refs, uses_refs, without_own_refs
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import call_discharge_rules, jvp_rules, transpose_rules
@@ -51,12 +62,21 @@ __all__ = [
     "UndefinedPrimal",
     "Zero",
     "add_jaxvals",
+    "add_tangents",
     "backward_pass",
+    "defbilinear",
+    "defjvp",
+    "defjvp2",
+    "deflinear",
+    "deflinear2",
+    "differentiated",
+    "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
-    "differentiated",
     "jvp",
     "jvp_jaxpr",
+    "primitive_jvps",
+    "primitive_transposes",
     "transpose_jaxpr",
     "zeros_like_aval",
 ]

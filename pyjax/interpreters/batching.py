@@ -5,7 +5,6 @@ Layer: interpreters.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,45 +21,64 @@ from pyjax.core.fault_checks import Lane, fault_checks, in_lane
 from pyjax.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import (
-    broadcast_in_dim,
-    moveaxis,
-    new_ref_p,
-    new_tangent_ref_p,
-    pvary,
-    reduce_sum,
-)
+from pyjax.core.structural import moveaxis, pvary, reduce_sum
 from pyjax.core.trace import CustomCall, Trace, Tracer, state, under
+from pyjax.interpreters.batch_dims import (
+    Dim,
+    bdim_at_front,
+    broadcast_bdim,
+    elementwise_batching,
+    match_bdim,
+    move_bdim,
+    not_mapped,
+    running,
+    running_axis,
+)
+from pyjax.interpreters.batching_tables import (
+    AxisData,
+    axis_primitive_batchers,
+    defbroadcasting,
+    defreducer,
+    defvectorized,
+    fancy_primitive_batchers,
+    primitive_batchers,
+)
 from pyjax.interpreters.discharge import bind_discharged, uses_refs
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import (
-    PerPrimitive,
+    batches_unmapped,
     batching_rules,
     call_discharge_rules,
     collective_batching_rules,
-    elementwise_primitives,
 )
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
-not_mapped = None
+__all__ = [
+    "AxisData",
+    "BatchTrace",
+    "BatchTracer",
+    "MappedCall",
+    "axis_primitive_batchers",
+    "batch",
+    "batch_jaxpr",
+    "batch_with_dims",
+    "bdim_at_front",
+    "broadcast_bdim",
+    "defbroadcasting",
+    "defreducer",
+    "defvectorized",
+    "elementwise_batching",
+    "fancy_primitive_batchers",
+    "match_bdim",
+    "move_bdim",
+    "named_axes",
+    "not_mapped",
+    "primitive_batchers",
+    "running_axis",
+]
+
 FlatFun = Callable[..., Sequence[Any]]
-Dim = int | None
-
-
-class _Running(threading.local):
-    # Whose batching rule is running: rules of primitives with jaxprs inside pass its axis on.
-    trace: Any = None
-
-
-_running = _Running()
-
-
-def running_axis() -> tuple[Any, tuple[Any, ...]]:
-    """The axis whose batching rule runs: its name, and the mesh axes that cut it
-    (`spmd_axis_name`)."""
-    trace = _running.trace
-    return (None, ()) if trace is None else (trace.axis_name, trace.mesh_axes)
 
 
 class BatchTracer(Tracer):
@@ -86,6 +104,8 @@ class BatchTracer(Tracer):
 
 class BatchTrace(Trace):
     """Applies batching rules under `parent`."""
+
+    kind = "batching"
 
     def __init__(
         self,
@@ -123,7 +143,7 @@ class BatchTrace(Trace):
             return bind_discharged(primitive, args, params)
         values = []
         dims: list[Dim] = []
-        mapped = primitive is new_ref_p or primitive is new_tangent_ref_p
+        mapped = primitive in batches_unmapped
         for x in args:
             if type(x) is BatchTracer and x._trace is self:
                 values.append(x.val)
@@ -142,9 +162,9 @@ class BatchTrace(Trace):
             )
         parent = self.parent
         outer = state.traces
-        outer_running = _running.trace
+        outer_running = running.trace
         state.traces = [parent]
-        _running.trace = self
+        running.trace = self
         try:
             if collective is not None:
                 outs, out_dims = collective(axis_name, self.axis_size, values, dims, **params)
@@ -156,7 +176,7 @@ class BatchTrace(Trace):
                 outs, out_dims = batching_rules[primitive](self.axis_size, values, dims, **params)
         finally:
             state.traces = outer
-            _running.trace = outer_running
+            running.trace = outer_running
         made = [o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims)]
         if self._made is not None:
             self._made.update({id(x): call_chains.current_frame() for x in made})
@@ -190,7 +210,7 @@ class BatchTrace(Trace):
             outs = self.parent.process_custom_call(call.batched(mapped), [v for v, _ in pairs])
         finally:
             state.traces, self.lent = outer, outer_lent
-        return [BatchTracer(self, o, 0) for o in outs] if mapped.outputs_mapped else outs
+        return [BatchTracer(self, o, 0) if m else o for o, m in zip(outs, mapped.which(outs))]
 
     def run(
         self, fun: FlatFun, values: Sequence[Any], in_dims: Sequence[Dim]
@@ -223,6 +243,37 @@ class MappedCall:
         self._dims = dims
         any_mapped = trace.axis_name is not None or any(d is not None for d in dims)
         self.outputs_mapped: bool | None = True if any_mapped else None
+        self._by_rule: list[bool] | None = None
+
+    @property
+    def axis_size(self) -> int:
+        return self._trace.axis_size
+
+    @property
+    def num_operands(self) -> int:
+        return len(self._dims)
+
+    def maps(self, operand: int) -> bool:
+        """Whether the operand of that number is mapped."""
+        return self._dims[operand] is not None
+
+    def which(self, outs: Sequence[Any]) -> Sequence[bool]:
+        """Which outputs are mapped, at axis 0."""
+        return self._by_rule or [bool(self.outputs_mapped)] * len(outs)
+
+    def by_rule(
+        self, rule: Callable[..., tuple[Sequence[Any], Sequence[bool]]]
+    ) -> Callable[..., list[Any]]:
+        """What `rule(axis_size, in_batched, *operands)` makes of operands that are batched at axis
+        0, or not at all. It gives the outputs, and which of them are batched."""
+
+        def batched(*values: Any) -> list[Any]:
+            moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(values, self._dims)]
+            outs, flags = rule(self.axis_size, [d is not None for d in self._dims], *moved)
+            self._by_rule = list(flags)
+            return list(outs)
+
+        return batched
 
     def values(self, closed_over: Sequence[Any]) -> list[Any]:
         """What the parent trace sees of values that the function closes over."""
@@ -359,65 +410,6 @@ def batch_with_dims(
         del trace
         check_leaks(over)
     return results
-
-
-def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> Any:
-    """Move (or make) the batch axis where it is wanted."""
-    if want is None:
-        if have is not None:
-            raise ValueError(
-                f"vmap has mapped output {index} but out_axes is None: its value differs between "
-                "the mapped elements. Give it an axis in out_axes."
-            )
-        return x
-    if have is None:
-        return broadcast_bdim(x, axis_size, want)
-    ndim = abstractify(x).ndim
-    return moveaxis(x, have, want + ndim if want < 0 else want)
-
-
-# -- helpers for rules ----------------------------------------------------------------------------
-
-
-def move_bdim(x: Any, source: int, destination: int) -> Any:
-    """Move the batch axis."""
-    return moveaxis(x, source, destination)
-
-
-def broadcast_bdim(x: Any, size: int, dim: int) -> Any:
-    """A new axis of `size` at `dim`."""
-    shape = abstractify(x).shape
-    ndim = len(shape) + 1
-    if dim < 0:
-        dim += ndim
-    out_shape = (*shape[:dim], size, *shape[dim:])
-    kept = tuple(i for i in range(ndim) if i != dim)
-    return broadcast_in_dim(x, out_shape, kept)
-
-
-def bdim_at_front(x: Any, dim: Dim, size: int) -> Any:
-    """`x` batched at axis 0, broadcast if it is not batched."""
-    return broadcast_bdim(x, size, 0) if dim is None else moveaxis(x, dim, 0)
-
-
-def _elementwise_rule(primitive: Primitive) -> Callable[..., tuple[list[Any], list[Dim]]]:
-    elementwise_primitives.add(primitive)
-
-    def rule(
-        axis_size: int, args: Sequence[Any], dims: Sequence[Dim], **params: Any
-    ) -> tuple[list[Any], list[Dim]]:
-        first = next(d for d in dims if d is not None)
-        if not all(d == first for d in dims):
-            first = 0
-            args = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
-        outs = primitive.bind(*args, **params)
-        return outs, [first] * len(outs)
-
-    return rule
-
-
-# Elementwise primitives of any arity: `batching=elementwise_batching` in define_primitive.
-elementwise_batching = PerPrimitive(_elementwise_rule)
 
 
 # -- jaxprs ---------------------------------------------------------------------------------------

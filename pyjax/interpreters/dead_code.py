@@ -20,16 +20,18 @@ DceRule = Callable[[Sequence[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None
 
 
 def dce_jaxpr(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+    jaxpr: Jaxpr, used_outputs: bool | Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[bool]]:
     """Keep the used outputs and what they need.
 
     Args:
-      used_outputs: per output.
+      used_outputs: per output (one flag or one per output).
       instantiate: inputs to keep though unused (one flag or one per input).
     Returns:
       The smaller jaxpr and which inputs it still has.
     """
+    if isinstance(used_outputs, bool):
+        used_outputs = [used_outputs] * len(jaxpr.outvars)
     needed: set[Var] = {
         v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is not Literal
     }

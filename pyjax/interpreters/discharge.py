@@ -23,10 +23,9 @@ from pyjax.core.jaxpr import (
     JaxprEqn,
     bind_eqn,
     eval_jaxpr,
-    eval_rules,
     jaxprs_in_params,
 )
-from pyjax.core.primitive import Primitive
+from pyjax.core.primitive import CallPrimitive, Primitive
 from pyjax.core.refs import AbstractRef, is_ref
 from pyjax.core.structural import convert_element_type, get_p, swap_p
 from pyjax.interpreters.rules import call_discharge_rules, called_programs, discharge_rules
@@ -210,8 +209,9 @@ def _as_cells(args: Sequence[Any]) -> list[Any]:
 @jaxpr_cache
 def _has_rule_on_refs(jaxpr: Jaxpr) -> bool:
     for eqn in jaxpr.eqns:
-        if eqn.primitive in eval_rules and any(type(a.aval) is AbstractRef for a in eqn.invars):
-            return True
+        if isinstance(eqn.primitive, CallPrimitive):
+            if any(type(a.aval) is AbstractRef for a in eqn.invars):
+                return True
         if any(map(_has_rule_on_refs, jaxprs_in_params(eqn.params))):
             return True
     return False

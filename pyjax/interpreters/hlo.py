@@ -15,6 +15,8 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.avals import AbstractToken, ShapedArray, abstractify, physical_aval
 from pyjax.core.call_chains import running_chain
+from pyjax.core.effects import Effects, lowerable_effects
+from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from pyjax.core.primitive import Primitive
@@ -299,7 +301,7 @@ def _lower_on_physical(
 
     is_key = [is_extended(a.aval.dtype) for a in eqn.invars]
     logical = [strip(a.aval) for a in eqn.invars]
-    closed, _ = trace_to_jaxpr(lambda *xs: eqn.primitive.bind(*xs, **eqn.params), logical)
+    closed, _ = trace_to_jaxpr(lambda *xs: eqn.primitive.bind_all(*xs, **eqn.params), logical)
     for size in reversed(key_shape):
         closed, _ = batch_jaxpr(closed, size, is_key, True)
     n = len(key_shape)
@@ -318,14 +320,16 @@ def _rotate(builder: HloBuilder, x: Instruction, n: int) -> Instruction:
 # -- rules from functions -------------------------------------------------------------------------
 
 
-def lower_fun(fun: Callable[..., Any], *, multiple_results: bool | None = None) -> LoweringRule:
+def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
     """A lowering rule from a function written in lax operations: `fun(*args, **params)`.
 
-    It returns one array or a sequence of arrays.
+    It returns one array or a sequence of arrays; `multiple_results=False` says that one array is
+    the result, of a type that Python would take for a sequence.
     """
+    as_list: Callable[[Any], list[Any]] = _as_list if multiple_results else lambda x: [x]
 
     def rule(ctx: LoweringContext, *operands: Instruction, **params: Any) -> list[Instruction]:
-        closed, _ = trace_to_jaxpr(lambda *xs: _as_list(fun(*xs, **params)), ctx.avals_in)
+        closed, _ = trace_to_jaxpr(lambda *xs: as_list(fun(*xs, **params)), ctx.avals_in)
         return ctx.inline_jaxpr(closed, *operands)
 
     return rule
@@ -356,6 +360,7 @@ def lower_jaxpr_to_module(
       there is not exactly one.
     """
     jaxpr = closed.jaxpr
+    check_lowerable(jaxpr.effects)
     module_context = ModuleContext(f"jit({name})", platform)
     builder = HloBuilder("main")
     keep = list(kept_inputs) if kept_inputs is not None else [True] * len(jaxpr.invars)
@@ -387,9 +392,33 @@ def lower_jaxpr_to_module(
     return module
 
 
+def check_lowerable(effects: Effects) -> None:
+    """Programs have effects of known types only.
+
+    Raises:
+      ValueError: there is another one.
+    """
+    unknown = lowerable_effects.filter_not_in(effects)
+    if unknown:
+        raise new_error(
+            ValueError,
+            f"Cannot lower jaxpr with effects: {unknown}.",
+            "nothing says that programs may have effects of this type",
+            "Write mlir.lowerable_effects.add_type(type_of_effect) (pyjax.interpreters.mlir).",
+        )
+
+
 def _identifier(name: str) -> str:
     text = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)
     return text or "fun"
+
+
+def unusable_donations(
+    donated: Sequence[bool], in_avals: Sequence[Any], out_avals: Sequence[Any]
+) -> list[Any]:
+    """Avals of donated inputs that no output can take the memory of: none is left of their type."""
+    used = {alias.parameter for alias in _match_donations(donated, in_avals, out_avals)}
+    return [a for i, (d, a) in enumerate(zip(donated, in_avals)) if d and i not in used]
 
 
 def _match_donations(
@@ -417,7 +446,7 @@ def primitive_module(
     platform: str = "cpu",
 ) -> tuple[HloModule, list[Any]]:
     """The module of one primitive (eager execution) and its output avals."""
-    closed, out_avals = trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+    closed, out_avals = trace_to_jaxpr(lambda *xs: primitive.bind_all(*xs, **params), avals)
     return lower_jaxpr_to_module(closed, primitive.name, platform=platform), out_avals
 
 

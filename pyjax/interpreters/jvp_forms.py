@@ -54,7 +54,7 @@ def operandwise_jvp(primitive: Primitive, rules: Any) -> Jvp:
     rules = _of_operands(rules)
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         return outs, _sum_of_terms(primitive, rules, outs[0], primals, tangents, params)
 
     return jvp
@@ -67,7 +67,7 @@ def operandwise_linearization(primitive: Primitive, rules: Any) -> Linearization
     def linearize(
         tape: Any, primals: Any, tangents: Any, **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         return outs, tape.run(_sum_of_terms, primitive, rules, outs[0], primals, tangents, params)
 
     return linearize
@@ -77,11 +77,11 @@ def linear_jvp(primitive: Primitive) -> Jvp:
     """The primitive itself applied to the tangents."""
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return outs, [_zero_of(o) for o in outs]
         dense = [instantiate_zeros(t) for t in tangents]
-        return outs, primitive.bind(*dense, **params)
+        return outs, primitive.bind_all(*dense, **params)
 
     return jvp
 
@@ -92,7 +92,7 @@ def linear_linearization(primitive: Primitive) -> Linearization:
     def linearize(
         tape: Any, primals: Any, tangents: Any, **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         dense = tuple([instantiate_zeros(t) for t in tangents])
         return outs, tape.process_primitive(primitive, dense, params)
 
@@ -103,7 +103,7 @@ def zero_jvp(primitive: Primitive) -> Jvp:
     """Tangents are zero whatever comes in."""
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         return outs, [_zero_of(o) for o in outs]
 
     return jvp
@@ -115,7 +115,7 @@ def zero_linearization(primitive: Primitive) -> Linearization:
     def linearize(
         tape: Any, primals: Any, tangents: Any, **params: Any
     ) -> tuple[list[Any], list[Any]]:
-        outs = primitive.bind(*primals, **params)
+        outs = primitive.bind_all(*primals, **params)
         return outs, [_zero_of(o) for o in outs]
 
     return linearize

@@ -45,7 +45,7 @@ def bind_lifted(primitive: Primitive, *operands: Any, **params: Any) -> list[Any
     and may be a value that the trace in context maps or differentiates.
     """
     args, params = lift_rules[primitive](list(operands), params, _with_constants_taken_out)
-    return primitive.bind(*args, **params)
+    return primitive.bind_all(*args, **params)
 
 
 def _with_constants_taken_out(program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:

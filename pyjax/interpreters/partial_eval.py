@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pyjax._config import options
+from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, has_side_effect, no_effects
 from pyjax.core.jaxpr import (
@@ -28,8 +29,10 @@ from pyjax.core.jaxpr import (
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import new_tangent_ref_p
 from pyjax.core.trace import CustomCall, Trace, state, under
+from pyjax.interpreters.dead_code import dce_jaxpr
 from pyjax.interpreters.lift_constants import constvars_as_inputs
-from pyjax.interpreters.rules import partial_eval_rules
+from pyjax.interpreters.linear_util import WrappedFun
+from pyjax.interpreters.rules import dce_rules, partial_eval_rules
 from pyjax.interpreters.staging import (
     JaxprTracer,
     StagingTrace,
@@ -41,10 +44,18 @@ from pyjax.interpreters.trace_cache import jaxpr_cache
 Result = TypeVar("Result")
 
 __all__ = [
+    "DynamicJaxprTracer",
+    "JaxprTracer",
     "PartialTrace",
+    "PartialVal",
+    "dce_jaxpr",
+    "dce_rules",
     "partial_eval_jaxpr",
     "trace_to_jaxpr",
+    "trace_to_jaxpr_dynamic",
+    "trace_to_jaxpr_nounits",
 ]
+DynamicJaxprTracer = JaxprTracer
 
 
 class PartialTrace(Trace):
@@ -150,6 +161,72 @@ class PartialTrace(Trace):
             recorder.debug_info,
         )
         return jaxpr, [value for _, value in kept]
+
+
+# -- wrapped functions ----------------------------------------------------------------------------
+
+
+class PartialVal(tuple[Any, Any]):
+    """A value that is known, `(None, value)`, or of which only the aval is, `(aval, None)`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def known(cls, value: Any) -> PartialVal:
+        return cls((None, value))
+
+    @classmethod
+    def unknown(cls, aval: Any) -> PartialVal:
+        return cls((aval, None))
+
+    def is_known(self) -> bool:
+        return self[0] is None
+
+    def get_known(self) -> Any:
+        """The value; None if it is not known."""
+        return self[1]
+
+    def get_aval(self) -> Any:
+        return abstractify(self[1]) if self[0] is None else self[0]
+
+
+def trace_to_jaxpr_dynamic(
+    fun: WrappedFun, in_avals: Sequence[Any]
+) -> tuple[Jaxpr, list[Any], list[Any]]:
+    """Trace a wrapped function of flat values: (jaxpr, output avals, values of its constvars).
+
+    >>> import pyjax.numpy as jnp
+    >>> from pyjax.extend import linear_util
+    >>> fun = linear_util.wrap_init(lambda x: [x + 1])
+    >>> trace_to_jaxpr_dynamic(fun, [abstractify(2)])[0]
+    { lambda ; a:i32[]. let b:i32[] = add a 1:i32[] in (b,) }
+    """
+    closed, out_avals = trace_to_jaxpr(fun.call_wrapped, in_avals, debug=fun.debug_info or UNKNOWN)
+    return closed.jaxpr, list(out_avals), closed.consts
+
+
+def trace_to_jaxpr_nounits(
+    fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
+    """Run what depends on known values alone, record the rest.
+
+    Args:
+      fun: of flat values.   pvals: its arguments.
+      instantiate: results to have as unknown though they are known (one flag or one per result).
+    Returns:
+      The recorded jaxpr, of the unknown arguments; the results; values of its constvars.
+    """
+    trace = PartialTrace(state.traces[0], fun.debug_info or UNKNOWN)
+    args = [p.get_known() if p.is_known() else trace.new_unknown(p.get_aval()) for p in pvals]
+    outs = list(under(trace, fun.call_wrapped, *args))
+    forced = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
+    unknown = [trace.is_unknown(x) or force for x, force in zip(outs, forced, strict=True)]
+    jaxpr, residuals = trace.to_jaxpr([x for x, u in zip(outs, unknown) if u])
+    results = [
+        PartialVal.unknown(abstractify(x)) if u else PartialVal.known(x)
+        for x, u in zip(outs, unknown)
+    ]
+    return jaxpr, results, residuals
 
 
 # -- jaxprs ---------------------------------------------------------------------------------------

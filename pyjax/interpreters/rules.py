@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import jvp_forms
 
@@ -57,10 +58,17 @@ class PerPrimitive:
 
 
 class RuleTable:
-    """Rules of one interpreter by primitive."""
+    """Rules of one interpreter by primitive.
 
-    def __init__(self, name: str) -> None:
+    Args:
+      missing: what is said of a primitive without a rule, `{}` standing for its name.
+      fix: how users give it one.
+    """
+
+    def __init__(self, name: str, missing: str, fix: str) -> None:
         self.name = name
+        self._missing = missing
+        self._fix = fix
         self._rules: dict[Primitive, Any] = {}
 
     def __setitem__(self, primitive: Primitive, rule: Any) -> None:
@@ -70,7 +78,12 @@ class RuleTable:
         """The rule; NotImplementedError with the reason if there is none."""
         rule = self._rules.get(primitive)
         if rule is None:
-            raise NotImplementedError(f"no {self.name} rule is defined for primitive {primitive}")
+            raise new_error(
+                NotImplementedError,
+                self._missing.format(repr(primitive.name)) + ".",
+                "no rule is registered for this primitive",
+                self._fix,
+            )
         if type(rule) is Unsupported:
             raise NotImplementedError(
                 f"{self.name} of primitive {primitive} is not supported: {rule.reason}"
@@ -81,6 +94,10 @@ class RuleTable:
         """The rule (possibly `Unsupported`) or None."""
         return self._rules.get(primitive)
 
+    def discard(self, primitive: Primitive) -> None:
+        """Forget the rule, if there is one."""
+        self._rules.pop(primitive, None)
+
     def __contains__(self, primitive: Primitive) -> bool:
         return primitive in self._rules
 
@@ -88,19 +105,46 @@ class RuleTable:
         return iter(self._rules)
 
 
-jvp_rules = RuleTable("differentiation (jvp)")
+def _optional(name: str) -> RuleTable:
+    """A table for primitives that need more than interpreters do by themselves."""
+    return RuleTable(name, f"{name} of {{}} is not special", "Ask `get` for the rule.")
+
+
+jvp_rules = RuleTable(
+    "differentiation (jvp)",
+    "Differentiation rule for {} not implemented",
+    "Write ad.defjvp(p, one rule per operand), or ad.primitive_jvps[p] = rule (ad is "
+    "pyjax.interpreters.ad).",
+)
 # Other primitives are linearized by their jvp rule.
-linearize_rules = RuleTable("linearization")
-transpose_rules = RuleTable("transposition (reverse-mode differentiation)")
-batching_rules = RuleTable("batching (vmap)")
-lowering_rules = RuleTable("lowering")
+linearize_rules = _optional("linearization")
+transpose_rules = RuleTable(
+    "transposition (reverse-mode differentiation)",
+    "Transpose rule (for reverse-mode differentiation) for {} not implemented",
+    "Write ad.deflinear2(p, rule), or ad.primitive_transposes[p] = rule (ad is "
+    "pyjax.interpreters.ad).",
+)
+batching_rules = RuleTable(
+    "batching (vmap)",
+    "Batching rule for {} not implemented",
+    "Write batching.primitive_batchers[p] = rule, or batching.defvectorized(p) if it treats all "
+    "elements alike (batching is pyjax.interpreters.batching).",
+)
+lowering_rules = RuleTable(
+    "lowering",
+    "MLIR translation rule for primitive {} not found",
+    "Write mlir.register_lowering(p, mlir.lower_fun(function, multiple_results=False)) (mlir is "
+    "pyjax.interpreters.mlir).",
+)
 # Primitives with jaxprs inside; others have default behaviour.
-partial_eval_rules = RuleTable("partial evaluation")
-dce_rules = RuleTable("dead-code elimination")
-partial_eval_jaxpr_rules = RuleTable("partial evaluation of equations")
+partial_eval_rules = _optional("partial evaluation")
+dce_rules = _optional("dead-code elimination")
+partial_eval_jaxpr_rules = _optional("partial evaluation of equations")
 # Collectives: `rule(axis_name, axis_size, args, dims, **params) -> (outs, out dims)`, called when a
 # parameter `axis_name`/`axes` names the axis that vmap maps.
-collective_batching_rules = RuleTable("batching of collectives")
+collective_batching_rules = _optional("batching of collectives")
+# Whose batching rules are asked though no operand is mapped.
+batches_unmapped: set[Primitive] = set()
 
 all_primitives: dict[str, Primitive] = {}
 # Calls: which parameter is the program that takes the operands and gives the results.
@@ -132,10 +176,11 @@ def define_rules(
     linearize: Any = None,
     dce: Any = None,
     effects: Callable[..., frozenset] | None = None,
-    impl: Callable[..., list[Any]] | None = None,
+    impl: Callable[..., Any] | None = None,
     partial_eval_jaxpr: Any = None,
     collective_batching: Any = None,
     exact_params: bool = False,
+    multiple_results: bool = False,
 ) -> Primitive:
     """Give a declared primitive (core.structural) its rules; the keywords are those of
     `define_primitive`."""
@@ -144,10 +189,8 @@ def define_rules(
     primitive.effects_of = effects
     primitive.impl = impl
     primitive.exact_params = exact_params
-    jvp_rules[primitive] = _expand_jvp(primitive, jvp)
-    linearization = linearize or _linearization_of(primitive, jvp)
-    if linearization is not None:
-        linearize_rules[primitive] = linearization
+    primitive.multiple_results = multiple_results or primitive.multiple_results
+    define_jvp(primitive, jvp, linearize)
     transpose_rules[primitive] = transpose
     batching_rules[primitive] = batching
     lowering_rules[primitive] = lowering
@@ -174,10 +217,11 @@ def define_primitive(
     linearize: Any = None,
     dce: Any = None,
     effects: Callable[..., frozenset] | None = None,
-    impl: Callable[..., list[Any]] | None = None,
+    impl: Callable[..., Any] | None = None,
     partial_eval_jaxpr: Any = None,
     collective_batching: Any = None,
     exact_params: bool = False,
+    multiple_results: bool = False,
 ) -> Primitive:
     """Make a primitive with all its rules; every keyword without a default must be decided.
 
@@ -197,6 +241,7 @@ def define_primitive(
       impl: runs it eagerly in Python instead of compiling.
       partial_eval_jaxpr: `(unknown_in, inst_in, eqn) -> ...`, see `interpreters/partial_eval.py`.
       exact_params: a parameter is a float, or an int in some calls and a float in others.
+      multiple_results: it may have any other number of results than one.
     """
     return define_rules(
         Primitive(name),
@@ -213,7 +258,18 @@ def define_primitive(
         partial_eval_jaxpr=partial_eval_jaxpr,
         collective_batching=collective_batching,
         exact_params=exact_params,
+        multiple_results=multiple_results,
     )
+
+
+def define_jvp(primitive: Primitive, jvp: JvpSpec, linearize: Any = None) -> None:
+    """Give a primitive its derivative, as `define_primitive` takes it."""
+    jvp_rules[primitive] = _expand_jvp(primitive, jvp)
+    linearization = linearize or _linearization_of(primitive, jvp)
+    if linearization is None:
+        linearize_rules.discard(primitive)
+    else:
+        linearize_rules[primitive] = linearization
 
 
 def _expand_jvp(primitive: Primitive, spec: JvpSpec) -> Any:

@@ -17,7 +17,7 @@ from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.call_chains import current_frame, in_traced_code
 from pyjax.core.check_jaxpr import check_jaxpr
-from pyjax.core.debug_info import UNKNOWN, DebugInfo
+from pyjax.core.debug_info import EAGER, UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, new_ref_effect, no_effects
 from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
@@ -48,6 +48,7 @@ from pyjax.interpreters.varying import variation
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
+_folding = options.eager_constant_folding.here
 
 
 # Primitives that may expand while they are traced (jit with inline=True, conversion of a literal):
@@ -83,6 +84,8 @@ class JaxprTracer(Tracer):
 class StagingTrace(Trace):
     """Records equations. `parent` is not used: nothing runs."""
 
+    kind = "staging"
+
     def __init__(self, debug_info: DebugInfo = UNKNOWN) -> None:
         self.debug_info = debug_info
         self.eqns: list[JaxprEqn] = []
@@ -91,8 +94,10 @@ class StagingTrace(Trace):
         self.effects: Effects = no_effects
         self.closed = False
         self._has_refs = False
-        # Single operations are traced in order to be run: that is no constant folding.
-        self._folds = debug_info is not UNKNOWN and options.eager_constant_folding.here()[0].value
+        # What asked for folding before a single operation is traced has no say: that is traced in
+        # order to be run. What asks for it in the middle is a signal handler.
+        single = debug_info is UNKNOWN or debug_info.traced_for == EAGER
+        self._overruled = _folding()[0] if single else None
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -126,14 +131,23 @@ class StagingTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
+        if (
+            _folding()[0].value
+            and self.folds(args)
+            and not primitive.effects(*map(abstractify, args), **params)
+        ):
+            return without_tracing(primitive, args, params)
+        return self.record(primitive, args, params)
+
+    def record(
+        self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]
+    ) -> list[Any]:
+        """An operation becomes part of the program."""
         rule = staging_rules.get(primitive)
         if rule is not None:
             outs = rule(self, args, params)
             if outs is not None:
                 return outs
-        if self._folds and primitive.effects_of is None:
-            if not any(isinstance(x, Tracer) for x in args):
-                return without_tracing(primitive, args, params)
         atoms = [
             x.atom if type(x) is JaxprTracer and x._trace is self else self.to_atom(x) for x in args
         ]
@@ -186,7 +200,23 @@ class StagingTrace(Trace):
         return constants_as_inputs(program), [self.to_atom(c) for c in program.consts]
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
+        if self.folds(args):
+            recorded = len(self.eqns)
+            outs = call.fun(*args)
+            if len(self.eqns) == recorded:
+                return outs
+            del self.eqns[recorded:]  # it closes over traced values: its rules must go with it
         return call.stage(self, args)
+
+    def folds(self, args: Sequence[Any]) -> bool:
+        """Whether an operation on these values is not recorded, but done at once: constants, where
+        `eager_constant_folding` is on (in blocks of `ensure_compile_time_eval` it is)."""
+        asks = _folding()[0]
+        return (
+            asks.value
+            and asks is not self._overruled
+            and not any(isinstance(x, Tracer) for x in args)
+        )
 
     # -- the result -------------------------------------------------------------------------------
 
@@ -320,13 +350,8 @@ class SizeStagingTrace(StagingTrace):
             traced = _of_traced_size(args)
             if traced is not None:
                 raise unsupported_size(f"{primitive.name} of", traced)
-        if self._folds and _has_dimension(params):
-            # It has no value yet, even without traced operands.
-            self._folds = False
-            try:
-                return super().process_primitive(primitive, args, params)
-            finally:
-                self._folds = True
+        if _has_dimension(params):  # it has no value yet, even without traced operands
+            return self.record(primitive, args, params)
         return super().process_primitive(primitive, args, params)
 
     def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
@@ -475,6 +500,17 @@ def trace_to_jaxpr(
 def _staged(trace: StagingTrace, fun: FlatFun, in_avals: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     outs = fun(*[trace.new_argument(a) for a in in_avals])
     return trace.to_jaxpr(outs)
+
+
+def computed_now(values: Sequence[Any]) -> bool:
+    """Whether a call with these operands is run instead of being part of the program that is
+    recorded; see `StagingTrace.folds`."""
+    trace: Any = state.traces[0]
+    while trace is not None:
+        if isinstance(trace, StagingTrace):
+            return trace.folds(values)
+        trace = trace.parent
+    return False
 
 
 def is_staging(trace: Any) -> bool:

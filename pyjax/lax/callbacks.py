@@ -113,7 +113,7 @@ def one_by_one(
 
     def one(slices: list[Any]) -> list[Any]:
         found = iter(slices)
-        return primitive.bind(
+        return primitive.bind_all(
             *[x if d is not_mapped else next(found) for x, d in zip(args, dims)], **params
         )
 
@@ -163,6 +163,7 @@ def _pure_batching(
 
 pure_callback_p = define_primitive(
     "pure_callback",
+    multiple_results=True,
     abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
     jvp=_no_jvp(
         "Pure callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
@@ -259,6 +260,7 @@ def _io_batching(axis_size: int, args: Any, dims: Any, *, ordered: bool, **param
 
 io_callback_p = define_primitive(
     "io_callback",
+    multiple_results=True,
     abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
     jvp=_no_jvp(
         "IO callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
@@ -324,6 +326,7 @@ def _debug_transpose(cts: Any, *args: Any, **params: Any) -> list[Any]:
 
 debug_callback_p = define_primitive(
     "debug_callback",
+    multiple_results=True,
     abstract_eval=lambda *avals, **params: [],
     jvp=FullJvp(_debug_jvp),
     transpose=_debug_transpose,

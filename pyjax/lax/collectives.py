@@ -94,21 +94,22 @@ def _define_reduction(
             for x, d in zip(args, dims)
         ]
         if rest:
-            outs = primitive.bind(*outs, axes=rest, **groups)
+            outs = primitive.bind_all(*outs, axes=rest, **groups)
         return outs, [not_mapped] * len(outs)
 
     def batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        return primitive.bind(*args, **params), list(dims)
+        return primitive.bind_all(*args, **params), list(dims)
 
     def transpose_rule(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         live = [ct for ct in cts if type(ct) is not ad.Zero]
-        moved = iter(primitive.bind(*live, **params) if live else ())
+        moved = iter(primitive.bind_all(*live, **params) if live else ())
         return [ct if type(ct) is ad.Zero else next(moved) for ct in cts]
 
     if transpose is None:
         transpose = transpose_rule if jvp is LINEAR else Unsupported(f"{name} is not linear")
     primitive = define(
         name,
+        multiple_results=name != "psum_invariant",
         abstract_eval=_reduction_aval,
         jvp=jvp,
         transpose=transpose,
@@ -172,19 +173,25 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
             names = tuple(n for n in names if n not in mesh)
             if not names:
                 return tree_unflatten(tree, leaves)
-    return tree_unflatten(tree, primitive.bind(*leaves, axes=names, axis_index_groups=None))
+    return tree_unflatten(tree, primitive.bind_all(*leaves, axes=names, axis_index_groups=None))
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """Sum of x over a mapped axis (or several); x is a pytree. A Python number gives number * axis
-    size.
+    size, or times the size of its group.
 
     Raises:
       NameError: the axis is not bound by an enclosing map.
     """
     if isinstance(x, (int, float)) and not isinstance(x, bool):
-        return x * axis_env.axis_size(axis_name)
+        return x * _summed_over(axis_name, axis_index_groups)
     return _reduce_tree(psum_p, "psum", x, axis_name, axis_index_groups)
+
+
+def _summed_over(axis_name: AxisName, axis_index_groups: Any) -> int:
+    """How many values a sum has: the size of the axis, or of each group of its indices."""
+    size = axis_env.axis_size(axis_name)
+    return size if axis_index_groups is None else len(axis_index_groups[0])
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
@@ -200,7 +207,7 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """Mean of x over a mapped axis; integers become the default float."""
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
-    size = axis_env.axis_size(axis_name)
+    size = _summed_over(axis_name, axis_index_groups)
 
     def mean(v: Any) -> Any:
         if not hasattr(v, "aval"):
@@ -303,7 +310,10 @@ ppermute_p: Primitive = define(
     abstract_eval=_same_aval,
     jvp=LINEAR,
     transpose=_ppermute_transpose,
-    batching=lambda axis_size, args, dims, **params: (ppermute_p.bind(*args, **params), list(dims)),
+    batching=lambda axis_size, args, dims, **params: (
+        ppermute_p.bind_all(*args, **params),
+        list(dims),
+    ),
     lowering=lowering_without_axis("ppermute"),
     effects=named_effects,
     collective_batching=lambda name, size, args, dims, *, axis_name, perm: _ppermute_collective(

@@ -131,7 +131,7 @@ def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
         count: int, args: Any, dims: Any, *, all_gather_dimension: int, **params: Any
     ) -> Any:
         x = move_bdim(args[0], dims[0], 0)
-        outs = primitive.bind(x, all_gather_dimension=all_gather_dimension + 1, **params)
+        outs = primitive.bind_all(x, all_gather_dimension=all_gather_dimension + 1, **params)
         return outs, [0]
 
     primitive = define(
@@ -294,7 +294,9 @@ def _all_to_all_batching(
     axis_size: int, args: Any, dims: Any, *, split_axis: int, concat_axis: int, **params: Any
 ) -> Any:
     x = move_bdim(args[0], dims[0], 0)
-    outs = all_to_all_p.bind(x, split_axis=split_axis + 1, concat_axis=concat_axis + 1, **params)
+    outs = all_to_all_p.bind_all(
+        x, split_axis=split_axis + 1, concat_axis=concat_axis + 1, **params
+    )
     return outs, [0]
 
 

@@ -219,14 +219,14 @@ def _select_n_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any])
     which_dim, *case_dims = dims
     scalar_which = len(shape_of(which)) == (which_dim is not not_mapped)
     if which_dim is not_mapped and scalar_which and len(set(case_dims)) == 1:
-        return select_n_p.bind(*args), [case_dims[0]]
+        return select_n_p.bind_all(*args), [case_dims[0]]
     cases = [bdim_at_front(c, d, axis_size) for c, d in zip(cases, case_dims)]
     if not (which_dim is not_mapped and scalar_which):
         which = bdim_at_front(which, which_dim, axis_size)
         shape = shape_of(cases[0])
         if len(shape_of(which)) < len(shape):
             which = expand_to(which, shape, (0,))
-    return select_n_p.bind(which, *cases), [0]
+    return select_n_p.bind_all(which, *cases), [0]
 
 
 def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
@@ -342,14 +342,14 @@ def _clamp_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any]) ->
     if x_dim is not not_mapped and all(
         d is not_mapped and not shape_of(b) for b, d in ((low, low_dim), (high, high_dim))
     ):
-        return clamp_p.bind(low, x, high), [x_dim]
+        return clamp_p.bind_all(low, x, high), [x_dim]
     x = bdim_at_front(x, x_dim, axis_size)
     shape = shape_of(x)
     bounds = []
     for bound, dim in ((low, low_dim), (high, high_dim)):
         bound = bdim_at_front(bound, dim, axis_size)
         bounds.append(bound if shape_of(bound) == shape else expand_to(bound, shape, (0,)))
-    return clamp_p.bind(bounds[0], x, bounds[1]), [0]
+    return clamp_p.bind_all(bounds[0], x, bounds[1]), [0]
 
 
 clamp_p: Primitive = define(

@@ -11,6 +11,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import convert_element_type_p
 from pyjax.interpreters import ad
@@ -42,6 +43,14 @@ from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 def _convert_aval(
     x: ShapedArray, *, new_dtype: np.dtype, weak_type: bool, sharding: Any
 ) -> list[ShapedArray]:
+    if (is_extended(x.dtype) or is_extended(new_dtype)) and x.dtype != new_dtype:
+        fail(
+            ValueError,
+            f"Cannot convert_element_type from {x.dtype} to {new_dtype}",
+            "random keys are no numbers, and keys of two implementations have other words",
+            "pyjax.random.key_data(keys) for the words of keys, and "
+            "pyjax.random.wrap_key_data(words, impl=...) for keys of words.",
+        )
     return [ShapedArray(x.shape, new_dtype, weak_type)]
 
 
@@ -175,7 +184,7 @@ def _bitcast_batching(
     axis_size: int, args: Sequence[Array], dims: Sequence[int], *, new_dtype: np.dtype
 ) -> Any:
     x = move_bdim(args[0], dims[0], 0)
-    return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), [0]
+    return bitcast_convert_type_p.bind_all(x, new_dtype=new_dtype), [0]
 
 
 bitcast_convert_type_p: Primitive = define_primitive(

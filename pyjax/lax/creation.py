@@ -13,7 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
-from pyjax.core.structural import pvary
+from pyjax.core.structural import pvary, random_wrap_p
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -97,7 +97,7 @@ def full(
 
     Args:
       shape: sizes.  fill_value: scalar.  dtype: default is that of fill_value (weak for Python
-        scalars).
+        scalars). If it is one of random keys, a number fills all of their words.
     Raises:
       TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
     """
@@ -120,7 +120,10 @@ def full(
             "the imaginary part would be lost",
             f"pass {fill_value}.real, or a complex dtype.",
         )
-    if not hasattr(fill_value, "aval") and not dtypes.is_extended(wanted) and not weak:
+    if dtypes.is_extended(wanted) and not dtypes.is_extended(aval.dtype):
+        words = full((*target, *wanted.key_shape), fill_value, wanted.physical_dtype)
+        return random_wrap_p.bind1(words, impl=wanted.impl)
+    if not hasattr(fill_value, "aval") and not weak:
         if wanted.kind in "iu" and isinstance(fill_value, (float, np.floating)):
             fill_value = _saturated(float(fill_value), wanted)
         fill_value = np.asarray(fill_value).astype(wanted)
@@ -144,11 +147,6 @@ def full_like(
     aval = aval_of(x)
     target = aval.shape if shape is None else canonical_shape(shape)
     weak = dtype is None and aval.weak_type
-    if dtypes.is_extended(aval.dtype) and dtype is None:
-        fail(
-            TypeError,
-            f"full_like needs a dtype for arrays of {aval.dtype}: keys have no fill values.",
-        )
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
     result = convert(result, None if dtype is not None else aval.dtype, weak)
     return pvary(result, aval.vma) if aval.vma else result

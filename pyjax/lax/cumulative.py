@@ -250,7 +250,7 @@ def _define_cumulative(
 ) -> Primitive:
     def batching(axis_size: int, args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
         (x,), (d,) = args, dims
-        return primitive.bind(x, axis=axis + (axis >= d), reverse=reverse), [d]
+        return primitive.bind_all(x, axis=axis + (axis >= d), reverse=reverse), [d]
 
     primitive = define(
         name,

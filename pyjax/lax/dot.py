@@ -13,11 +13,13 @@ from pyjax.core.errors import fail
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import define_primitive
+from pyjax.lax.arithmetic import real
 from pyjax.lax.common import (
     ANY,
     aval_of,
     canonical_dtype,
     check_dtype,
+    dtype_of,
     is_complex,
     is_inexact,
     shape_of,
@@ -156,7 +158,10 @@ def _transpose_one(
     numbers = ((ct_other, other_kept), (tuple(range(n_batch)), other_batch))
     if isinstance(precision, tuple) and is_rhs:
         precision = precision[::-1]
-    product = dot_general(ct, other, numbers, precision, aval.dtype)
+    # Computed in the type of the cotangent; the caller converts to that of the operand.
+    product = dot_general(ct, other, numbers, precision, dtype_of(ct))
+    if is_complex(dtype_of(ct)) and not is_complex(aval.dtype):
+        product = real(product)
     # The product's dimensions are batch, kept, then contracted ones in the other operand's order.
     contracted = tuple(contract[i] for i in _argsort(other_contract))
     return transpose(product, _argsort((*batch, *kept, *contracted)))
@@ -208,13 +213,19 @@ def _dot_general_batching(
         rhs_free = remaining(len(shape_of(rhs)), rhs_contract, rhs_batch)
         out_dim = len(lhs_batch) + len(lhs_free) + rhs_free.index(rhs_dim)
     numbers = ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))
-    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params), [out_dim]
+    return dot_general_p.bind_all(lhs, rhs, dimension_numbers=numbers, **params), [out_dim]
 
 
 _HLO_PRECISION = {
     Precision.DEFAULT: HloPrecision.DEFAULT,
     Precision.HIGH: HloPrecision.HIGH,
     Precision.HIGHEST: HloPrecision.HIGHEST,
+}
+
+
+# Operands of two of these types stay as they are.
+_MIXED = frozenset(t for t in PrimitiveType if t.is_floating and t.bits == 8) - {
+    PrimitiveType.F8E4M3B11FNUZ
 }
 
 
@@ -232,7 +243,9 @@ def _dot_general_lowering(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     is_bool = out.element_type is PrimitiveType.PRED
     target = PrimitiveType.S32 if is_bool else out.element_type
-    if lhs.shape.element_type is not rhs.shape.element_type or target.is_integral:
+    types = {lhs.shape.element_type, rhs.shape.element_type}
+    of_bools = PrimitiveType.PRED in types and target.is_integral
+    if of_bools or (len(types) > 1 and not types <= _MIXED):
         lhs, rhs = builder.convert(lhs, target), builder.convert(rhs, target)
     algorithm = None
     if isinstance(precision, DotAlgorithmPreset):

@@ -144,7 +144,7 @@ def _fft_transpose(
 
 
 def _fft_batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-    return fft_p.bind(move_bdim(args[0], dims[0], 0), **params), [0]
+    return fft_p.bind_all(move_bdim(args[0], dims[0], 0), **params), [0]
 
 
 fft_p: Primitive = define(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstract_token
 from pyjax.core.effects import no_effects
@@ -88,6 +89,7 @@ def _barrier_lowering(ctx: Any, *operands: Any) -> list[Any]:
 
 optimization_barrier_p: Primitive = define(
     "optimization_barrier",
+    multiple_results=True,
     abstract_eval=lambda *avals: list(avals),
     jvp=FullJvp(_barrier_jvp),
     transpose=_barrier_transpose,
@@ -108,6 +110,7 @@ def optimization_barrier(operand: Any, /) -> Any:
 
 dce_sink_p: Primitive = define(
     "dce_sink",
+    multiple_results=True,
     abstract_eval=lambda x, *, prevent_mlir_dce: [],
     jvp=FullJvp(lambda primals, tangents, **params: (dce_sink_p.bind(*primals, **params), [])),
     transpose=Unsupported("dce_sink has no outputs"),
@@ -159,8 +162,14 @@ def create_token(_: Any = None) -> Any:
 
 
 def dtype(x: Any) -> Any:
-    """The dtype of an array or scalar."""
-    return dtype_of(x)
+    """The dtype of an array or scalar, or the canonical form of a dtype.
+
+    Raises:
+      ValueError: `x` is None.   TypeError: it is something else.
+    """
+    if x is None:
+        raise ValueError("Invalid argument to dtype: None.")
+    return dtypes.dtype(x)
 
 
 def shape_as_value(shape: Sequence[int]) -> tuple[int, ...]:

@@ -146,7 +146,7 @@ def define_nary(
     """
 
     def batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        return nary_batching(primitive.bind)(axis_size, args, dims, **params)
+        return nary_batching(primitive.bind_all)(axis_size, args, dims, **params)
 
     primitive = define(
         name,

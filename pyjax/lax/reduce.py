@@ -157,7 +157,7 @@ def _monoid_lowering(opcode: Opcode) -> Callable[..., Any]:
 
 def _define_reduction(name: str, opcode: Opcode, accepts: DtypeClass, jvp: Any) -> Primitive:
     def batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        return reduction_batching(primitive.bind)(axis_size, args, dims, **params)
+        return reduction_batching(primitive.bind_all)(axis_size, args, dims, **params)
 
     primitive = define_primitive(
         name,
@@ -188,7 +188,7 @@ define_rules(
     abstract_eval=_reduction_aval("reduce_sum", NUMBER),
     jvp=LINEAR,
     transpose=_reduce_sum_transpose,
-    batching=reduction_batching(reduce_sum_p.bind),
+    batching=reduction_batching(reduce_sum_p.bind_all),
     lowering=_monoid_lowering(Opcode.ADD),
 )
 
@@ -361,7 +361,7 @@ def _arg_lowering(better: Callable[[Array, Array], Array], worst: Callable[[np.d
 
 def _define_arg(name: str, better: Any, worst: Any) -> Primitive:
     def batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        return reduction_batching(primitive.bind)(axis_size, args, dims, **params)
+        return reduction_batching(primitive.bind_all)(axis_size, args, dims, **params)
 
     primitive = define_primitive(
         name,

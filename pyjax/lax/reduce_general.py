@@ -161,6 +161,7 @@ def _reduce_batching(
 
 reduce_p: Primitive = define(
     "reduce",
+    multiple_results=True,
     abstract_eval=_reduce_aval,
     jvp=FullJvp(_reduce_jvp),
     transpose=Unsupported("reduce is not linear"),

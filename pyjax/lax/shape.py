@@ -90,7 +90,7 @@ def _broadcast_in_dim_batching(
     sharding: Any,
 ) -> Any:
     x = move_bdim(args[0], dims[0], 0)
-    out = broadcast_in_dim_p.bind(
+    out = broadcast_in_dim_p.bind_all(
         x,
         shape=(axis_size, *shape),
         broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
@@ -221,7 +221,7 @@ def _reshape_batching(
     x = move_bdim(args[0], dims[0], 0)
     if dimensions is not None:
         dimensions = (0, *(d + 1 for d in dimensions))
-    return reshape_p.bind(
+    return reshape_p.bind_all(
         x, new_sizes=(axis_size, *new_sizes), dimensions=dimensions, sharding=None
     ), [0]
 
@@ -298,7 +298,7 @@ def _transpose_batching(
 ) -> Any:
     (x,), (d,) = args, dims
     moved = (d, *(p + (p >= d) for p in permutation))
-    return transpose_p.bind(x, permutation=moved), [0]
+    return transpose_p.bind_all(x, permutation=moved), [0]
 
 
 define_rules(
@@ -352,7 +352,7 @@ rev_p: Primitive = define(
         ad.Zero(x.aval) if type(cts[0]) is ad.Zero else rev(cts[0], dimensions)
     ],
     batching=lambda axis_size, args, dims, *, dimensions: (
-        rev_p.bind(args[0], dimensions=tuple(i + (i >= dims[0]) for i in dimensions)),
+        rev_p.bind_all(args[0], dimensions=tuple(i + (i >= dims[0]) for i in dimensions)),
         [dims[0]],
     ),
     lowering=_rev_lowering,
@@ -380,7 +380,7 @@ def _squeeze_aval(x: ShapedArray, *, dimensions: tuple[int, ...]) -> list[Shaped
 
 def _squeeze_batching(axis_size: int, args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
     x = move_bdim(args[0], dims[0], 0)
-    return squeeze_p.bind(x, dimensions=tuple(d + 1 for d in dimensions)), [0]
+    return squeeze_p.bind_all(x, dimensions=tuple(d + 1 for d in dimensions)), [0]
 
 
 squeeze_p: Primitive = define(

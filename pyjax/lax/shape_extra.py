@@ -66,6 +66,7 @@ def _split_lowering(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> l
 
 split_p: Primitive = define(
     "split",
+    multiple_results=True,
     abstract_eval=_split_aval,
     jvp=LINEAR,
     transpose=_split_transpose,
@@ -116,7 +117,7 @@ tile_p: Primitive = define(
     jvp=LINEAR,
     transpose=_tile_transpose,
     batching=lambda axis_size, args, dims, *, reps: (
-        tile_p.bind(move_bdim(args[0], dims[0], 0), reps=(1, *reps)),
+        tile_p.bind_all(move_bdim(args[0], dims[0], 0), reps=(1, *reps)),
         [0],
     ),
     lowering=_tile_lowering,
@@ -177,7 +178,9 @@ stack_p: Primitive = define(
     jvp=LINEAR,
     transpose=_stack_transpose,
     batching=lambda axis_size, args, dims, *, axis: (
-        stack_p.bind(*[bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)], axis=axis + 1),
+        stack_p.bind_all(
+            *[bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)], axis=axis + 1
+        ),
         [0],
     ),
     lowering=_stack_lowering,
@@ -214,6 +217,7 @@ def _unstack_lowering(ctx: Any, x: Any, *, axis: int) -> list[Any]:
 
 unstack_p: Primitive = define(
     "unstack",
+    multiple_results=True,
     abstract_eval=_unstack_aval,
     jvp=LINEAR,
     transpose=_unstack_transpose,

@@ -92,7 +92,7 @@ def _concatenate_transpose(cts: Sequence[Any], *operands: Any, dimension: int) -
 
 def _concatenate_batching(axis_size: int, args: Any, dims: Any, *, dimension: int) -> Any:
     moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
-    return concatenate_p.bind(*moved, dimension=dimension + 1), [0]
+    return concatenate_p.bind_all(*moved, dimension=dimension + 1), [0]
 
 
 concatenate_p = define_primitive(
@@ -201,7 +201,7 @@ def _pad_batching(axis_size: int, args: Any, dims: Any, *, padding_config: Any) 
     (x, value), (x_dim, value_dim) = args, dims
     if value_dim is not_mapped:
         x = move_bdim(x, x_dim, 0)
-        return pad_p.bind(x, value, padding_config=((0, 0, 0), *padding_config)), [0]
+        return pad_p.bind_all(x, value, padding_config=((0, 0, 0), *padding_config)), [0]
     x = bdim_at_front(x, x_dim, axis_size)
     config = ((0, 0, 0), *padding_config)
     # A value for each example: pad with anything, then put the values where a padded mask is False.

@@ -9,13 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from pyjax._config import options
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.nary import define, unary_transpose
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
+from pyjax.sharding.shardings import (
+    NamedSharding,
+    Sharding,
+    context_sharding,
+    resolve_device,
+    says_nothing,
+)
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -29,7 +35,7 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
         if dim is not None and dim <= len(entries):
             entries.insert(dim, None)
         sharding = sharding.update(spec=PartitionSpec(*entries))
-    return sharding_constraint_p.bind(x, sharding=sharding), [dim]
+    return sharding_constraint_p.bind_all(x, sharding=sharding), [dim]
 
 
 def _constraint_lowering(ctx: Any, x: Instruction, *, sharding: Any) -> Instruction:
@@ -87,6 +93,13 @@ def _constrain(x: Any, target: Any) -> Any:
             "with_sharding_constraint: shardings must be a Sharding or PartitionSpec, got "
             f"{type(sharding).__name__}.",
         )
+    if says_nothing(sharding):
+        raise new_error(
+            ValueError,
+            f"with_sharding_constraint got {sharding}",
+            "its mesh is empty, so it says of no dimension how it is laid out",
+            "leave the constraint out, or make the sharding with the mesh that you mean",
+        )
     resolve_device(sharding)  # one device, or an error that says so
     if isinstance(sharding, NamedSharding):
         shape = getattr(x, "shape", ())
@@ -103,7 +116,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       shardings: Sharding, PartitionSpec for the mesh in context, or a pytree prefix of those.
     Raises:
       RuntimeError: a PartitionSpec without a mesh in context.
-      ValueError: a value has fewer dimensions than its PartitionSpec.
+      ValueError: a value has fewer dimensions than its PartitionSpec, or the mesh is empty.
       NotImplementedError: the sharding has several devices.
     """
     if shardings is None or isinstance(shardings, (Sharding, PartitionSpec)):

@@ -164,6 +164,7 @@ def _sort_batching(
 
 sort_p: Primitive = define(
     "sort",
+    multiple_results=True,
     abstract_eval=_sort_aval,
     jvp=FullJvp(_sort_jvp),
     transpose=Unsupported("sort is not linear"),
@@ -257,6 +258,7 @@ def _top_k_jvp(
 
 top_k_p: Primitive = define(
     "top_k",
+    multiple_results=True,
     abstract_eval=_top_k_aval,
     jvp=FullJvp(_top_k_jvp),
     transpose=Unsupported("top_k is not linear"),
@@ -322,6 +324,7 @@ def _approx_batching(
 
 approx_top_k_p: Primitive = define(
     "approx_top_k",
+    multiple_results=True,
     exact_params=True,
     abstract_eval=_approx_aval,
     jvp=FullJvp(_approx_jvp),

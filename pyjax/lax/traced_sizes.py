@@ -89,6 +89,7 @@ _NO_MODULE = Unsupported(
 # Says that a dimension has the size of its operand; no results.
 define_rules(
     dimension_p,
+    multiple_results=True,  # it has none
     abstract_eval=lambda size, *, dimension: [],
     jvp=ZERO_TANGENT,
     transpose=Unsupported("sizes are integers"),
@@ -129,7 +130,7 @@ leading_p: Primitive = define_primitive(
     jvp=LINEAR,
     transpose=Unsupported("how much is left out of an array of a traced size is not known"),
     batching=lambda axis_size, args, dims, *, shape: (
-        leading_p.bind(move_bdim(args[0], dims[0], 0), shape=(axis_size, *shape)),
+        leading_p.bind_all(move_bdim(args[0], dims[0], 0), shape=(axis_size, *shape)),
         [0],
     ),
     lowering=_leading_lowering,

@@ -45,7 +45,7 @@ define(
     abstract_eval=lambda x, *, axes: x,
     jvp=LINEAR,
     transpose=_pvary_transpose,
-    batching=lambda size, args, dims, *, axes: (pvary_p.bind(*args, axes=axes), list(dims)),
+    batching=lambda size, args, dims, *, axes: (pvary_p.bind_all(*args, axes=axes), list(dims)),
     lowering=_pvary_lowering,
     effects=named_effects,
     collective_batching=lambda name, size, args, dims, *, axes: (

@@ -4,6 +4,7 @@ here.
 
 from __future__ import annotations
 
+import functools
 import operator
 from functools import partial
 from typing import Any, SupportsIndex
@@ -303,8 +304,6 @@ def logsumexp(
         return (out, sign) if keepdims else (out.squeeze(axes), sign.squeeze(axes))
     if jnp.iscomplexobj(total):
         out = lax.complex(out, jnp.angle(total))
-    elif b_arr is not None:
-        out = jnp.where(sign < 0, jnp.nan, out)
     return out if keepdims else out.squeeze(axes)
 
 
@@ -489,10 +488,11 @@ def dot_product_attention(
     out = jnp.einsum("...kgts,...skh->...tkgh", grouped_weights, value)
     out = out.reshape(*out.shape[:-3], heads, out.shape[-1]).astype(query.dtype)
     if query_seq_lengths is not None:
-        valid = jnp.arange(length) < jnp.asarray(query_seq_lengths)[..., None]
+        valid = _below(length, jnp.asarray(query_seq_lengths))
         out = jnp.where(valid[..., None, None], out, 0)
     if return_residual:
-        return out, jnp.swapaxes(logsumexp(scores, axis=-1), -1, -2)
+        residual = logsumexp(scores, axis=-1).astype(query.dtype)
+        return out, jnp.swapaxes(residual, -1, -2)
     return out
 
 
@@ -519,12 +519,17 @@ def _attention_mask(
         left, right = (window, window) if isinstance(window, int) else window
         parts.append((columns >= rows - left) & (columns <= rows + right))
     if query_seq_lengths is not None:
-        parts.append(rows < jnp.asarray(query_seq_lengths)[..., None, None, None])
+        parts.append(_below(length, jnp.asarray(query_seq_lengths))[..., None, :, None])
     if key_value_seq_lengths is not None:
-        parts.append(columns < jnp.asarray(key_value_seq_lengths)[..., None, None, None])
+        parts.append(_below(keys, jnp.asarray(key_value_seq_lengths))[..., None, None, :])
     if not parts:
         return None
-    allowed = parts[0]
-    for part in parts[1:]:
-        allowed = allowed & part
-    return allowed
+    rank = max(part.ndim for part in parts)
+    aligned = [part.reshape((1,) * (rank - part.ndim) + part.shape) for part in parts]
+    return functools.reduce(operator.and_, aligned)
+
+
+def _below(length: int, limits: Array) -> Array:
+    """[..., length]: which positions are below the limits [...]."""
+    positions = lax.broadcasted_iota(limits.dtype, (*limits.shape, length), limits.ndim)
+    return positions < limits[..., None]

@@ -432,7 +432,10 @@ def _i0_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Distance from `x` to the next float away from zero, with the sign of `x`."""
+    """Distance from `x` to the next float away from zero, with the sign of `x`.
+
+    In float16, as in NumPy, the distance to the next float above: never negative.
+    """
     (x,) = util.promote_args_inexact("spacing", x)
     if is_complex(x):
         raise ValueError("jnp.spacing does not support complex-valued inputs")
@@ -441,7 +444,9 @@ def spacing(x: ArrayLike, /) -> Array:
 
 @jit
 def _spacing(x: Any) -> Any:
-    away = _copysign(lax.full_like(x, np.inf), x)
+    away = lax.full_like(x, np.inf)
+    if x.dtype != np.float16:
+        away = _copysign(away, x)
     return select_where(x == x, lax.nextafter(x, away) - x, x)
 
 

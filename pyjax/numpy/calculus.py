@@ -139,25 +139,38 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integral of samples `y` along `axis` by the trapezoid rule, at `x` or spacing `dx`.
 
+    Args:
+      x: where the samples are: of the shape of `y`, or 1-d along `axis`.
+      dx: the distances, broadcast with `y` (with one element less along `axis`).
+    Raises:
+      TypeError: `dx` does not broadcast.
+
     >>> trapezoid(np.array([0.0, 1.0, 2.0])).item()
     2.0
     """
     if x is None:
         util.check_arraylike("trapezoid", y)
         (y,) = util.promote_dtypes_inexact(util.as_array(y))
-        step: Any = util.convert(
-            dx, dtypes.to_inexact_dtype(dtypes.dtype(dx)) if np.ndim(dx) else y.dtype
-        )
+        step: Any = util.as_array(dx)
+        if step.ndim:
+            (step,) = util.promote_dtypes_inexact(step)
+            if step.ndim <= y.ndim:  # aligned with y at the right, as operands of one product
+                missing = y.ndim - step.ndim
+                step = moveaxis(lax.expand_dims(step, tuple(range(missing))), axis, -1)
+        else:
+            step = util.convert(step, y.dtype)
     else:
         util.check_arraylike("trapezoid", y, x)
         y, x = util.promote_dtypes_inexact(util.as_array(y), util.as_array(x))
         step = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
+        if x.ndim == 1:
+            step = lax.expand_dims(step, tuple(range(y.ndim - 1)))
     y = moveaxis(y, axis, -1)
     n = y.shape[-1]
     neighbours = lax.slice_in_dim(y, 1, n, axis=y.ndim - 1) + lax.slice_in_dim(
         y, 0, n - 1, axis=y.ndim - 1
     )
-    return reductions.sum(step * neighbours, -1) * np.asarray(0.5, y.dtype)
+    return reductions.sum(step * neighbours, -1) * np.asarray(0.5, y.dtype)[()]
 
 
 def interp(

@@ -48,7 +48,11 @@ def _cumulative(
         dtype = a.dtype
         if dtype == np.bool_ or promote_integers:
             dtype = promote_integer_dtype(dtype)
-    return op(util.convert(a, dtypes.canonicalize_dtype(dtype)), axis)
+    a = util.convert(a, dtypes.canonicalize_dtype(dtype))
+    if a.dtype == np.bool_:  # sums are "any so far", products "all so far"
+        running = lax.cummax if op is lax.cumsum else lax.cummin
+        return util.convert(running(util.convert(a, np.dtype(np.int8)), axis), a.dtype)
+    return op(a, axis)
 
 
 def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:

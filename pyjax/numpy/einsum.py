@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -109,9 +110,8 @@ def _einsum(
                 f"einsum: {name!r} has {len(name)} letters, but operand {position} has shape "
                 f"{x.shape}."
             )
-    dtype = dtypes.result_type(*operands)
-    operands = [util.convert(x, dtype) for x in operands]
-    accumulate = _Accumulate(precision, preferred, dot_general)
+    dtype = dtypes.result_type(*operands) if preferred is None else preferred
+    accumulate = _Accumulate(precision, dtype, dot_general)
     for step in _path(subscripts, operands, path_kind):
         chosen = sorted(step, reverse=True)
         parts = [(operands.pop(i), names.pop(i)) for i in chosen]
@@ -126,7 +126,7 @@ def _einsum(
     x, name = _reduce_single(x, name, set(output))
     order = tuple(name.index(c) for c in output)
     x = lax.transpose(x, order) if order != tuple(range(len(order))) else x
-    return util.convert(x, x.dtype if preferred is None else preferred, weak)
+    return util.convert(x, dtype, weak)
 
 
 def _path(subscripts: str, operands: Sequence[Any], path_kind: Any) -> list[tuple[int, ...]]:
@@ -138,10 +138,23 @@ def _path(subscripts: str, operands: Sequence[Any], path_kind: Any) -> list[tupl
     if path_kind is False:
         return [(0, 1), *((0, n) for n in range(count - 2, 0, -1))]
     if isinstance(path_kind, tuple):
-        return [p for p in path_kind if not isinstance(p, str)]
+        return _checked_path(path_kind)
     shapes = [x.shape for x in operands]
     path, _ = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=path_kind)
     return [tuple(p) for p in path]
+
+
+def _checked_path(path: tuple[Any, ...]) -> list[tuple[int, ...]]:
+    """A path as `einsum_path` gives it; NumPy's begins with a word, which is none."""
+    for step in path:
+        places = tuple(operator.index(i) for i in step)
+        if len(places) > 2:
+            raise NotImplementedError(
+                "jax.numpy.einsum does not support simultaneous contraction of 3 or more operands, "
+                f"as step {places} of the given path.\n"
+                "  Write optimize='greedy' or another name, or a path that takes two at a time."
+            )
+    return list(path)
 
 
 def _sum_out(x: Any, name: str, keep: set[str]) -> tuple[Any, str]:
@@ -199,9 +212,6 @@ class _Accumulate:
             ),
             (tuple(a_name.index(c) for c in batch), tuple(b_name.index(c) for c in batch)),
         )
-        boolean = a.dtype == np.bool_
-        if boolean:  # `or` of `and`s: count in integers
-            a, b = util.convert(a, np.dtype(np.int32)), util.convert(b, np.dtype(np.int32))
         # The free axes of the first operand come before those of the second: choose the order
         # that needs no transpose at the end when there is one.
         a_free = [c for c in a_name if c not in shared]
@@ -213,7 +223,7 @@ class _Accumulate:
         out = self.dot_general(
             a, b, numbers, precision=self.precision, preferred_element_type=self.preferred
         )
-        return (out != 0, name) if boolean else (out, name)
+        return out, name
 
 
 def _squeeze_broadcast(a: Any, a_name: str, b: Any, b_name: str) -> tuple[Any, str, Any, str]:

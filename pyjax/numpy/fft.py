@@ -78,7 +78,7 @@ def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> An
     elif kind is lax.FftType.IRFFT and axes:
         sizes[-1] = max(0, 2 * (sizes[-1] - 1))
     if any(n < 1 for n in sizes):
-        raise ValueError(f"{full}: transformed axes must not be empty, got sizes {sizes}.")
+        return _transform_of_nothing(full, a, axes, sizes, kind)
     a = _resize(a, axes, sizes, kind)
     a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
     out = _fft_last(a, kind, sizes)
@@ -86,6 +86,26 @@ def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> An
     if factor != 1.0:
         out = lax.mul(out, np.asarray(factor, out.dtype))
     return moveaxis(out, tuple(range(out.ndim - len(axes), out.ndim)), axes)
+
+
+def _transform_of_nothing(
+    full: str, a: Any, axes: tuple[int, ...], sizes: list[int], kind: Any
+) -> Any:
+    """What a transform of no points gives: no frequencies, whatever its other axes are."""
+    if kind is lax.FftType.RFFT and sizes[-1] < 1:
+        raise ValueError(
+            f"{full}: the axis that is halved must not be empty, got sizes {sizes}.\n"
+            "  n // 2 + 1 frequencies of no points are one, which is no sum of anything."
+        )
+    shape = list(a.shape)
+    for axis, n in zip(axes, sizes, strict=True):
+        shape[axis] = max(n, 0)
+    if kind is lax.FftType.RFFT:
+        shape[axes[-1]] = sizes[-1] // 2 + 1
+    dtype = np.zeros((), a.dtype).real.dtype
+    if kind is not lax.FftType.IRFFT:
+        dtype = dtypes.to_complex_dtype(dtype)
+    return lax.full(tuple(shape), 0, dtype)
 
 
 def _resize(a: Any, axes: tuple[int, ...], sizes: list[int], kind: Any) -> Any:
@@ -119,13 +139,17 @@ def _other_axes(a: Any, kind: Any, sizes: list[int]) -> Any:
     return a
 
 
+def _check_one_axis(name: str, axis: Any) -> None:
+    if axis is None or isinstance(axis, (list, tuple)):
+        raise ValueError(
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+            f"jax.numpy.fft.{name}n. Got axis = {axis!r}."
+        )
+
+
 def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-        if axis is None or isinstance(axis, (list, tuple)):
-            raise ValueError(
-                f"jax.numpy.fft.{name} does not support multiple axes. Please use "
-                f"jax.numpy.fft.{name}n. Got axis = {axis!r}."
-            )
+        _check_one_axis(name, axis)
         return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
 
     return _documented(fn, name, doc)
@@ -189,13 +213,14 @@ def _swapped(norm: Any) -> str:
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum."""
     a = util.ensure_arraylike("jax.numpy.fft.hfft", a)
-    n = 2 * (a.shape[axis] - 1) if n is None else n
+    _check_one_axis("hfft", axis)
     return irfft(conj(a), n, axis, _swapped(norm))
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Inverse of `hfft`."""
     a = util.ensure_arraylike("jax.numpy.fft.ihfft", a)
+    _check_one_axis("ihfft", axis)
     return conj(rfft(a, n, axis, _swapped(norm)))
 
 

@@ -193,7 +193,7 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
             dim = sum(_axes_used(x) for x in expanded)
             mask = _concrete_mask(e)
             target = shape[dim : dim + mask.ndim]
-            if mask.shape != target:
+            if mask.size and mask.shape != target:  # one without elements chooses nothing
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {dim}: got "
                     f"{mask.shape}, expected {target}"
@@ -326,7 +326,8 @@ def _analyse(
                 value = _static_index(entry, size, wrap_negative_indices)
             else:
                 value = as_index_array(entry, shape)
-                value = wrap_negative(value, size) if wrap_negative_indices else value
+                signed = not dtypes.issubdtype(entry.dtype, np.unsignedinteger)
+                value = wrap_negative(value, size) if wrap_negative_indices and signed else value
         has_array = has_array or value.ndim > 0
         separated = separated or after_ellipsis
         elements.append(Indexed(dim, len(arrays)))

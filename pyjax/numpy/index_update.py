@@ -17,11 +17,12 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import warn_user
 from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
+from pyjax.numpy.dynamic_slices import has_slices, opened, window, with_window
 from pyjax.numpy.eager import is_ready
 from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, static_key
 from pyjax.numpy.indexing import integer_arrays, read, wrapped
@@ -128,7 +129,7 @@ class IndexUpdateRef:
         return update(
             self.array,
             self.index,
-            power(chosen, values),
+            power(chosen, values if np.ndim(values) == 0 else _spread(values, chosen)),
             "set",
             indices_are_sorted,
             unique_indices,
@@ -158,6 +159,11 @@ class IndexUpdateRef:
             wrap_negative_indices,
         )
         return divide(self.array, divisor)
+
+
+def _spread(values: Any, chosen: Any) -> Any:
+    """Values broadcast to the chosen elements, as every update does with them."""
+    return util.broadcast_array(util.as_array(values), chosen.shape)
 
 
 def _method(name: str, kind: str, doc: str) -> Callable[..., Any]:
@@ -245,6 +251,11 @@ def update(
             return _at_arrays(kind, indices_are_sorted, unique_indices)(x, values, *parts)
     util.check_arraylike(f"at[].{kind}", x, values)
     x = util.as_array(x)
+    if has_slices(index):
+        found = opened(x.shape, index)
+        promises = indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        new = update(window(x, found), found.rest, values, kind, *promises)
+        return with_window(x, found, new)
     mask = _pure_mask(index, x)
     if mask is not None and np.ndim(values) == 0:
         return _update_masked(x, mask, values, kind)
@@ -379,6 +390,14 @@ def _combine(kind: str, x: Any) -> Combine:
 
 
 def _warn_if_lossy(values: Any, x: Any) -> None:
+    kind = dtypes.dtype(values)
+    if (dtypes.is_extended(x.dtype) or dtypes.is_extended(kind)) and x.dtype != kind:
+        raise new_error(
+            TypeError,
+            f"values of {kind} cannot be put into an array of {x.dtype}",
+            "random keys are no numbers, and keys of two implementations have other words",
+            "put keys of the same implementation there, as keys.at[i].set(pyjax.random.key(0))",
+        )
     if dtypes.safe_to_cast(values, x):
         return
     warn_user(
@@ -458,6 +477,10 @@ def _apply(
     wrap_negative_indices: bool,
 ) -> Any:
     x = util.ensure_arraylike("at[].apply", x)
+    if has_slices(index):
+        found = opened(x.shape, index)
+        part, promises = window(x, found), (are_sorted, unique, mode, wrap_negative_indices)
+        return with_window(x, found, _apply(part, found.rest, func, *promises))
     plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
     if parsed == "wrap":

@@ -23,6 +23,7 @@ from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traced_sizes import is_known
 from pyjax.lax.faults.messages import static_index_error
 from pyjax.numpy import util
+from pyjax.numpy.dynamic_slices import has_slices, opened, window
 from pyjax.numpy.index_plan import (
     Indexed,
     IndexPlan,
@@ -165,6 +166,9 @@ def read(
     x = util.as_array(x)
     if not is_known(x.shape):
         return read_traced_size(x, index)
+    if has_slices(index):
+        found = opened(x.shape, index)
+        x, index = window(x, found), found.rest
     plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
     if fill_value is not None and parsed is None:

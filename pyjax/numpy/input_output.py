@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes
 from pyjax.numpy.array_constructors import asarray
 
 __all__ = [
@@ -37,11 +38,15 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Load a .npy file as an Array, or a .npz file as NumPy's lazy mapping of NumPy arrays."""
+    """Load a .npy file as an Array, or a .npz file as NumPy's lazy mapping of NumPy arrays.
+
+    Files have no name for bfloat16, and call it two bytes of anything ('V2'): those are read as
+    bfloat16.
+    """
     out = np.load(file, *args, **kwargs)
     if not isinstance(out, np.ndarray):
         return out
-    return asarray(out)
+    return asarray(out.view(dtypes.bfloat16) if out.dtype == np.dtype("V2") else out)
 
 
 def array_repr(

@@ -518,19 +518,24 @@ def _abs_squared(x: Any) -> Any:
     return lax.real(x) ** 2 + lax.imag(x) ** 2 if is_complex(x) else lax.square(x)
 
 
+def _largest(x: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The largest of numbers that are not negative: 0 if there are none."""
+    return reductions.max(x, axis, keepdims=keepdims, initial=None if x.size else 0)
+
+
 def _matrix_norm(x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any:
     rows, columns = axes
     if ord in ("fro", "f"):
         return lax.sqrt(reductions.sum(_abs_squared(x), axes, keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        pick = reductions.max if ord > 0 else reductions.min
         sums = reductions.sum(lax.abs(x), summed, keepdims=True)
+        pick = _largest if ord > 0 else reductions.min
         out = pick(sums, other, keepdims=True)
         return out if keepdims else lax.squeeze(out, tuple(sorted(axes)))
     if ord in (2, -2, "nuc"):
         s = svdvals(manipulation.moveaxis(x, axes, (-2, -1)))
-        reduce: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}[ord]
+        reduce: Any = {2: _largest, -2: reductions.min, "nuc": reductions.sum}[ord]
         out = reduce(s, -1)
         return lax.expand_dims(out, tuple(sorted(axes))) if keepdims else out
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
@@ -548,7 +553,7 @@ def vector_norm(
         raise ValueError(f"Invalid order '{ord}' for vector norm.")
     magnitude = lax.abs(x)
     if ord == np.inf:
-        return reductions.max(magnitude, axis, keepdims=keepdims)
+        return _largest(magnitude, axis, keepdims)
     if ord == -np.inf:
         return reductions.min(magnitude, axis, keepdims=keepdims)
     if ord == 0:

@@ -38,11 +38,14 @@ __all__ = [
 def contract(
     name: str, a: ArrayLike, b: ArrayLike, dims: Any, precision: Any, preferred: Any
 ) -> Array:
-    """dot_general of operands brought to a common dtype; the result is weak only if both are."""
+    """dot_general in the operands' common dtype; the result is weak only if both are.
+
+    The operands keep their own dtypes: what they are converted to is up to the lowering.
+    """
     preferred = util.check_user_dtype(preferred, name)
     weak = preferred is None and dtypes.is_weakly_typed(a) and dtypes.is_weakly_typed(b)
-    dtype = dtypes.result_type(a, b)
-    a, b = util.convert(a, dtype), util.convert(b, dtype)
+    if preferred is None:
+        preferred = dtypes.result_type(a, b)
     out = lax.dot_general(a, b, dims, precision=precision, preferred_element_type=preferred)
     return util.convert(out, out.dtype, weak)
 

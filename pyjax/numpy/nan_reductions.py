@@ -46,6 +46,7 @@ def nansum(
 ) -> Array:
     """Sum over axes with nans counted as zero (arguments as for `sum`)."""
     util.reject_out("nansum", out)
+    where = util.check_mask("nansum", where)
     a = util.ensure_arraylike("nansum", a)
     a = _filled(a, 0) if is_inexact(a) else a
     return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
@@ -62,6 +63,7 @@ def nanprod(
 ) -> Array:
     """Product over axes with nans counted as one (arguments as for `prod`)."""
     util.reject_out("nanprod", out)
+    where = util.check_mask("nanprod", where)
     a = util.ensure_arraylike("nanprod", a)
     a = _filled(a, 1) if is_inexact(a) else a
     return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
@@ -71,6 +73,7 @@ def _nan_extreme(
     name: str, reduce: Any, fill: float, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     a = util.ensure_arraylike(name, a)
+    where = util.check_mask(name, where)
     if not is_inexact(a):
         return reduce(a, axis, None, keepdims, initial, where)
     fill_value = complex(fill, fill) if is_complex(a) else fill
@@ -121,12 +124,13 @@ def nanmean(
     2.0
     """
     util.reject_out("nanmean", out)
+    where = util.check_mask("nanmean", where)
     a = util.ensure_arraylike("nanmean", a)
     if not is_inexact(a):
         return reductions.mean(a, axis, dtype, None, keepdims, where=where)
     mask = _not_nan(a)
     if where is not None:
-        mask = lax.bitwise_and(*util.promote_args("nanmean", mask, util.as_array(where)))
+        mask = mask & where
     return reductions.mean(a, axis, dtype, None, keepdims, where=mask)
 
 
@@ -142,13 +146,13 @@ def nanvar(
 ) -> Array:
     """Variance over axes of the elements that are not nan."""
     util.reject_out("nanvar", out)
+    where = util.check_mask("nanvar", where)
     a = util.ensure_arraylike("nanvar", a)
     mask = _not_nan(a) if is_inexact(a) else None
     if mask is not None:
         a = select_where(mask, a, 0)  # masked or not, a nan would make gradients nan
     if where is not None:
-        where = util.as_array(where)
-        mask = where if mask is None else lax.bitwise_and(*util.promote_args("nanvar", mask, where))
+        mask = where if mask is None else mask & where
     return reductions.var(a, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
 
 
@@ -164,6 +168,7 @@ def nanstd(
 ) -> Array:
     """Standard deviation over axes of the elements that are not nan."""
     util.reject_out("nanstd", out)
+    where = util.check_mask("nanstd", where)
     return lax.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 

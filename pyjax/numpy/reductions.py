@@ -101,6 +101,7 @@ def _reduce(
         return _program(kind, axis, bool(keepdims), bool(promote_integers))(a)
     util.reject_out(kind.name, out)
     util.check_arraylike(kind.name, a)
+    where = util.check_mask(kind.name, where)
     dtype = util.check_user_dtype(dtype, kind.name)
     a = util.as_array(a)
     axes = util.canonicalize_axes(axis, a.ndim)
@@ -306,7 +307,7 @@ def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Array | int:
     count = util.size_of([a.shape[axis] for axis in axes])
     if where is None:
         return count
-    mask = util.broadcast_array(util.as_array(where), a.shape)
+    mask = util.broadcast_array(where, a.shape)
     return sum(mask, axes, dtypes.canonicalize_dtype(np.int64), None, True)
 
 
@@ -327,6 +328,7 @@ def mean(
     """
     util.reject_out("mean", out)
     util.check_arraylike("mean", a)
+    where = util.check_mask("mean", where)
     dtype = util.check_user_dtype(dtype, "mean")
     a = util.as_array(a)
     return _mean(a, util.canonicalize_axes(axis, a.ndim), dtype, bool(keepdims), where)
@@ -336,12 +338,12 @@ def mean(
 def _mean(a: Any, axes: tuple[int, ...], dtype: Any, keepdims: bool, where: Any) -> Any:
     result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)) if dtype is None else dtype
     compute = _computation_dtype(_SUM, result)
-    count = element_count(a, axes, where)
+    count: Any = element_count(a, axes, where)
     total = sum(a, axes, compute, None, keepdims, where=where)
     if where is not None:
         count = lax.reshape(util.convert(count, compute), total.shape)
-    else:
-        count = lax.full_like(total, count)
+    elif isinstance(count, int):  # not of a size that is traced
+        count = np.asarray(count).astype(total.dtype)[()]
     return util.convert(lax.div(total, util.convert(count, total.dtype)), result)
 
 
@@ -369,6 +371,7 @@ def var(
     """
     util.reject_out("var", out)
     util.check_arraylike("var", a)
+    where = util.check_mask("var", where)
     dtype = util.check_user_dtype(dtype, "var")
     if correction is None:
         correction = ddof
@@ -449,6 +452,7 @@ def std(
     """Standard deviation over axes: the square root of `var` (same arguments)."""
     util.reject_out("std", out)
     util.check_arraylike("std", a)
+    where = util.check_mask("std", where)
     dtype = util.check_user_dtype(dtype, "std")
     if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
         raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtype}")

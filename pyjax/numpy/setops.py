@@ -16,12 +16,11 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
-from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import nonzero, searchsorted
 from pyjax.numpy.selection import select_where
-from pyjax.numpy.ufuncs import is_inexact
+from pyjax.numpy.ufuncs import is_complex, is_inexact
 
 __all__ = [
     "intersect1d",
@@ -102,6 +101,8 @@ def unique(
     """
     util.check_arraylike("unique", ar)
     x = util.as_array(ar)
+    if is_complex(x):  # all that are NaN in one of their parts are one value
+        x = select_where(lax.ne(x, x), np.asarray(np.nan).astype(x.dtype), x)
     flatten = axis is None
     original = x.shape
     if flatten:
@@ -132,7 +133,8 @@ def unique(
             )
         size = int(concrete.sum())
     size = util.static_int(size, "size")
-    (first,) = nonzero(starts, size=size, fill_value=n)
+    (bounds,) = nonzero(starts, size=size + 1, fill_value=n)
+    first = lax.slice_in_dim(bounds, 0, size)
     count = reductions.sum(starts, dtype=np.int32)
     valid = lax.iota(np.int32, size) < count
     clipped = lax.min(first, lax.full_like(first, n - 1))
@@ -158,15 +160,8 @@ def unique(
         )
         out.append(lax.reshape(inverse, original) if flatten else inverse)
     if return_counts:
-        ends = lax.concatenate(
-            [
-                lax.slice_in_dim(first, min(1, size), size),
-                lax.full((min(1, size),), n, first.dtype),
-            ],
-            0,
-        )
-        counts = util.convert(lax.max(ends - first, lax.full_like(first, 0)), index_type)
-        out.append(select_where(valid, counts, np.asarray(0, index_type)))
+        ends = lax.slice_in_dim(bounds, 1, size + 1)
+        out.append(util.convert(lax.sub(ends, first), index_type))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -196,8 +191,10 @@ def _unique_empty(
     shape = (count, *moved.shape[1:])
     fill = 0 if fill_value is None else fill_value
     values = moveaxis(util.broadcast_array(util.convert(fill, x.dtype), shape), 0, axis)
-    shapes = ((count,), inverse_shape, (count,))
-    extra = [lax.full(s, 0, index_type) for s, flag in zip(shapes, wanted, strict=True) if flag]
+    counts = np.zeros(count, index_type)
+    counts[:1] = moved.shape[0]  # slices without elements are all equal
+    found = (np.zeros_like(counts), np.zeros(inverse_shape, index_type), counts)
+    extra = [util.as_array(x) for x, flag in zip(found, wanted, strict=True) if flag]
     return (values, *extra) if extra else values
 
 
@@ -240,8 +237,6 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any =
 
 
 def _two(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
-    ar1 = array(ar1) if isinstance(ar1, (list, tuple)) else ar1
-    ar2 = array(ar2) if isinstance(ar2, (list, tuple)) else ar2
     util.check_arraylike(name, ar1, ar2)
     a, b = util.promote_dtypes(ar1, ar2)
     return util.as_array(a), util.as_array(b)
@@ -306,8 +301,8 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Distinct values of `ar1` that are not in `ar2`, in order."""
-    a, b = _two("setdiff1d", ar1, ar2)
+    """Distinct values of `ar1` that are not in `ar2`, in order, in the dtype of `ar1`."""
+    a, b = util.ensure_arraylike("setdiff1d", ar1, ar2)
     a = ravel(a)
     if size is None:
         a = a if assume_unique else unique(a)
@@ -361,10 +356,9 @@ def intersect1d(
     rows, order, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & isin(in_order, b)
-    fill = in_order[0] if fill_value is None else util.convert(fill_value, a.dtype)
-    if fill_value is None:
-        (first_place,) = nonzero(keep, size=1)
-        fill = take_rows(in_order, first_place, 0)[0]
+    fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any
+    if fill_value is not None:
+        fill = util.convert(fill_value, a.dtype)
     common = _kept(in_order, keep, size, fill)
     if not return_indices:
         return common

@@ -51,6 +51,7 @@ class ufunc:
     Args:
       func: function of `nin` arrays with `nout` results, elementwise and broadcasting.
       identity: start value of reductions without elements.
+      elementwise: `func` for arrays, if it is a function of scalars itself.
       call, reduce, accumulate, at, reduceat: faster forms of the methods.
     """
 
@@ -65,13 +66,16 @@ class ufunc:
         nargs: int | None = None,
         identity: Any = None,
         call: Callable[..., Any] | None = None,
+        elementwise: Callable[..., Any] | None = None,
         reduce: Callable[..., Any] | None = None,
         accumulate: Callable[..., Any] | None = None,
         at: Callable[..., Any] | None = None,
         reduceat: Callable[..., Any] | None = None,
     ) -> None:
-        self._func = func
-        self._call = call or (compiled_binary(func) if nin == 2 and nout == 1 else func)
+        self._made_of = func
+        self._func = elementwise or func
+        compiled = elementwise is None and nin == 2 and nout == 1
+        self._call = call or (compiled_binary(func) if compiled else self._func)
         self._reduce = reduce
         self._accumulate = accumulate
         self._at = at
@@ -101,15 +105,13 @@ class ufunc:
         return f"<jnp.ufunc '{self.__name__}'>"
 
     def __hash__(self) -> int:
-        return hash((self._func, self._identity, self._nin, self._nout))
+        return hash(self._key())
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, ufunc) and (self._func, self._identity, self._nin, self._nout) == (
-            other._func,
-            other._identity,
-            other._nin,
-            other._nout,
-        )
+        return isinstance(other, ufunc) and self._key() == other._key()
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._made_of, self._identity, self._nin, self._nout
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         if out is not None:
@@ -139,6 +141,7 @@ class ufunc:
         """Fold along `axis`: f(f(a[0], a[1]), a[2])..."""
         self._check_binary("reduce")
         util.reject_out(f"{self.__name__}.reduce", out)
+        where = util.check_mask(f"{self.__name__}.reduce", where)
         if where is not None and self._identity is None and initial is None:
             raise ValueError(
                 f"reduction operation {self.__name__} does not have an identity, so to use a where "
@@ -166,12 +169,10 @@ class ufunc:
         shape, ndim = a.shape, a.ndim
         if axis is None:
             a, place = ravel(a), 0
-            where = (
-                None if where is None else ravel(util.broadcast_array(util.as_array(where), shape))
-            )
+            where = None if where is None else ravel(util.broadcast_array(where, shape))
         else:
             place = util.canonicalize_axis(axis, a.ndim)
-            where = None if where is None else util.broadcast_array(util.as_array(where), shape)
+            where = None if where is None else util.broadcast_array(where, shape)
         if initial is None:
             initial = self._identity
         if a.shape[place] == 0 and initial is None:
@@ -322,12 +323,12 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     [1, 3]
     """
     return ufunc(
-        vectorize(func),
+        func,
         nin,
         nout,
         name=getattr(func, "__name__", "func"),
         identity=identity,
-        call=vectorize(func),
+        elementwise=vectorize(func),
     )
 
 

@@ -20,7 +20,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import AxisError, ConcretizationTypeError, fail
+from pyjax.core.errors import AxisError, ConcretizationTypeError, fail, new_error
 from pyjax.core.source_info import warn_user
 from pyjax.core.symbolic_dims import checked_size
 from pyjax.core.trace import Tracer, to_concrete_value
@@ -138,6 +138,19 @@ def check_user_dtype(dtype: Any, name: str) -> Any:
     if dtype is None:
         return None
     return dtypes.check_and_canonicalize_user_dtype(dtype, name)
+
+
+def check_mask(name: str, where: Any) -> Any:
+    """A reduction's `where=` as a boolean array, or None; anything else is refused."""
+    if where is None:
+        return None
+    mask = ensure_arraylike(name, where)
+    if mask.dtype != np.bool_:
+        raise ValueError(
+            f"jnp.{name}: where must be None or a boolean array; got where.dtype={mask.dtype!r}.\n"
+            "  Numbers are no masks: write where=mask != 0, or multiply by weights."
+        )
+    return mask
 
 
 # ---------------------------------------------------------------------------------------------
@@ -301,6 +314,10 @@ def broadcast_array(x: Any, shape: tuple[int, ...]) -> Array:
     offset = len(shape) - len(have)
     if not offset and have == shape:
         return x
+    if offset < 0:
+        raise ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={have} shape={shape}."
+        )
     axes = range(offset, len(shape))
     return lax.broadcast_in_dim(as_array(x), shape, tuple(axes))
 
@@ -373,7 +390,23 @@ def promote_args(name: str, *args: Any) -> tuple[Any, ...]:
     if _same_aval(args):
         return args
     check_arraylike(name, *args)
+    _check_keys(name, args)
     return promote_shapes(name, *promote_dtypes(*args))
+
+
+def _check_keys(name: str, args: Sequence[Any]) -> None:
+    """Random keys go together with keys of the same implementation only."""
+    found = [getattr(a, "dtype", None) for a in args]
+    if any(dtypes.is_extended(d) and d != found[0] for d in found[1:]) or (
+        dtypes.is_extended(found[0]) and any(d != found[0] for d in found)
+    ):
+        kinds = ", ".join(str(dtypes.dtype(a)) for a in args)
+        raise new_error(
+            TypeError,
+            f"{name} does not accept dtypes {kinds}",
+            "random keys go together with keys of the same implementation only",
+            "pyjax.random.key_data(keys) for the words of keys",
+        )
 
 
 def promote_args_numeric(name: str, *args: Any) -> tuple[Any, ...]:

@@ -63,28 +63,21 @@ def _core_sizes(
 
 
 def _checked(
-    fun: Callable[..., Any], sizes: dict[str, int], outputs: Sequence[CoreDims] | None, where: str
+    fun: Callable[..., Any], sizes: dict[str, int], outputs: Sequence[CoreDims], where: str
 ) -> Callable[..., Any]:
     """`fun` with the shapes of its results compared with the signature."""
 
     def wrapped(*args: Any) -> Any:
         out = fun(*args)
         items = out if isinstance(out, tuple) else (out,)
-        if outputs is None:
-            for item in items:
-                if np.shape(item) != ():
-                    raise ValueError(
-                        f"pyfunc did not return a scalar: got shape {np.shape(item)} {where}. "
-                        "Give vectorize a signature for functions that return arrays."
-                    )
-            return out
         if len(outputs) != 1 and not isinstance(out, tuple):
             raise TypeError(
-                f"output must be a tuple when multiple outputs are expected, got: {out}"
+                f"output must be a tuple when multiple outputs are expected, got: {out} {where}"
             )
         if len(items) != len(outputs):
             raise TypeError(
-                f"wrong number of output arguments: expected {len(outputs)}, got {len(items)}"
+                f"wrong number of output arguments: expected {len(outputs)}, got {len(items)} "
+                f"{where}"
             )
         known = dict(sizes)
         for item, dims in zip(items, outputs, strict=True):
@@ -113,7 +106,8 @@ def vectorize(
     """A function that applies `pyfunc` over the broadcast leading axes of its arguments, with vmap.
 
     Args:
-      pyfunc: function of scalars, or of arrays with the axes named in `signature`.
+      pyfunc: function of scalars, or of arrays with the axes named in `signature`. Without one it
+        may return what it likes: axes and containers of its results come after those mapped over.
       excluded: positions or names of arguments passed as they are.
       signature: e.g. '(m,n),(n)->(m)': the axes that one call takes and returns.
     >>> vectorize(lambda a, b: a + b)(np.arange(2), np.array([[10], [20]])).tolist()
@@ -144,6 +138,13 @@ def vectorize(
                 f"wrong number of positional arguments: expected {len(inputs)}, got "
                 f"{len(arrays)} {where}"
             )
+        elif any(absent):
+            places = {i for i, missing in enumerate(absent) if missing}
+            raise ValueError(
+                f"Cannot pass None at locations {places} with {signature=}.\n"
+                "  None has none of the axes that the signature names: leave it out, or name the "
+                "argument in excluded=."
+            )
 
         def call(*given: Any) -> Any:
             values = iter(given)
@@ -162,7 +163,7 @@ def vectorize(
         values = [a for a, _ in kept]
         core = [dims for _, dims in kept]
         shape, sizes = _core_sizes(values, core, where)
-        checked = _checked(call, sizes, outputs, where)
+        checked = call if outputs is None else _checked(call, sizes, outputs, where)
         return _mapped(checked, values, core, shape)(*_squeezed(values, core, shape))
 
     return wrapped

@@ -6,8 +6,8 @@ rejection of Hörmann, "The transformed rejection method for generating Poisson 
 the whole array from one key, and each element takes the first draw that it accepts. So the samples
 are JAX's for the same key, except where a logarithm's last bit decides about an acceptance.
 
-Whatever the parameters, the loops end: elements without a distribution (nan, negative, infinite)
-draw with harmless parameters and get their value afterwards.
+Whatever the parameters, the loops end: elements without a distribution draw with harmless
+parameters and get their value afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import clone, key_impl, scalar_key, split
+from pyjax.random.keys import clone, key_impl, laid_out, scalar_key, split
 from pyjax.random.sampling import Shape, as_shape, float_dtype, result_shape, uniform
 
 Array = Any
@@ -105,6 +105,7 @@ def _poisson_by_rejection(key: Array, rate: Array) -> Array:
     return _first_accepted(key, rate.shape, rate.dtype, propose)
 
 
+@laid_out
 def poisson(
     key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -117,8 +118,8 @@ def poisson(
       dtype: integer, default int. Counts beyond its range become its largest value.
     Raises:
       ValueError: `dtype` is not an integer type.  NotImplementedError: a key that is not threefry.
-    Special cases: -1 (in unsigned types: the largest value) for rates that are negative, nan or
-      infinite.
+    Special cases: -1 (in unsigned types: the largest value) for rates that are negative or nan; the
+      largest value or 0, as the key wants, for an infinite one.
 
     >>> poisson(key(3), jnp.array([0.0, -1.0])).tolist()
     [0, -1]
@@ -139,10 +140,11 @@ def poisson(
 
 @partial(jit, static_argnames="kind")
 def _poisson(key: Array, rate: Array, kind: np.dtype) -> Array:
-    undefined = jnp.isnan(rate) | jnp.isinf(rate)
+    undefined = jnp.isnan(rate)
     small = undefined | (rate < _SMALL_MEAN)
-    # nan and infinity give what 0 gives there: no gap fits.
+    # nan gives what 0 gives there: no gap fits.
     by_gaps = _poisson_by_gaps(key, jnp.where(small & ~undefined, rate, 0), kind)
+    # An infinite rate gives infinity or nan, whose conversions are the two results.
     by_rejection = _poisson_by_rejection(clone(key), jnp.where(small, 1e5, rate))
     counts = jnp.where(small, by_gaps, by_rejection.astype(kind))
     return jnp.where(rate == 0, jnp.zeros((), kind), counts)
@@ -296,7 +298,8 @@ def multinomial(
     dtype: Any = None,
     unroll: int = 1,
 ) -> Array:
-    """Counts of `n` draws over the categories of `p`'s last axis, as floats.
+    """Counts of `n` draws over the categories of `p`'s last axis, as floats unless `dtype` says
+    otherwise.
 
     One category after the other takes a binomial share of the draws that are left; the weights
     need not sum to 1.
@@ -309,7 +312,7 @@ def multinomial(
     >>> float(multinomial(key(0), 7, jnp.array([0.5, 0.25, 0.25])).sum())
     7.0
     """
-    kind = float_dtype("multinomial", dtype)
+    kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     n, p = _at_least_single("multinomial", n, p)
     if not p.ndim:
         raise ValueError(

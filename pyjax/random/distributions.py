@@ -15,7 +15,7 @@ from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import scalar_key, split
+from pyjax.random.keys import laid_out, scalar_key, split
 from pyjax.random.sampling import (
     Shape,
     as_shape,
@@ -45,6 +45,7 @@ def _positive_uniform(key: Array, shape: Shape, kind: np.dtype) -> Array:
     return uniform(key, shape, kind, minval=dtypes.finfo(kind).tiny)
 
 
+@laid_out
 def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Laplace with density exp(-|x|)/2."""
     scalar, target, kind, _ = _prepared("laplace", key, as_shape("laplace", shape), dtype)
@@ -53,6 +54,7 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
+@laid_out
 def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard logistic: logit of a uniform value."""
     scalar, target, kind, _ = _prepared("logistic", key, as_shape("logistic", shape), dtype)
@@ -60,6 +62,7 @@ def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: An
     return lax.log(u) - lax.log1p(-u)
 
 
+@laid_out
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard Cauchy: tan(π(u - 1/2))."""
     scalar, target, kind, _ = _prepared("cauchy", key, as_shape("cauchy", shape), dtype)
@@ -67,6 +70,7 @@ def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any 
     return lax.tan(np.array(math.pi, kind) * (u - np.array(0.5, kind)))
 
 
+@laid_out
 def pareto(
     key: Any, b: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -75,6 +79,7 @@ def pareto(
     return lax.exp(exponential(scalar, target, kind) / b)
 
 
+@laid_out
 def rayleigh(
     key: Any, scale: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -94,6 +99,7 @@ def weibull_min(
     return scale * lax.pow(exponential(scalar, target, kind), 1 / concentration)
 
 
+@laid_out
 def maxwell(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Maxwell: length of a standard normal vector in three dimensions."""
     scalar, target, kind, _ = _prepared("maxwell", key, as_shape("maxwell", shape), dtype)
@@ -113,6 +119,7 @@ def double_sided_maxwell(
     return maxwell(first, target, kind) * sign * jnp.asarray(scale, kind) + jnp.asarray(loc, kind)
 
 
+@laid_out
 def lognormal(
     key: Any,
     sigma: Any = 1.0,
@@ -126,6 +133,7 @@ def lognormal(
     return lax.exp(normal(scalar, target, kind) * sigma)
 
 
+@laid_out
 def geometric(
     key: Any, p: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -139,6 +147,7 @@ def geometric(
     return (lax.floor(lax.log(u) / lax.log1p(-jnp.broadcast_to(p, target))) + 1).astype(integer)
 
 
+@laid_out
 def triangular(
     key: Any,
     left: Any,
@@ -160,6 +169,7 @@ def triangular(
     return jnp.where(u < split_at, rising, falling)
 
 
+@laid_out
 def wald(
     key: Any, mean: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -244,6 +254,7 @@ def _gamma(key: Array, alpha: Array, shape: Shape, log_space: bool) -> Array:
     return _gamma_samples(key, jnp.broadcast_to(alpha, shape), log_space)
 
 
+@laid_out
 def gamma(
     key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -255,6 +266,7 @@ def gamma(
     return _gamma(scalar, a, target, False)
 
 
+@laid_out
 def loggamma(
     key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -263,6 +275,7 @@ def loggamma(
     return _gamma(scalar, a, target, True)
 
 
+@laid_out
 def beta(
     key: Any,
     a: Any,
@@ -282,6 +295,7 @@ def beta(
     return x / (x + y)
 
 
+@laid_out
 def dirichlet(
     key: Any,
     alpha: Any,
@@ -304,6 +318,7 @@ def dirichlet(
     return weights / jnp.sum(weights, axis=-1, keepdims=True)
 
 
+@laid_out
 def chisquare(
     key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -312,6 +327,7 @@ def chisquare(
     return 2 * gamma(scalar, df / 2, target, kind)
 
 
+@laid_out
 def f(
     key: Any,
     dfnum: Any,
@@ -328,6 +344,7 @@ def f(
     return upper / (chisquare(denominator_key, dfden, target, kind) / dfden)
 
 
+@laid_out
 def t(
     key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -337,6 +354,7 @@ def t(
     return normal(first, target, kind) * lax.sqrt(df / 2 / gamma(second, df / 2, target, kind))
 
 
+@laid_out
 def generalized_normal(
     key: Any, p: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -349,6 +367,7 @@ def generalized_normal(
     return magnitude * rademacher(second, target, kind)
 
 
+@laid_out
 def ball(
     key: Any,
     d: int,
@@ -369,6 +388,7 @@ def ball(
     return g / length[..., None]
 
 
+@laid_out
 def multivariate_normal(
     key: Any,
     mean: Any,
@@ -408,6 +428,7 @@ def multivariate_normal(
     return mean + jnp.einsum("...ij,...j->...i", factor, samples)
 
 
+@laid_out
 def orthogonal(
     key: Any,
     n: int,

@@ -6,8 +6,9 @@ uint32 data. All functions take both; raw keys belong to the default implementat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,29 +21,54 @@ from pyjax.core.extended_dtypes import KeyDType
 from pyjax.core.source_info import warn_user
 from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
+from pyjax.lax.random_generators import PRNGImpl, prngs
+from pyjax.lax.sharding_constraint import with_sharding_constraint
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding, says_nothing
 
 Array = Any
 
 
-def resolve_impl(impl: Any) -> random_keys.PRNGImpl:
+def resolve_impl(impl: Any) -> PRNGImpl:
     """An implementation: None is the configured one; else a name, a key dtype or the implementation
     itself.
 
     Raises:
-      ValueError: unknown name.
+      ValueError: unknown name.  TypeError: none of these.
     """
     if impl is None:
         impl = options.default_prng_impl.value
-    if isinstance(impl, random_keys.PRNGImpl):
+    if isinstance(impl, PRNGImpl):
         return impl
     if isinstance(impl, KeyDType):
         return impl.impl
-    found = random_keys.prngs.get(str(impl))
-    if found is None:
-        raise ValueError(
-            f"unknown PRNG implementation {impl!r}; known: {', '.join(random_keys.prngs)}"
+    if not isinstance(impl, str):
+        raise new_error(
+            TypeError,
+            f"{impl!r} says no PRNG implementation",
+            "one is given by its name, by the dtype of its keys, or by itself",
+            f"the names are {', '.join(prngs)}",
         )
+    found = prngs.get(impl)
+    if found is None:
+        raise ValueError(f"unknown PRNG implementation {impl!r}; known: {', '.join(prngs)}")
     return found
+
+
+def _implementation(name: str, impl: Any, dtype: Any) -> PRNGImpl:
+    """That which one of the arguments `impl` and `dtype` of a function gives.
+
+    Raises:
+      ValueError: both are given.
+    """
+    if impl is not None and dtype is not None:
+        raise new_error(
+            ValueError,
+            f"{name} got both impl={impl!r} and dtype={dtype!r}",
+            "each of them alone says of which implementation the keys are",
+            f"pyjax.random.{name}(..., impl={impl!r})",
+        )
+    return resolve_impl(dtype if impl is None else impl)
 
 
 def _is_typed(key: Any) -> bool:
@@ -75,7 +101,7 @@ def _check_raw_is_allowed(name: str) -> None:
         return
     error = new_error(
         ValueError,
-        f"legacy uint32 key array passed to {name}",
+        f"Legacy uint32 key array passed as key to jax.random function {name}",
         f"the option jax_legacy_prng_key is {mode!r}",
         "make keys with pyjax.random.key(seed), or raw data into one with "
         "pyjax.random.wrap_key_data(data); pyjax.legacy_prng_key('allow') takes raw keys",
@@ -111,9 +137,10 @@ def scalar_key(name: str, key: Any) -> Array:
 
 
 def _checked_seed(seed: Any) -> Any:
-    if isinstance(seed, int) and not isinstance(seed, bool):
-        # Python ints of any size count, modulo 2**64 (or 2**32 without 64-bit types).
-        return (seed + options.random_seed_offset.value) & ((1 << 64) - 1)
+    """Python ints as they are, everything else as an array, with the offset of all seeds added."""
+    offset = options.random_seed_offset.value
+    if isinstance(seed, int):
+        return seed + offset
     array = jnp.asarray(seed)
     if not dtypes.issubdtype(array.dtype, np.integer):
         raise TypeError(f"a seed must be an integer, got {array.aval.str_short()}")
@@ -122,24 +149,50 @@ def _checked_seed(seed: Any) -> Any:
             f"a seed must be a scalar, got {array.aval.str_short()}; "
             "use pyjax.vmap(pyjax.random.key)"
         )
-    offset = options.random_seed_offset.value
     return array + offset if offset else array
+
+
+_Draw = TypeVar("_Draw", bound=Callable[..., Any])
+
+
+def laid_out(draw: _Draw) -> _Draw:
+    """A function whose keyword `out_sharding` says how its result is laid out over a mesh: a
+    NamedSharding, or a PartitionSpec for the mesh in context. One of an empty mesh, as
+    `typeof(x).sharding` is where no mesh is in use, says nothing.
+    """
+
+    @functools.wraps(draw)
+    def drawn(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        if out_sharding is None or says_nothing(out_sharding):
+            return draw(*args, **kwargs)
+        if not isinstance(out_sharding, (NamedSharding, PartitionSpec)):
+            raise new_error(
+                TypeError,
+                f"{draw.__name__} got out_sharding={out_sharding!r}",
+                "it is a NamedSharding, or a PartitionSpec for the mesh in context",
+                f"pyjax.device_put(pyjax.random.{draw.__name__}(...), sharding) for others",
+            )
+        return with_sharding_constraint(draw(*args, **kwargs), out_sharding)
+
+    return drawn  # type: ignore[return-value]
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A typed random key from an integer seed.
 
     Args:
-      seed: integer scalar; Python ints may have any size (only the low 32 bits count without x64).
-      impl: "threefry2x32" (default), "rbg", "unsafe_rbg", or a key dtype; `dtype` likewise.
+      seed: integer scalar. Of Python ints the low 32 bits count, or 64 bits with x64.
+      impl: "threefry2x32" (default), "threefry4x32", "philox2x32", "philox4x32", "rbg",
+        "unsafe_rbg", a key dtype, or what pyjax.extend.random.define_prng_impl returned.
+      dtype: the same, in another place.
     Raises:
-      TypeError: the seed is not an integer scalar.  ValueError: unknown implementation.
+      TypeError: the seed is not an integer scalar.  ValueError: unknown implementation, or both
+        `impl` and `dtype`.  OverflowError: a Python int that does not fit into int64.
 
     >>> key(0).shape
     ()
     """
-    chosen = impl if impl is not None else dtype
-    return random_keys.random_seed(_checked_seed(seed), impl=resolve_impl(chosen))
+    return random_keys.random_seed(_checked_seed(seed), impl=_implementation("key", impl, dtype))
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
@@ -155,9 +208,28 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
-    """Typed keys from their uint32 data, whose trailing dimensions are one key's."""
-    chosen = impl if impl is not None else dtype
-    return random_keys.random_wrap(jnp.asarray(key_bits_array), impl=resolve_impl(chosen))
+    """Typed keys from their uint32 data, whose trailing dimensions are one key's.
+
+    Args:
+      key_bits_array: an array of uint32 (of JAX or NumPy).
+      impl, dtype: one of both, as for `key`.
+    Raises:
+      TypeError: no array, no uint32, or trailing dimensions that are not those of a key.
+      ValueError: unknown implementation, or both `impl` and `dtype`.
+
+    >>> wrap_key_data(np.array([0, 7], np.uint32)) == key(7)
+    Array(True, dtype=bool)
+    """
+    chosen = _implementation("wrap_key_data", impl, dtype)
+    if not hasattr(key_bits_array, "dtype"):
+        raise new_error(
+            TypeError,
+            f"wrap_key_data needs an array, got {key_bits_array!r}",
+            "key data is uint32, and a Python number or list has no such type",
+            f"pyjax.random.wrap_key_data(numpy.array(..., 'uint32')), of shape [..., "
+            f"{', '.join(map(str, chosen.key_shape))}]",
+        )
+    return random_keys.random_wrap(jnp.asarray(key_bits_array), impl=chosen)
 
 
 def key_data(keys: Any) -> Array:
@@ -170,10 +242,16 @@ def key_data(keys: Any) -> Array:
     return jnp.asarray(keys)
 
 
-def key_impl(keys: Any) -> str:
-    """Name of the implementation of keys."""
+def key_impl(keys: Any) -> str | PRNGImpl:
+    """The implementation of keys, as the functions that make keys take it: its name, or itself if
+    it has not been registered under a name (pyjax.extend.random.define_prng_impl).
+
+    >>> key_impl(key(0, impl="rbg"))
+    'rbg'
+    """
     typed, _ = typed_key("key_impl", keys)
-    return typed.dtype.impl.name
+    impl: PRNGImpl = typed.dtype.impl
+    return impl.name if impl.name in prngs and prngs[impl.name] is impl else impl
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
@@ -201,12 +279,25 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
 
 
 def fold_in(key: Any, data: Any) -> Array:
-    """A new key that depends on `key` and an integer (a step or device number, say)."""
+    """A new key that depends on `key` and a scalar (a step or device number, say).
+
+    Args:
+      key: a single key.
+      data: converted to uint32.
+    Raises:
+      OverflowError: a Python int that does not fit into uint32.
+      TypeError: not a scalar.  ValueError: a batch of keys.
+    """
     typed, raw = typed_key("fold_in", key)
     scalar = scalar_key("fold_in", typed)
-    # A Python int may need the whole range of uint32.
-    unsigned = isinstance(data, int) and data > np.iinfo(np.int32).max
-    number = jnp.asarray(data, np.uint32 if unsigned else None)
+    if isinstance(data, int):
+        if not 0 <= data < 2**32:
+            raise OverflowError(
+                f"fold_in: {data} does not fit into uint32; fold in data % 2**32, or a number of "
+                "each half of it"
+            )
+        data = np.uint32(data)
+    number = jnp.asarray(data)
     if number.ndim:
         raise TypeError(f"fold_in takes a scalar, got {number.aval.str_short()}; use pyjax.vmap")
     folded = random_keys.random_fold_in(scalar, number.astype(np.uint32))
@@ -214,12 +305,17 @@ def fold_in(key: Any, data: Any) -> Array:
 
 
 def clone(key: Any) -> Array:
-    """The same key again, marked as unused for the key-reuse check."""
-    typed, raw = typed_key("clone", key)
-    cloned = random_keys.random_clone(typed)
-    return random_keys.random_unwrap(cloned) if raw else cloned
+    """The same key again, marked as unused for the key-reuse check. Raw keys, which that check
+    does not follow, are returned as they are, whatever jax_legacy_prng_key says of them.
+    """
+    if not _is_typed(key):
+        with options.legacy_prng_key("allow"):
+            typed_key("clone", key)
+        return jnp.asarray(key)
+    return random_keys.random_clone(key)
 
 
+@laid_out
 def bits(
     key: Any, shape: tuple[int, ...] = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:

@@ -16,8 +16,8 @@ from pyjax import lax
 from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
-from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import random_bits, scalar_key, split
+from pyjax.numpy.util import canonicalize_axis, check_arraylike, promote_dtypes_inexact
+from pyjax.random.keys import laid_out, random_bits, scalar_key, split
 
 Array = Any
 Shape = Sequence[int]
@@ -67,6 +67,7 @@ def result_shape(name: str, shape: Shape | None, *params: Any) -> tuple[int, ...
     return shape
 
 
+@laid_out
 def uniform(
     key: Any,
     shape: Shape = (),
@@ -110,6 +111,7 @@ def _uniform(key: Array, shape: Shape, dtype: np.dtype, minval: Any, maxval: Any
     return lax.max(jnp.broadcast_to(low, shape), floats * (high - low) + low)
 
 
+@laid_out
 def randint(
     key: Any,
     shape: Shape,
@@ -122,18 +124,20 @@ def randint(
     """Integers in [minval, maxval), uniform up to a bias below 2**-32.
 
     Args:
-      minval, maxval: integers broadcastable to `shape`; where maxval ≤ minval the result is minval.
+      minval, maxval: numbers broadcastable to `shape`, of which those that are no integers are
+        converted to int; where maxval ≤ minval the result is minval.
       dtype: integer, default int.
-    Raises:
-      TypeError: a bound is not an integer.
     """
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.integer):
         raise TypeError(f"randint makes integers, got dtype {kind}")
     check_arraylike("randint", minval, maxval)
-    for bound in (minval, maxval):
-        if not dtypes.issubdtype(dtypes.dtype(bound), np.integer):
-            raise TypeError(f"randint needs integer bounds, got {minval!r} and {maxval!r}")
+    minval, maxval = (
+        bound
+        if dtypes.issubdtype(dtypes.dtype(bound), np.integer)
+        else lax.convert_element_type(bound, int)
+        for bound in (minval, maxval)
+    )
     return _randint(scalar_key("randint", key), as_shape("randint", shape), minval, maxval, kind)
 
 
@@ -183,6 +187,7 @@ def _clip_convert(value: Any, lowest: int, highest: int, dtype: np.dtype) -> Arr
     return lax.convert_element_type(value, dtype)
 
 
+@laid_out
 def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard normal values; complex ones have variance 1/2 in each part."""
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
@@ -208,6 +213,7 @@ def _normal_real(key: Array, shape: Shape, dtype: np.dtype) -> Array:
     return np.array(math.sqrt(2), dtype) * lax.erf_inv(u)
 
 
+@laid_out
 def bernoulli(
     key: Any,
     p: Any = 0.5,
@@ -241,6 +247,7 @@ def _bernoulli(key: Array, p: Array, shape: Shape, mode: str) -> Array:
     return uniform(key, shape, lax.dtype(p)) < p
 
 
+@laid_out
 def exponential(
     key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -255,6 +262,7 @@ _exponential = jit(
 )
 
 
+@laid_out
 def gumbel(
     key: Any,
     shape: Shape = (),
@@ -290,6 +298,7 @@ def _gumbel(key: Array, shape: Shape, dtype: np.dtype, mode: str) -> Array:
     return -jnp.log(-jnp.log(uniform(key, shape, dtype, minval=tiny, maxval=1.0)))
 
 
+@laid_out
 def truncated_normal(
     key: Any,
     lower: Any,
@@ -320,6 +329,7 @@ def _truncated_normal(key: Array, lower: Any, upper: Any, shape: Shape, dtype: n
     )
 
 
+@laid_out
 def categorical(
     key: Any,
     logits: Any,
@@ -339,7 +349,7 @@ def categorical(
     """
     check_arraylike("categorical", logits)
     logits = jnp.asarray(logits)
-    axis = axis % logits.ndim if logits.ndim else 0
+    axis = canonicalize_axis(axis, logits.ndim)
     batch = logits.shape[:axis] + logits.shape[axis + 1 :]
     target = batch if shape is None else as_shape("categorical", shape)
     prefix = target[: len(target) - len(batch)]
@@ -363,6 +373,7 @@ def categorical(
     return jnp.moveaxis(indices, -1, 0).reshape(target)
 
 
+@laid_out
 def permutation(
     key: Any,
     x: Any,
@@ -380,11 +391,15 @@ def permutation(
     if not np.ndim(x):
         if not dtypes.issubdtype(dtypes.dtype(x), np.integer):
             raise TypeError(f"permutation takes an array or an integer, got {x!r}")
-        return _shuffle(scalar, jnp.arange(x), 0)
+        return _shuffle(scalar, jnp.arange(int(x)), 0)
     x = jnp.asarray(x)
-    axis = axis % x.ndim
-    if independent or x.ndim == 1:
+    axis = canonicalize_axis(axis, x.ndim)
+    # Random keys are moved, not sorted along.
+    if (independent or x.ndim == 1) and not dtypes.is_extended(x.dtype):
         return _shuffle(scalar, x, axis)
+    if independent and x.ndim > 1:
+        order = lax.broadcasted_iota(np.dtype(np.int32), x.shape, axis)
+        return jnp.take_along_axis(x, _shuffle(scalar, order, axis), axis)
     order = _shuffle(scalar, jnp.arange(x.shape[axis]), 0)
     return jnp.take(x, order, axis, unique_indices=True)
 
@@ -424,7 +439,7 @@ def choice(
     if array is None:
         size = int(a)
     else:
-        axis = axis % array.ndim
+        axis = canonicalize_axis(axis, array.ndim)
         size = array.shape[axis]
     count = math.prod(shape)
     if size <= 0 and count:
@@ -453,6 +468,7 @@ def choice(
     return index if array is None else jnp.take(array, index, axis=axis)
 
 
+@laid_out
 def rademacher(
     key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:

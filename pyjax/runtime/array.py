@@ -14,6 +14,7 @@ from pyjax.core import array as core_array
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
 from pyjax.core.errors import fail, four_parts, new_error
+from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame, user_frame
 from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
@@ -312,6 +313,10 @@ class DeviceArray(BufferHolder, core_array.Array):
           BufferError: DLPack has no such dtype or the consumer no such device; or `copy=False`, and
             a version before 1.0 or memory that the host cannot address.
         """
+        if is_extended(self.aval.dtype):
+            raise BufferError(
+                f"DLPack has no type for {self.dtype}; export pyjax.random.key_data(keys)"
+            )
         shared = None if dl_device == (1, 0) else self.spec.kind.shared(self._buffer())
         if shared is not None:
             try:
@@ -460,6 +465,8 @@ class DeviceArray(BufferHolder, core_array.Array):
         return format(str(self), spec)
 
     def __reduce__(self) -> Any:
+        if is_extended(self.aval.dtype):
+            return _unpickle_keys, (self.stored_array, self.aval.dtype)
         return _unpickle, (np.asarray(self), self.weak_type)
 
     def __copy__(self) -> DeviceArray:
@@ -489,6 +496,24 @@ def array_from(make: Callable[[Any], Buffer], value: Any, spec: ArraySpec) -> De
         raise out_of_memory(error) from None
     array.spec = spec
     return array
+
+
+def relaid(array: DeviceArray, sharding: Sharding) -> DeviceArray:
+    """The same memory as an array that is laid out so on its device."""
+    spec = laid_out(array.spec, sharding)
+    if spec is array.spec:
+        return array
+    made = DeviceArray.__new__(DeviceArray)
+    try:
+        buffer, job = array.memory()
+    except AttributeError:
+        raise deleted_error(array) from None
+    if job is None:
+        made.buffer = buffer
+    else:
+        made.pending = (buffer, job)
+    made.spec = spec
+    return made
 
 
 def _from_view(spec: ArraySpec, view: np.ndarray) -> DeviceArray:
@@ -555,3 +580,8 @@ def deleted_error(array: DeviceArray, where: str | None = None) -> RuntimeError:
 def _unpickle(value: np.ndarray, weak_type: bool) -> DeviceArray:
     aval = ShapedArray(value.shape, dtypes.canonicalize_dtype(value.dtype), weak_type)
     return array_from_host(value, aval)
+
+
+def _unpickle_keys(words: np.ndarray, dtype: Any) -> DeviceArray:
+    shape = words.shape[: words.ndim - len(dtype.key_shape)]
+    return array_from_host(words, ShapedArray(shape, dtype))

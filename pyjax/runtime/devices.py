@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from pyjax._config import options
+from pyjax.runtime.gpu_environment import gpu_environment
 from xla_backend.debug_options import current_debug_options
 from xla_backend.process import bounded_cache
 from xla_backend.process.forks import START, take_for_forks
@@ -61,9 +62,9 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
         if count < 0:
             count = current_debug_options().xla_force_host_platform_device_count
         given = {"device_count": max(1, count), **given}
-    if platform == "cuda":
-        given = {**_gpu_options(), **given}
     try:
+        if platform == "cuda":
+            given = {**_gpu_options(), **given}
         return plugin.factory(**given)
     except Exception as error:
         left_out = "" if asked else "; jax_platforms=cpu starts without it"
@@ -73,10 +74,14 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
 
 
 def _gpu_options() -> dict[str, Any]:
-    """What the client of GPUs is made with."""
+    """What the client of GPUs is made with: options win over variables of JAX."""
+    given = gpu_environment()
     chosen, fraction = _chosen_gpus(), options.cuda_memory_fraction.value
-    given = {} if chosen is None else {"visible_devices": chosen}
-    return given if fraction is None else {**given, "memory_fraction": fraction}
+    if chosen is not None:
+        given["visible_devices"] = chosen
+    if fraction is not None:
+        given["memory_fraction"] = fraction
+    return given
 
 
 def _client_options() -> dict[str, Any]:

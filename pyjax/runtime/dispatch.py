@@ -23,8 +23,8 @@ from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.compile_log import LOWERING, because, compiling, is_counting, timed
-from pyjax.core.debug_info import UNKNOWN, DebugInfo
-from pyjax.core.errors import fail
+from pyjax.core.debug_info import EAGER, UNKNOWN, DebugInfo
+from pyjax.core.errors import fail, new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
@@ -50,6 +50,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
+from xla_backend.hlo.errors import UnknownTargetError
 from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
@@ -160,7 +161,17 @@ def _compile_module(
 ) -> LoadedExecutable:
     size = sum(map(len, module.computations))
     with compiling(module.name, device):
-        executable = device.client.compile(module, compile_for)
+        try:
+            executable = device.client.compile(module, compile_for)
+        except UnknownTargetError as error:
+            raise new_error(
+                NotImplementedError,
+                f"no function is registered for custom-call target {error.target!r}.",
+                "a foreign call is compiled with the function of its target; those that are "
+                'registered for platforms other than "cpu" are passed over',
+                f"Call pyjax.ffi.register_ffi_target({error.target!r}, function) before this.",
+                where=error.place or None,
+            ) from None
     if options.log_compiles.value and size >= options.compiler_detailed_logging_min_ops.value:
         _log_details(executable, size)
     return executable
@@ -479,14 +490,17 @@ def _compile_primitive(
 ) -> Program | SizedProgram:
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]
+    debug = DebugInfo(EAGER, primitive.name)
     options_now = compile_options(current_debug_options())
     if fault_checks() is None and not _watched(options_now):
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
         if found is not None:
-            program = make_program(found[0], (), found[1], device, committed)
+            program = make_program(found[0], (), found[1], device, committed, debug)
             program.bring_from([a.device for a in arrays])
             return program
-    closed, _ = partial_eval.trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+    closed, _ = partial_eval.trace_to_jaxpr(
+        lambda *xs: primitive.bind_all(*xs, **params), avals, debug=debug
+    )
     compiled = compile_jaxpr(closed, primitive.name, device, committed)
     compiled.bring_from([a.device for a in arrays])
     return compiled

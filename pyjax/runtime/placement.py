@@ -7,13 +7,19 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import abstractify
+from pyjax.core.errors import fail
+from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy
+from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy, relaid
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
+from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
-from pyjax.sharding.shardings import Sharding, resolve_device
+from pyjax.sharding.mesh import get_mesh
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
 from xla_backend.runtime.client import Device
 
 
@@ -29,28 +35,66 @@ def device_put(
 
     Args:
       x: pytree of values.
-      device: Device, one-device Sharding, None (the default device, uncommitted), or a pytree
-        prefix of those.
+      device: Device, one-device Sharding, PartitionSpec for the mesh in context, None (the default
+        device, uncommitted) or `memory.Space.Device` (where it is), or a pytree prefix of those.
       src: where the values are; ignored.
       donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
         is returned as it is.
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
+      ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not.
+      NotImplementedError: another memory than the device's; several devices.
 
     >>> device_put([1.0, 2]) [1].dtype
     dtype('int32')
     """
     del src, donate, may_alias
-    if device is None or isinstance(device, (Device, Sharding)):
+    if device is None or isinstance(device, (Device, *_TARGETS)):
         return tree_map(lambda leaf: _put(leaf, device), x)
-    targets = tree_broadcast(device, x, is_leaf=lambda t: t is None or isinstance(t, Sharding))
+    targets = tree_broadcast(device, x, is_leaf=lambda t: t is None or isinstance(t, _TARGETS))
     return tree_map(_put, x, targets)
+
+
+_TARGETS = (Sharding, PartitionSpec, MemorySpace)
 
 
 def _put(value: Any, target: Any) -> Any:
     if isinstance(value, Tracer):
         return value  # placement inside a program is the compiler's business
-    device = resolve_device(target)
+    if isinstance(target, MemorySpace):
+        _check_memory(target)
+        target = None
+    sharding = _over_mesh(target)
+    if type(sharding) is NamedSharding:
+        return relaid(_put_on(value, resolve_device(sharding)), sharding)
+    return _put_on(value, resolve_device(sharding))
+
+
+def _over_mesh(target: Any) -> Any:
+    """A PartitionSpec as a sharding over the mesh in context; a sharding whose memory there is."""
+    if isinstance(target, PartitionSpec) and get_mesh().empty:
+        raise ValueError(
+            "Please set a mesh via `set_mesh` if a PartitionSpec is passed to device_put, or pass "
+            f"NamedSharding(mesh, {target})."
+        )
+    sharding = context_sharding(target)
+    if isinstance(sharding, Sharding) and sharding.memory_kind is not None:
+        for device in sharding.device_set:
+            device.memory(sharding.memory_kind)
+    return sharding
+
+
+def _check_memory(space: MemorySpace) -> None:
+    if space is not MemorySpace.Device:
+        fail(
+            NotImplementedError,
+            f"device_put to {space}.",
+            "arrays lie in the memory of a device; on CPUs that is the host's",
+            "Put it on a CPU device, device_put(x, pyjax.devices('cpu')[0]), or device_get it.",
+        )
+
+
+def _put_on(value: Any, device: Device | None) -> Any:
     if type(value) is DeviceArray:
         return value if device is None else _copied_to(device, value)
     if device is None:
@@ -87,9 +131,12 @@ def result_on(x: Any, target: Any) -> Any:
 
 
 def device_get(x: Any) -> Any:
-    """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays."""
+    """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays. Random
+    keys, which NumPy has no type for, stay as they are."""
 
     def get(leaf: Any) -> Any:
+        if type(leaf) is DeviceArray and is_extended(leaf.aval.dtype):
+            return leaf
         if type(leaf) is DeviceArray:
             return leaf.host_view(Transfer.EXPLICIT)
         return np.asarray(leaf) if type(leaf) is ArrayElsewhere else leaf
@@ -103,6 +150,22 @@ def block_until_ready(x: Any) -> Any:
         if type(leaf) is DeviceArray:
             leaf.block_until_ready()
     return x
+
+
+def live_arrays(platform: str | None = None) -> list[Any]:
+    """The arrays on the devices of a platform that somebody holds, and that were neither deleted
+    nor donated; those of this library among them (constants of programs).
+
+    Args:
+      platform: its name; default that of the default device.
+    Raises:
+      RuntimeError: there is no such platform.
+
+    >>> x = device_put(1.5)
+    >>> any(x is y for y in live_arrays())
+    True
+    """
+    return [x for x in get_backend(platform).live_arrays() if type(x) is DeviceArray]
 
 
 def effects_barrier() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from pyjax._config import options
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
@@ -72,6 +72,21 @@ class _Call(Origin):
 
     def took(self, nanoseconds: int) -> None:
         self._program.seconds = nanoseconds * 1e-9
+        for watcher in watchers:
+            watcher.took(self._program, nanoseconds)
+
+
+class Watcher(Protocol):
+    """What sees all programs, while it is in `watchers`: a recorder of traces."""
+
+    def made(self, program: Program) -> None:
+        """There is a new program, which may be wrapped."""
+
+    def took(self, program: Program, nanoseconds: int) -> None:
+        """A run has ended that went on when its call was back."""
+
+
+watchers: list[Watcher] = []
 
 
 class Program:
@@ -129,6 +144,8 @@ class Program:
             self.call = self._call_started
         elif self.seconds >= LONG_SECONDS:
             self.call = self._long_call(self._at_once)
+        for watcher in watchers:
+            watcher.made(self)
 
     def wrap(self, wrapper: Callable[[Call], Call]) -> None:
         """Calls go through what `wrapper` makes of the way it was called so far."""

@@ -77,7 +77,7 @@ def find_primitive(
     key = ((kinds, equation, results), client, options)
 
     def compile_it() -> Maker | None:
-        closed, _ = trace_to_jaxpr(lambda *xs: primitive.bind(*xs, **params), avals)
+        closed, _ = trace_to_jaxpr(lambda *xs: primitive.bind_all(*xs, **params), avals)
         return _compile(closed, primitive.name, client, options)
 
     maker = _makers.make(key, compile_it)
@@ -170,5 +170,5 @@ def _bind_for_any_length(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     if eqn.primitive.name == "jit":
         return _replay(eqn.params["jaxpr"].jaxpr, *values)
     if eqn.primitive is broadcast_in_dim_p:
-        return eqn.primitive.bind(*values, **{**eqn.params, "shape": (_ANY_LENGTH,)})
+        return eqn.primitive.bind_all(*values, **{**eqn.params, "shape": (_ANY_LENGTH,)})
     return bind_eqn(eqn, values)

@@ -13,6 +13,7 @@ _SUBMODULES = frozenset(
         "ndimage",
         "optimize",
         "signal",
+        "spatial",
         "sparse",
         "special",
         "stats",

@@ -11,6 +11,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.core import dtypes
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -226,13 +227,15 @@ def lu(
     packed, _, order = lax.linalg.lu(a)
     m, n = a.shape[-2:]
     k = min(m, n)
-    lower = jnp.tril(packed[..., :, :k], -1) + jnp.eye(m, k, dtype=a.dtype)
+    lower = jnp.tril(packed[..., :, :k], -1)
+    lower = lower + jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), lower.shape)
     upper = jnp.triu(packed[..., :k, :])
     places = jnp.argsort(order, axis=-1)
     if permute_l:
         return jnp.take_along_axis(lower, places[..., None], axis=-2), upper
     # Row i of a is row places[i] of l u.
-    p = (places[..., :, None] == jnp.arange(m)).astype(a.real.dtype)
+    columns = lax.broadcasted_iota(places.dtype, (*places.shape, m), places.ndim)
+    p = (places[..., :, None] == columns).astype(a.real.dtype)
     return p, lower, upper
 
 
@@ -257,7 +260,8 @@ def qr(
     """The QR factorisation.
 
     Args:
-      mode: "full" (square q), "economic" (min(m, n) columns) or "r" (a tuple with r only).
+      mode: "full" (square q, and r of the shape of `a`), "economic" (min(m, n) columns and rows)
+        or "r" (a tuple with the r of "full" only).
       pivoting: also return the column order p, with a[:, p] = q r.
     Raises:
       ValueError: unknown mode.
@@ -265,7 +269,7 @@ def qr(
     if mode not in ("full", "r", "economic"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'; use full, economic or r.")
     (a,) = promote_args_inexact("qr", a)
-    q, r, *p = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode == "full")
+    q, r, *p = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
     return (r, *p) if mode == "r" else (q, r, *p)
 
 
@@ -316,7 +320,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
         raise ValueError(f"Expected output to be 'real' or 'complex', got output={output!r}.")
     (a,) = promote_args_inexact("schur", a)
     if output == "complex" and not jnp.iscomplexobj(a):
-        a = a.astype(jnp.promote_types(a.dtype, np.complex64))
+        a = a.astype(dtypes.to_complex_dtype(a.dtype))
     t, z = lax.linalg.schur(a)
     return t, z
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.jvp import jvp
+from pyjax.core import dtypes
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -96,7 +97,8 @@ def _expm(a: Array, max_squarings: int) -> Array:
     largest = bounds[-1][1]
     needed = jnp.ceil(jnp.log2(jnp.maximum(norm / largest, 1)))
     squarings = jnp.where(jnp.isfinite(needed), needed, 0).astype(np.int32)
-    scaled = a / (2.0 ** jnp.minimum(squarings, max_squarings)).astype(a.dtype)
+    halvings = jnp.minimum(squarings, max_squarings).astype(a.real.dtype)
+    scaled = a / (2.0**halvings).astype(a.dtype)
     degree = jnp.searchsorted(jnp.asarray([b for _, b in bounds[:-1]], a.real.dtype), norm)
     result = lax.switch(degree, [lambda x, d=d: _pade(x, d) for d, _ in bounds], scaled)
 
@@ -121,13 +123,21 @@ def expm_frechet(
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
-    """A real Schur form as a complex one: rotations clear the entries below the diagonal."""
+    """Real Schur forms [..., n, n] as complex ones: rotations clear the entries below the diagonal.
+
+    Raises:
+      ValueError: the matrices are not square, or not alike.
+    """
     t, z = promote_args_inexact("rsf2csf", T, Z)
-    if t.ndim != 2 or t.shape[0] != t.shape[1] or t.shape != z.shape:
+    if t.ndim < 2 or t.shape[-2] != t.shape[-1] or t.shape != z.shape:
         raise ValueError(f"rsf2csf: expected two square matrices alike, got {t.shape}, {z.shape}")
-    kind = jnp.promote_types(t.dtype, np.complex64)
-    t, z = t.astype(kind), z.astype(kind)
-    n = t.shape[0]
+    kind = dtypes.to_complex_dtype(t.dtype)
+    both = jnp.vectorize(_rsf2csf, signature="(n,n),(n,n)->(n,n),(n,n)")
+    return both(t.astype(kind), z.astype(kind))
+
+
+def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
+    n, kind = t.shape[0], t.dtype
     for m in range(n - 1, 0, -1):
         block = t[m - 1 : m + 1, m - 1 : m + 1]
         trace, determinant = block[0, 0] + block[1, 1], jnp.linalg.det(block)
@@ -151,7 +161,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
 
 
 def _complex_schur(a: Array) -> tuple[Array, Array]:
-    return lax.linalg.schur(a.astype(jnp.promote_types(a.dtype, np.complex64)))
+    return lax.linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)))
 
 
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
@@ -251,7 +261,7 @@ def polar(
         return (u, p) if side == "right" else (jnp.conj(u.T), jnp.conj(p.T))
     left, values, right = jnp.linalg.svd(a, full_matrices=False)
     unitary = left @ right
-    values = values.astype(a.dtype)
+    values = values.astype(a.dtype)[None, :]
     if side == "right":
         return unitary, jnp.conj(right.T) * values @ right
     return unitary, left * values @ jnp.conj(left.T)

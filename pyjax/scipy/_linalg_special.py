@@ -142,3 +142,114 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     shape = jnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
     out = jnp.zeros((*shape, n, n), dtype).at[..., 0, :].set(f.astype(dtype))
     return out.at[..., np.arange(1, n), np.arange(n - 1)].set(s.astype(dtype))
+
+
+def _binomials(n: int) -> np.ndarray:
+    """The lower triangular matrix of binomial coefficients, exact."""
+    return np.array([[math.comb(i, j) for j in range(n)] for i in range(n)], dtype=object)
+
+
+def _integers(values: np.ndarray) -> Array:
+    kind = dtypes.canonicalize_dtype(np.int64)
+    if values.size and max(abs(values).ravel()) > np.iinfo(kind).max:
+        kind = dtypes.canonicalize_dtype(np.float64)
+    return jnp.asarray(values.astype(kind))
+
+
+def _pascal_kind(name: str, kind: str | None) -> str:
+    kind = "symmetric" if kind is None else kind
+    if kind not in ("symmetric", "lower", "upper"):
+        raise ValueError(
+            f"{name}: kind must be 'symmetric', 'lower' or 'upper' (or None), got {kind!r}"
+        )
+    return kind
+
+
+def pascal(n: int, kind: str | None = None) -> Array:
+    """Pascal's matrix of order n: binomial coefficients.
+
+    Args:
+      kind: "symmetric" (default; the product of the other two), "lower" or "upper".
+    Returns:
+      integers, or floats if they do not fit.
+
+    >>> pascal(3).tolist()
+    [[1, 1, 1], [1, 2, 3], [1, 3, 6]]
+    """
+    lower = _binomials(n)
+    made = {"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T}
+    return _integers(made[_pascal_kind("pascal", kind)])
+
+
+def invpascal(n: int, kind: str | None = None) -> Array:
+    """The inverse of `pascal(n, kind)`, exact.
+
+    >>> invpascal(2).tolist()
+    [[2, -1], [-1, 1]]
+    """
+    signs = np.array([[(-1) ** ((i + j) % 2) for j in range(n)] for i in range(n)], dtype=object)
+    lower = signs.reshape(n, n) * _binomials(n).reshape(n, n)
+    made = {"lower": lower, "upper": lower.T, "symmetric": lower.T @ lower}
+    return _integers(made[_pascal_kind("invpascal", kind)])
+
+
+def invhilbert(n: int) -> Array:
+    """The inverse of `hilbert(n)`: whole numbers, as floats.
+
+    >>> invhilbert(2).tolist()
+    [[4.0, -6.0], [-6.0, 12.0]]
+    """
+
+    def entry(i: int, j: int) -> int:
+        size = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1) * math.comb(i + j, i) ** 2
+        return (-1) ** (i + j) * (i + j + 1) * size
+
+    values = np.array([[float(entry(i, j)) for j in range(n)] for i in range(n)])
+    return jnp.asarray(values.reshape(n, n))
+
+
+def fiedler_companion(a: ArrayLike) -> Array:
+    """Fiedler's pentadiagonal companion matrix of the polynomial with coefficients `a` [n + 1].
+
+    Raises:
+      ValueError: `a` is no vector of at least two coefficients.
+    """
+    a = jnp.asarray(a)
+    if a.ndim != 1 or a.shape[0] < 2:
+        raise ValueError(f"fiedler_companion: needs a vector of two or more, got shape {a.shape}")
+    a = a / a[0]
+    n = a.shape[0] - 1
+    if n == 1:
+        return -a[1:, None]
+    result = jnp.zeros((n, n), a.dtype).at[0, 0].set(-a[1]).at[1, 0].set(1)
+    even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
+    result = result.at[even[: n // 2], odd].set(-a[2::2])
+    result = result.at[even[1:], odd[: len(even) - 1]].set(-a[3::2])
+    result = result.at[even[:-1], even[1:]].set(1)
+    return result.at[odd[1:], odd[:-1]].set(1)
+
+
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
+    """The matrix whose product with a vector of `n` elements is `convolve(a, vector, mode)`.
+
+    Args:
+      a: [m] (stacks [..., m] give stacks).  mode: "full", "same" or "valid".
+    Raises:
+      ValueError: unknown mode, n < 1 or no coefficients.
+    """
+    a = jnp.asarray(a)
+    if n <= 0:
+        raise ValueError(f"n must be a positive integer, got {n}.")
+    if a.ndim < 1 or a.shape[-1] == 0:
+        raise ValueError(f"convolution_matrix: needs coefficients, got shape {a.shape}")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), got {mode!r}")
+    m = a.shape[-1]
+    whole = np.arange(m + n - 1)[:, None] - np.arange(n)  # which coefficient stands where
+    shorter, longer = min(m, n), max(m, n)
+    starts = {"full": 0, "same": (shorter - 1) // 2, "valid": shorter - 1}
+    sizes = {"full": m + n - 1, "same": longer, "valid": longer - shorter + 1}
+    whole = whole[starts[mode] : starts[mode] + sizes[mode]]
+    inside = (whole >= 0) & (whole < m)
+    values = a[..., np.clip(whole, 0, m - 1)]
+    return jnp.where(np.broadcast_to(inside, values.shape), values, np.zeros((), a.dtype))

@@ -1,5 +1,8 @@
 """Linear algebra with SciPy's names and defaults: factorisations, solvers, special matrices."""
 
+from pyjax.scipy._linalg_equations import eigh_tridiagonal as eigh_tridiagonal
+from pyjax.scipy._linalg_equations import qr_multiply as qr_multiply
+from pyjax.scipy._linalg_equations import solve_sylvester as solve_sylvester
 from pyjax.scipy._linalg_factor import cho_factor as cho_factor
 from pyjax.scipy._linalg_factor import cho_solve as cho_solve
 from pyjax.scipy._linalg_factor import cholesky as cholesky
@@ -24,11 +27,16 @@ from pyjax.scipy._linalg_functions import sqrtm as sqrtm
 from pyjax.scipy._linalg_special import block_diag as block_diag
 from pyjax.scipy._linalg_special import circulant as circulant
 from pyjax.scipy._linalg_special import companion as companion
+from pyjax.scipy._linalg_special import convolution_matrix as convolution_matrix
 from pyjax.scipy._linalg_special import dft as dft
 from pyjax.scipy._linalg_special import fiedler as fiedler
+from pyjax.scipy._linalg_special import fiedler_companion as fiedler_companion
 from pyjax.scipy._linalg_special import hadamard as hadamard
 from pyjax.scipy._linalg_special import hankel as hankel
 from pyjax.scipy._linalg_special import helmert as helmert
 from pyjax.scipy._linalg_special import hilbert as hilbert
+from pyjax.scipy._linalg_special import invhilbert as invhilbert
+from pyjax.scipy._linalg_special import invpascal as invpascal
 from pyjax.scipy._linalg_special import leslie as leslie
+from pyjax.scipy._linalg_special import pascal as pascal
 from pyjax.scipy._linalg_special import toeplitz as toeplitz

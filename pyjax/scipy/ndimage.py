@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyjax.numpy as jnp
+from pyjax import lax
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 
 Array = Any
@@ -71,17 +72,26 @@ def map_coordinates(
         value = data[tuple(indices)]
         if mode == "constant":
             value = jnp.where(math.prod(valid[1:], start=valid[0]), value, cval)
-        terms.append(math.prod(weights[1:], start=weights[0]) * value if order else value)
+        if order:
+            weight = math.prod(weights[1:], start=weights[0])
+            exact = jnp.issubdtype(value.dtype, jnp.inexact)
+            value = weight * (value if exact else value.astype(weight.dtype))
+        terms.append(value)
     result = sum(terms[1:], start=terms[0])
     if jnp.issubdtype(data.dtype, jnp.integer):
-        result = jnp.round(result)
+        result = _round_half_away(result)
     return result.astype(data.dtype)
+
+
+def _round_half_away(x: Array) -> Array:
+    """The nearest whole number; halves go away from zero, as in SciPy."""
+    return x if jnp.issubdtype(x.dtype, jnp.integer) else lax.round(x)
 
 
 def _neighbours(position: Array, size: int, order: int, mode: str) -> list[tuple[Any, Any, Any]]:
     """(index, whether it is inside, weight) of the elements around positions on one axis."""
     if order == 0:
-        below = [(jnp.round(position).astype(jnp.int32), 1)]
+        below = [(_round_half_away(position).astype(jnp.int32), 1)]
     else:
         lower = jnp.floor(position)
         upper_weight = position - lower

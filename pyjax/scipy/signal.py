@@ -1,4 +1,4 @@
-"""Convolution, correlation and detrending."""
+"""Convolution and correlation, and the public names of the module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
-from pyjax.numpy.util import canonicalize_axes, canonicalize_axis, promote_args_inexact
+from pyjax.numpy.util import canonicalize_axes, promote_args_inexact
+from pyjax.scipy._detrend import detrend as detrend
+from pyjax.scipy._spectral import csd as csd
+from pyjax.scipy._spectral import istft as istft
+from pyjax.scipy._spectral import stft as stft
+from pyjax.scipy._spectral import welch as welch
 
 Array = Any
 ArrayLike = Any
@@ -171,45 +176,3 @@ def correlate2d(
     full = _convolve("correlate2d", in1, kernel, "full", "direct", precision)
     starts = [m // 2 for m in in2.shape]
     return lax.slice(full, starts, [s + n for s, n in zip(starts, in1.shape)])
-
-
-def detrend(
-    data: ArrayLike,
-    axis: int = -1,
-    type: str = "linear",
-    bp: int | Sequence[int] | np.ndarray = 0,
-    overwrite_data: None = None,
-) -> Array:
-    """`data` less its mean ("constant") or its least-squares line ("linear") along `axis`.
-
-    Args:
-      bp: break points between pieces that have a line each.
-    Raises:
-      ValueError: unknown type, or a break point beyond the data.
-    """
-    if overwrite_data is not None:
-        raise NotImplementedError("overwrite_data argument not implemented.")
-    if type not in ("constant", "linear"):
-        raise ValueError("Trend type must be 'linear' or 'constant'.")
-    (data,) = promote_args_inexact("detrend", data)
-    if type == "constant":
-        return data - jnp.mean(data, axis, keepdims=True)
-    along = canonicalize_axis(axis, data.ndim)
-    n = data.shape[along]
-    breaks = np.unique(np.concatenate([[0], np.atleast_1d(bp), [n]]))
-    if breaks[0] < 0 or breaks[-1] > n:
-        raise ValueError(
-            "Breakpoints must be non-negative and less than length of data along axis."
-        )
-    lines = jnp.moveaxis(data, along, -1)
-    pieces = []
-    for start, end in zip(breaks[:-1].tolist(), breaks[1:].tolist()):
-        piece = lines[..., start:end]
-        # Orthogonal regressors: the constant, and the centred position.
-        position = np.arange(end - start) - (end - start - 1) / 2
-        square = max(float(np.sum(position**2)), 1e-30)
-        position = position.astype(data.dtype)
-        slope = jnp.sum(piece * position, axis=-1, keepdims=True) / square
-        mean = jnp.mean(piece, axis=-1, keepdims=True)
-        pieces.append(piece - mean - slope * position)
-    return jnp.moveaxis(jnp.concatenate(pieces, axis=-1), -1, along)

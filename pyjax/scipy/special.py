@@ -26,6 +26,8 @@ from pyjax.scipy._special_gamma import multigammaln as multigammaln
 from pyjax.scipy._special_gamma import poch as poch
 from pyjax.scipy._special_gamma import polygamma as polygamma
 from pyjax.scipy._special_gamma import zeta as zeta
+from pyjax.scipy._special_harmonics import bessel_jn as bessel_jn
+from pyjax.scipy._special_harmonics import sph_harm_y as sph_harm_y
 from pyjax.scipy._special_normal import boxcox as boxcox
 from pyjax.scipy._special_normal import boxcox1p as boxcox1p
 from pyjax.scipy._special_normal import erf as erf

@@ -12,3 +12,4 @@ from pyjax.sharding.shardings import NamedSharding as NamedSharding
 from pyjax.sharding.shardings import Shard as Shard
 from pyjax.sharding.shardings import Sharding as Sharding
 from pyjax.sharding.shardings import SingleDeviceSharding as SingleDeviceSharding
+from pyjax.sharding.shardings import make_single_device_sharding as make_single_device_sharding

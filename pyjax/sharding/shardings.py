@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array
+from pyjax.core.avals import ShapedArray, set_sharding_of_avals
 from pyjax.core.tree_util import tree_leaves
 from pyjax.sharding.mesh import AbstractMesh, Mesh, get_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
@@ -113,6 +114,18 @@ class SingleDeviceSharding(_OnOneDevice):
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind!r})"
+
+
+def make_single_device_sharding(
+    device: Device, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """The sharding of arrays that lie on one device.
+
+    >>> import pyjax
+    >>> make_single_device_sharding(pyjax.devices()[0]).num_devices
+    1
+    """
+    return SingleDeviceSharding(device, memory_kind)
 
 
 @dataclass(frozen=True)
@@ -289,14 +302,22 @@ class Shard:
         return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id})"
 
 
+def says_nothing(target: Any) -> bool:
+    """Whether it is a sharding over no axis of no mesh."""
+    return isinstance(target, NamedSharding) and target.mesh.empty
+
+
 def resolve_device(target: Any) -> Device | None:
-    """The device of a `device=` argument: a Device, a one-device Sharding, or None.
+    """The device of a `device=` argument: a Device, a one-device Sharding, or None. A sharding of
+    an empty mesh (`typeof(x).sharding` of what is laid out over none) says nothing: None, too.
 
     Raises:
       TypeError: anything else.
     """
     if target is None or isinstance(target, Device):
         return target
+    if says_nothing(target):
+        return None
     if isinstance(target, Sharding) and target.num_devices == 1:
         return next(iter(target.device_set))
     if isinstance(target, Sharding):
@@ -340,3 +361,10 @@ def common_device(targets: Any) -> Device | None:
             f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one."
         )
     return found.pop() if found else None
+
+
+def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
+
+
+set_sharding_of_avals(_sharding_of_aval)

@@ -43,6 +43,27 @@ GENERAL = (
         "pyjax gives what NumPy gives. JAX does not return for most pairs with the smallest "
         "integer of a signed type, so that no result could be recorded.",
     ),
+    (
+        "Primitives that users define",
+        "A primitive without `def_impl` that has a lowering rule is compiled and run; JAX raises. "
+        "Rules of `mlir.register_lowering` take and give instructions of pyjax's HLO, not values "
+        "of MLIR; `lower_fun` makes such rules, here as there. `cacheable` and `inline` change "
+        "nothing.",
+    ),
+    (
+        "Functions with a rule for vmap",
+        "`grad` of a `custom_vmap` function works: values come from the rule, cotangents from the "
+        "function. JAX raises.",
+    ),
+    (
+        "Narrow integers and wide indices",
+        "`abs` and its like take int4 and uint4; JAX refuses them. uint32 indices above 2**31 are "
+        "out of bounds, as they say; JAX takes them for negative ones.",
+    ),
+    (
+        "Devices",
+        "`Device.memory_stats()` has numbers on CPUs, too; JAX has None there.",
+    ),
 )
 
 KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS)

@@ -68,9 +68,8 @@ GRADIENTS: tuple[Difference, ...] = (
     Difference(
         cases=("numpy.modf f(u) float32",),
         modes="jvp vjp",
-        title="modf and spacing (gradients)",
-        reason="Signs of zeros and the fractional part of infinities are NumPy's; JAX subtracts. The "
-        "spacing of a negative half has the sign of the number, as in NumPy.",
+        title="Signs and infinities of modf (gradients)",
+        reason="Signs of zeros and the fractional part of infinities are NumPy's; JAX subtracts.",
         example="numpy.modf f(u) float32",
     ),
     Difference(

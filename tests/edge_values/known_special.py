@@ -207,14 +207,6 @@ SPECIAL: tuple[Difference, ...] = (
         example="nn.dot_product_attention f(t, t, t) float64",
     ),
     Difference(
-        cases=("random.poisson f(key, w) *float*",),
-        modes="value jit vmap",
-        title="poisson of an infinite rate",
-        reason="-1, as for all rates that have no distribution; JAX gives 0 or the largest integer, "
-        "as the key wants.",
-        example="random.poisson f(key, w) float32",
-    ),
-    Difference(
         cases=("random.poisson f(key, jnp.array([9999.0, 1e4, 10001.0, 65536.0] * 4)) float32",),
         modes="value jit vmap",
         title="poisson of large rates",

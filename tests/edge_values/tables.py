@@ -45,6 +45,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
 # cases of `binomial` and `expn` that JAX takes more than 45 s for.
 PENDING: dict[str, int] = {"random": 4, "special": 6}
 
+_SCIPY = "compared with SciPy, its gradient with differences, in test_scipy_completions.py"
 _HOST = "reads or writes files or settings of Python, no arrays"
 
 # "module.name": why no row calls it
@@ -66,5 +67,7 @@ EXCLUDED: dict[str, str] = {
     "lax.ragged_dot_general": "needs an object of dimension numbers; ragged_dot is in the table",
     "lax.rng_uniform": "its numbers depend on the implementation",
     "lax.with_sharding_constraint": "needs a mesh of devices and changes no value",
+    "scipy.special.bessel_jn": _SCIPY,
+    "scipy.special.sph_harm_y": _SCIPY,
     "lax.linalg.geqrf": "its reflectors have the signs that the library chooses; qr is here",
 }

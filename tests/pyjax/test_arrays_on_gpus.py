@@ -69,7 +69,7 @@ def test_other_libraries_share_them(gpus: list[Any]) -> None:
 
 def test_no_memory_names_the_lines(gpus: list[Any]) -> None:
     with gpus[0].active():
-        gpus[0].memory._pool.set_limit(size=1 << 12)
+        gpus[0].pool._pool.set_limit(size=1 << 12)
     kept = pyjax.device_put(np.zeros(900, np.float32), gpus[0])
     with pytest.raises(MemoryError) as error:
         pyjax.device_put(np.zeros(300, np.float32), gpus[0])

@@ -65,6 +65,7 @@ def test_a_process_ends(end: str, work: str) -> None:
     assert time.monotonic() - start < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [ENDLESS, MANY])
 def test_it_does_not_crash_once_in_many_times(work: str) -> None:
     for _ in range(10):
@@ -92,9 +93,9 @@ def test_functions_of_the_end_may_start_programs() -> None:
     "thread",
     [
         "y.block_until_ready()",
-        "while True: slow(x)",
+        pytest.param("while True: slow(x)", marks=pytest.mark.slow),
         "while True: float(slow(x)[0, 0])",
-        "while True: np.asarray(product(slow(x)))",
+        pytest.param("while True: np.asarray(product(slow(x)))", marks=pytest.mark.slow),
     ],
 )
 def test_threads_that_go_on_to_the_end(thread: str) -> None:
@@ -108,10 +109,9 @@ for _ in range(3):
 time.sleep(0.2)
 print("under way", flush=True)
 """
-        for _ in range(2):
-            result = _run(body)
-            assert (result.returncode, result.stdout) == (0, "under way\n"), result.stderr
-            assert result.stderr == ""
+        result = _run(body)
+        assert (result.returncode, result.stdout) == (0, "under way\n"), result.stderr
+        assert result.stderr == ""
 
 
 def test_several_devices() -> None:
@@ -139,6 +139,9 @@ def test_alarms_at_random_moments() -> None:
 import random, signal
 class Alarm(Exception): pass
 def handle(*_): raise Alarm
+# What a handler raises inside a finaliser is lost, by Python's rules: the loop asks for another.
+def unraisable(lost): lost.exc_type is Alarm or sys.__unraisablehook__(lost)
+sys.unraisablehook = unraisable
 signal.signal(signal.SIGALRM, handle)
 donate = pyjax.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: c + 0.5, x), donate_argnums=0)
 donate(x.copy(), 10).block_until_ready()
@@ -152,6 +155,8 @@ while alarms < 200:
             z = turns(y, 2000)
             y = donate(z, 2000)
             n += 1
+            if n % 100 == 0:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
             if n % 7 == 0:
                 assert float(y[0, 0]) == 2000.0 * n, (float(y[0, 0]), n)
     except Alarm:

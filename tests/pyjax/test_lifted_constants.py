@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pyjax
+import pyjax.custom_batching  # has a primitive with a program
 import pyjax.numpy as jnp
 from pyjax import grad, jit, lax, vmap
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, subjaxprs
@@ -204,7 +205,7 @@ def test_every_primitive_with_programs_lifts_their_constants():
     """A new primitive whose parameters hold programs needs a rule."""
     with_programs = {
         *("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "cond", "scan", "while"),
-        *("custom_linear_solve", "custom_root", "linear_call", "shard_map"),
+        *("custom_linear_solve", "custom_root", "custom_vmap_call", "linear_call", "shard_map"),
     }
     assert {p.name for p in lift_rules} == with_programs
     assert with_programs <= set(all_primitives)

@@ -112,6 +112,7 @@ def add(first, second):
     return first * 2 + second
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.parametrize("donated", [0, 1, (0, 1)])
 def test_one_array_for_a_donated_and_another_argument_is_refused(donated) -> None:
     f = pyjax.jit(add, donate_argnums=donated)

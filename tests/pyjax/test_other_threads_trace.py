@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pytest
 
 import pyjax
 import pyjax.numpy as jnp
@@ -87,9 +86,7 @@ def test_a_value_of_an_enclosing_trace_in_a_block_that_runs_at_once():
         with pyjax.ensure_compile_time_eval():
             return jit(lambda y: y + x)(jnp.ones(2))
 
-    error = pyjax.errors.UnexpectedTracerError
-    with pytest.raises(error, match="inside of ensure_compile_time_eval has a traced operand"):
-        jit(f)(1.0)
+    assert jit(f)(1.0).tolist() == [2.0, 2.0]
 
 
 def test_calls_within_a_block_that_runs_at_once():

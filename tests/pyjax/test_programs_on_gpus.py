@@ -139,7 +139,7 @@ def test_no_memory_for_a_result_names_the_call_and_the_arrays(gpus: list[Any]) -
     x = jnp.asarray(X)
     f(x).block_until_ready()
     gc.collect()
-    memory = gpus[0].memory
+    memory = gpus[0].pool
     with gpus[0].active():
         memory.free_blocks()
         memory._pool.set_limit(size=memory.stats()["bytes_reserved"])

@@ -54,7 +54,7 @@ def times(fun: Callable[..., Any], use: Callable[[Any], Any]) -> int:
 # Two times the same; and, for those that return arrays, with the same result.
 ONCE: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
     "jit": (total, lambda f: jit(f)(X)),
-    "jit with options": (total, lambda f: (jit(f)(X), jit(f, donate_argnums=0)(X + 1))),
+    "jit with options": (total, lambda f: (jit(f)(X), jit(f, keep_unused=True)(X + 1))),
     "jit and its stages": (total, lambda f: (jit(f)(X), jit(f).lower(X).compile()(X))),
     "jit inside of jit": (total, lambda f: jit(lambda x: jit(f)(x) + jit(f)(x * 2))(X)),
     "grad of jit": (total, lambda f: grad(jit(f))(X)),

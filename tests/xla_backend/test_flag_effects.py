@@ -322,6 +322,8 @@ def test_effort_of_jax(tmp_path: Path) -> None:
         ("xla_gpu_exclude_nondeterministic_ops", {"deterministic": True}),
         ("xla_gpu_enable_scatter_determinism_expander", {"deterministic": True}),
         ("xla_gpu_autotune_level=0", {"autotune_level": 0}),
+        ("xla_gpu_dump_autotune_results_to=a", {"autotune_results": "a"}),
+        ("xla_gpu_load_autotune_results_from=b", {"autotuned_before": "b"}),
         ("xla_gpu_enable_command_buffer=", {"graphs": False}),
         ("xla_gpu_enable_command_buffer=-fusion", {}),
         ("xla_gpu_ftz", {"flush_denormals": True}),

@@ -7,12 +7,14 @@ from math import gcd
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
+    AsyncCopy,
     Atomic,
     If,
     IndexValue,
     InRange,
     Load,
     Loop,
+    MatrixLoad,
     Move,
     Statement,
     Store,
@@ -62,12 +64,12 @@ def _is_small_sum(index: Index) -> bool:
 
 def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
     for s in walk(list(statements)):
-        if isinstance(s, Load | Store | Atomic | IndexValue | InRange | If):
+        if isinstance(s, Load | Store | Atomic | MatrixLoad | IndexValue | InRange | If):
             yield s.index
             if isinstance(s, InRange | If):
                 yield s.index - s.low
                 yield Index({}, s.high - s.low)
-        elif isinstance(s, Move):
+        elif isinstance(s, Move | AsyncCopy):
             yield s.index
             yield s.target_index
         elif isinstance(s, Loop):
@@ -77,14 +79,20 @@ def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
                 yield from (limit * step for limit in s.limits)
 
 
+_INDEXED = (
+    *(Load, Store, Move, AsyncCopy, Atomic, MatrixLoad),
+    *(IndexValue, InRange, If),
+)
+
+
 def step_of(loop: Loop) -> int:
     """The largest number that every use of a loop's variable is a multiple of: what the code
     counts in, so that it need not multiply."""
     step = 0
     for s in walk(loop.body):
-        if isinstance(s, Load | Store | IndexValue | InRange | If | Move | Atomic):
+        if isinstance(s, _INDEXED):
             step = _common(s.index, loop.var, step)
-            if isinstance(s, Move):
+            if isinstance(s, Move | AsyncCopy):
                 step = _common(s.target_index, loop.var, step)
         elif isinstance(s, Loop):
             for limit in s.limits:

@@ -27,5 +27,21 @@ class UnimplementedError(HloError, NotImplementedError):
     """
 
 
+class UnknownTargetError(UnimplementedError):
+    """A custom call whose target has no function.
+
+    Attributes:
+      target: its name.   place: the line that the call came from, empty if unknown.
+    """
+
+    def __init__(self, call: str, target: str, place: str) -> None:
+        self.target = target
+        self.place = place
+        super().__init__(
+            f"{call}: no function is registered for custom-call target {target!r}; register one "
+            f"with register_custom_call{place and f' (the call came from {place})'}"
+        )
+
+
 class RuntimeFailure(HloError, RuntimeError):
     """A compiled program reported an error while it ran."""

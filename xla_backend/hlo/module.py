@@ -52,6 +52,10 @@ class HloModule:
         # The printer knows modules, so that it cannot be imported above.
         return import_module("xla_backend.hlo.printer").module_to_text(self)
 
+    def as_hlo_text(self) -> str:
+        """`str` of the module, under the name that XLA's clients have for it."""
+        return str(self)
+
     def add_computation(self, computation: Computation, *, entry: bool = False) -> Computation:
         """Take a computation (and, first, those it calls) into the module, with unique names."""
         if computation.module is self:

@@ -67,7 +67,9 @@ def quote(text: str) -> str:
         if character == "\\":
             parts.append("\\\\")
         elif character == '"' or not (character.isprintable() and character.isascii()):
-            parts.extend(f"\\{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+            # These surrogates stand for bytes that are no UTF-8 (see `reader.unescape`).
+            errors = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+            parts.extend(f"\\{byte:02X}" for byte in character.encode("utf-8", errors))
         else:
             parts.append(character)
     return '"' + "".join(parts) + '"'

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
@@ -14,6 +17,7 @@ from xla_backend.kernels.ir import (
     Kernel,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Shuffle,
     Statement,
@@ -28,7 +32,10 @@ MOST_AT_ONCE = 1 << 12
 # So do more threads of all blocks together, and more elements of all their shared memory.
 _MOST_THREADS = 1 << 16
 _MOST_SHARED = 1 << 20
-_COOPERATIVE = (Atomic, Barrier, MatrixTile, Shuffle)
+_COOPERATIVE = (
+    *(Atomic, Barrier, MatrixLoad, MatrixTile, Shuffle),
+    *(AsyncCopy, AsyncGroup, AsyncWait),
+)
 
 
 def blocks_at_once(kernel: Kernel, grid: Loop) -> int:

@@ -14,11 +14,15 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Parameter, Var, constant
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
     BufferRole,
     Carry,
+    Combination,
     Combiner,
     Compute,
     Constant,
@@ -29,6 +33,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Shuffle,
     ShuffleMode,
@@ -221,6 +226,39 @@ class LoopBuilder:
         self._blocks[-1].statements.append(tile)
         return results
 
+    def matrix_load(
+        self, buffer: Buffer, index: Index, count: int, *, transposed: bool = False
+    ) -> list[list[Value]]:
+        """What this thread of 32 gets of each of `count` small matrices in shared memory."""
+        each = 4 // buffer.element_type.byte_size
+        results = [self._value(buffer.element_type, self.depth) for _ in range(count * each)]
+        load = MatrixLoad(tuple(results), buffer, index, transposed)
+        self._blocks[-1].statements.append(load)
+        return [results[n : n + each] for n in range(0, count * each, each)]
+
+    # -- copies beside the threads -----------------------------------------------------------------
+
+    def async_copy(
+        self,
+        target: Buffer,
+        target_index: Index,
+        source: tuple[Buffer, Index, Value | None],
+        count: int,
+    ) -> None:
+        """Begin to copy neighbours; `source`: buffer, index, and the guard without which they are
+        zeros."""
+        buffer, index, guard = source
+        copy = AsyncCopy(target, target_index, buffer, index, count, guard)
+        self._blocks[-1].statements.append(copy)
+
+    def async_group(self) -> None:
+        """What each thread has begun to copy since its last group is one."""
+        self._blocks[-1].statements.append(AsyncGroup())
+
+    def async_wait(self, pending: int) -> None:
+        """Wait for all groups but the last `pending` ones."""
+        self._blocks[-1].statements.append(AsyncWait(pending))
+
     def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
         """A value that the user of the kernel supplies."""
         return self._value(type, 0, bounds)
@@ -307,6 +345,7 @@ class LoopBuilder:
         nexts: Sequence[Value] = (),
         combiner: Combiner | None = None,
         identities: Sequence[Any] = (),
+        elements: Sequence[Value] = (),
     ) -> list[Value]:
         """End the innermost loop; returns the results of its carried values."""
         block = self._blocks.pop()
@@ -317,9 +356,22 @@ class LoopBuilder:
             if identities:
                 carry.identity = identities[i]
         loop.combiner = combiner
+        loop.elements = tuple(elements)
         self._blocks[-1].statements.append(loop)
         self._blocks.extend(block.suspended)
         return [c.result for c in loop.carries]
+
+    def close_lanes(self, values: Sequence[Value], combiner: Combiner) -> list[Value]:
+        """End the innermost loop, which is one of lanes; returns what the values of all of them are
+        together."""
+        block = self._blocks.pop()
+        loop = block.loop
+        assert isinstance(loop, Loop) and loop.kind is LoopKind.LANES
+        results = [self._value(v.type, self.depth) for v in values]
+        loop.combination = Combination(list(values), [], results, combiner)
+        self._blocks[-1].statements.append(loop)
+        self._blocks.extend(block.suspended)
+        return results
 
     @contextmanager
     def loop(
@@ -362,6 +414,8 @@ class LoopBuilder:
         self,
         types: Sequence[PrimitiveType],
         body: Callable[[list[Value], list[Value]], list[Value]],
+        *,
+        commutes: bool = True,
     ) -> Combiner:
         """Build a combiner from a function of two lists of values that emits statements into this
         builder."""
@@ -372,7 +426,7 @@ class LoopBuilder:
         rhs = [self._value(t, 0) for t in types]
         results = body(lhs, rhs)
         self._blocks = saved
-        return Combiner(lhs, rhs, statements, results)
+        return Combiner(lhs, rhs, statements, results, commutes)
 
 
 def real_type(type: PrimitiveType) -> PrimitiveType:

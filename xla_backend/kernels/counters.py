@@ -44,11 +44,15 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.matrix_tiles import WARP
 from xla_backend.kernels.races import THREAD_BITS, Axis, KernelRunError
-
-SECTOR = 32  # bytes
-LINE = 128
-_BANKS = 32
-_WORD = 4
+from xla_backend.kernels.warp_accesses import (
+    BANKS,
+    LINE,
+    SECTOR,
+    WORD,
+    distinct,
+    threads_at_once,
+    ways,
+)
 
 
 class BankConflictError(KernelRunError):
@@ -280,8 +284,9 @@ class KernelCounters:
             self._touched[how, buffer.name] = touched
         before = np.count_nonzero(touched)
         touched[sector] = True
-        each = np.unique(warp * (last + 1) + sector)
-        lines = np.unique(each // (last + 1) * (last + 1) + each % (last + 1) * SECTOR // LINE)
+        each = distinct(warp, sector)
+        whose, which = np.divmod(each, last + 1)
+        lines = distinct(whose, which * SECTOR // LINE)
         traffic[buffer.name] += Traffic(
             int(warp.max()) + 1,
             element.size * size,
@@ -297,20 +302,18 @@ class KernelCounters:
         traffic = kinds.get(how, self.shared_updates)
         size = buffer.element_type.byte_size
         threads, held = np.unique(who, return_counts=True)
-        together = min(WARP, max(1, _BANKS * _WORD // (size * int(held.max()))))
+        together = threads_at_once(size * int(held.max()))
         group = np.unique(who // together, return_inverse=True)[1]
-        words = -(-size // _WORD)
-        word = ((element * size // _WORD)[:, None] + np.arange(words)).reshape(-1)
+        words = -(-size // WORD)
+        word = ((element * size // WORD)[:, None] + np.arange(words)).reshape(-1)
         place = group.repeat(words) * (buffer.size * words) + word
         if how != "updated":  # those who read or write one word do so in one pass
             place = np.unique(place)
         group_of, word = np.divmod(place, buffer.size * words)
-        banks, deep = np.unique(group_of * _BANKS + word % _BANKS, return_counts=True)
-        starts = np.flatnonzero(np.diff(banks // _BANKS, prepend=-1))
-        ways = np.maximum.reduceat(deep, starts)
-        most = int(ways.max())
+        taken = ways(group_of, word)
+        most = int(taken.max())
         if self.most_ways is not None and most > self.most_ways:
-            worst = int(np.argmax(ways))
+            worst = int(np.argmax(taken))
             mine = np.flatnonzero(group == worst)
             block, first = divmod(int(who[mine].min()), 1 << THREAD_BITS)
             last = int(who[mine].max()) % (1 << THREAD_BITS)
@@ -323,8 +326,8 @@ class KernelCounters:
         traffic[buffer.name] += SharedTraffic(
             np.unique(threads // WARP).size,
             element.size * size,
-            int(np.sum(-(-np.bincount(group_of) // _BANKS))),
-            int(ways.sum()),
+            int(np.sum(-(-np.bincount(group_of) // BANKS))),
+            int(taken.sum()),
             most,
         )
 

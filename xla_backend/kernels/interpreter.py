@@ -36,6 +36,9 @@ from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.interpreter_memory import Lockstep, Memory
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
@@ -51,6 +54,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Move,
     Shuffle,
@@ -243,7 +247,8 @@ class Interpreter:
         self.variables[s.var] = count
 
     def _combine(self, c: Combination) -> Iterator[Step]:
-        """The halves of the last axis together until one is left; the axis is gone then."""
+        """The halves of the last axis together, or neighbours, until one is left; the axis is gone
+        then."""
         width = self._lockstep.shape[-1]
         shape = (1,) * (self._lockstep.depth - 1) + (width,)
         values = [
@@ -252,9 +257,10 @@ class Interpreter:
         while width > 1:
             width //= 2
             self._lockstep.narrow(width)
-            yield from self._apply(
-                c, [v[..., :width] for v in values], [v[..., width:] for v in values]
-            )
+            lhs, rhs = slice(None, width), slice(width, None)
+            if not c.combiner.commutes:
+                lhs, rhs = slice(0, None, 2), slice(1, None, 2)
+            yield from self._apply(c, [v[..., lhs] for v in values], [v[..., rhs] for v in values])
             values = self._all(c.combiner.results)
         self._lockstep.leave()
         values = [v[..., 0] for v in values]
@@ -397,6 +403,16 @@ class Interpreter:
             self._atomic(s)
         elif isinstance(s, MatrixTile):
             self._matrix_tile(s)
+        elif isinstance(s, MatrixLoad):
+            self._matrix_load(s)
+        elif isinstance(s, AsyncCopy):
+            self._async_copy(s)
+        elif isinstance(s, AsyncGroup):
+            self._together_only("makes a group of copies")
+            self._memory.group_copies()
+        elif isinstance(s, AsyncWait):
+            self._together_only("waits for copies")
+            self._memory.await_copies(s.pending)
         else:
             assert isinstance(s, Barrier), s
             self._barrier()
@@ -408,6 +424,10 @@ class Interpreter:
         except ValueError:
             raise self._error("has a barrier that only some threads of a block come to") from None
         self._memory.barrier(blocks)
+
+    def _together_only(self, what: str) -> None:
+        if self._mask is not None and not self._mask.all():
+            raise self._error(f"{what} in some threads, and not in all")
 
     def _read(self, buffer: Buffer, at: Any, active: np.ndarray | None) -> np.ndarray:
         return self._memory.read(buffer, at, active)
@@ -469,6 +489,52 @@ class Interpreter:
         )
         self._lockstep.leave()
 
+    def _async_copy(self, s: AsyncCopy) -> None:
+        """Neighbours as lanes; they are in memory at once, and nobody may look before a wait."""
+        active, read = self._taking_part(None), self._taking_part(s.guard)
+        source, target = self.index(s.index), self.index(s.target_index)
+        size = s.count * s.buffer.element_type.byte_size
+        for buffer, at, made in ((s.buffer, source, read), (s.target, target, active)):
+            odd = np.asarray(at) % s.count != 0
+            if (odd if made is None else odd & made).any():
+                raise self._error(f"copies {buffer.name} from no multiple of {size} bytes")
+        self._lockstep.enter(Axis(LoopKind.LANES, s.count, "element"))
+        lanes = self._lockstep.count(s.count)
+        self._memory.copy(
+            (s.buffer, self._deep(np.asarray(source)) + lanes, self._deeper(read)),
+            (s.target, self._deep(np.asarray(target)) + lanes, self._deeper(active)),
+        )
+        self._lockstep.leave()
+
+    def _deeper(self, active: np.ndarray | None) -> np.ndarray | None:
+        return None if active is None else self._deep(active)
+
+    def _matrix_load(self, s: MatrixLoad) -> None:
+        """One access for each matrix: threads read where their elements are, which is in the rows
+        that others name."""
+        size = s.buffer.element_type.byte_size
+        shape = self._whole_warps("loads matrices")
+        each, row_length = 4 // size, 16 // size
+        starts = np.broadcast_to(np.asarray(self.index(s.index)), shape).reshape(-1, WARP)
+        thread = np.arange(WARP)[:, None]
+        element = np.arange(each)[None, :]
+        row, column = thread // 4, thread % 4 * each + element
+        if s.transposed:
+            # Pairs of bytes are turned as elements of two bytes are.
+            row = thread % 4 * 2 + element * size // 2
+            column = thread // 4 * (2 // size) + element % (2 // size)
+        active = self._taking_part(None)
+        for n in range(len(s.results) // each):
+            named = starts[:, 8 * n : 8 * n + 8]
+            if active is None and (named % row_length).any():
+                raise self._error(f"loads rows of {s.buffer.name} from no multiple of 16 bytes")
+            at = (named[:, row] + column).reshape(*shape, each)
+            self._lockstep.enter(Axis(LoopKind.LANES, each, "element"))
+            found = self._read(s.buffer, at, self._deeper(active))
+            self._lockstep.leave()
+            for i, result in enumerate(s.results[n * each : (n + 1) * each]):
+                self.values[result] = found[..., i]
+
     def _atomic(self, s: Atomic) -> None:
         """One thread or lane after another."""
 
@@ -505,17 +571,21 @@ class Interpreter:
         found = (source >= 0) & (source < s.width)
         return value[..., np.where(found, own - place + source, own)]
 
-    def _matrix_tile(self, s: MatrixTile) -> None:
-        """Threads by the warp put their parts together, multiply, and take their parts."""
+    def _whole_warps(self, what: str) -> tuple[int, ...]:
+        """The loops around, if warps take part as a whole."""
         if not self._lockstep.depth or self._lockstep.shape[-1] % WARP:
-            raise self._error(f"multiplies tiles where there are no {WARP} threads together")
+            raise self._error(f"{what} where there are no {WARP} threads together")
         try:
             self._groups_taking_part(WARP)
         except ValueError:
             raise self._error(
-                f"multiplies tiles with some of {WARP} threads together, and takes all"
+                f"{what} with some of {WARP} threads together, and takes all"
             ) from None
-        shape = self._lockstep.shape
+        return self._lockstep.shape
+
+    def _matrix_tile(self, s: MatrixTile) -> None:
+        """Threads by the warp put their parts together, multiply, and take their parts."""
+        shape = self._whole_warps("multiplies tiles")
         layout = LAYOUTS[s.shape]
         lhs, rhs, total = (
             layout.matrices(part, [np.broadcast_to(v, shape).reshape(-1, WARP) for v in values])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from xla_backend.kernels.async_copies import CopiesUnderWay, Copy
 from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.kernels.races import (
@@ -107,6 +108,7 @@ class Memory:
         self.arrays: dict[Buffer, np.ndarray] = dict(given)
         self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
         self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
+        self._copies: CopiesUnderWay[Spread] = CopiesUnderWay()
         self._counters = counters
         self._in_grid = False
         self._begin(_ONE_BLOCK)
@@ -134,6 +136,7 @@ class Memory:
     def begin_stage(self) -> None:
         """All threads have finished what was before."""
         self._logs.clear()
+        self._copies.clear()
         self._in_grid = False
         self._begin(_ONE_BLOCK)
 
@@ -141,6 +144,7 @@ class Memory:
         """Blocks of a grid begin, at once: memory of blocks and threads holds nothing."""
         self._in_grid = True
         self._begin(numbers)
+        self._copies.clear()
         for buffer in self.kernel.buffers:
             if not buffer.role.is_global:
                 self.arrays.pop(buffer, None)
@@ -174,6 +178,7 @@ class Memory:
             if (at.view(np.uint64) < array.size).all():
                 return array[at]  # nothing to be checked or remembered for each thread
         spread = self._spread(buffer, at, active, (), "read")
+        self._check_at_rest(buffer, spread, "read")
         self._check_written(buffer, spread, "read")
         self._log(buffer, spread, "read")
         elements = self.arrays[buffer][spread.element]
@@ -195,6 +200,7 @@ class Memory:
         array, element = self.arrays[buffer], spread.element
         if not rising(element):
             self._check_distinct(buffer, spread)
+        self._check_at_rest(buffer, spread, "written")
         self._log(buffer, spread, "written")
         array[element] = spread.of(values)
         if buffer in self._written:
@@ -211,11 +217,56 @@ class Memory:
         """Combine a value into an element for each active lane and thread. Those of one element
         come one after another, by the numbers of block, thread and lane."""
         spread = self._spread(buffer, at, active, values.shape, "updated")
+        self._check_at_rest(buffer, spread, "updated")
         self._check_written(buffer, spread, "updated")
         self._log(buffer, spread, "updated")
         array, element, new = self.arrays[buffer], spread.element, spread.of(values)
         for turn in _turns(element):
             array[element[turn]] = combine(array[element[turn]], new[turn])
+
+    def copy(
+        self,
+        source: tuple[Buffer, np.ndarray, np.ndarray | None],
+        target: tuple[Buffer, np.ndarray, np.ndarray | None],
+    ) -> None:
+        """Begin to copy elements; both sides have a buffer, places in it, and who is active. Those
+        whose source is not are zeros."""
+        buffer, at, active = source
+        values = self.read(buffer, at, active)
+        into, place, writing = target
+        read = self._spread(buffer, at, active, (), "read", counted=False)
+        written = self._spread(into, place, writing, values.shape, "written")
+        if not rising(written.element):
+            self._check_distinct(into, written)
+        self._check_at_rest(into, written, "written")
+        self._log(into, written, "written")
+        array = self.arrays[into]
+        array[written.element] = written.of(values)
+        self._written[into][written.element] = True
+        if not written.element.size:
+            return
+        copy = Copy(into, written.element, written, buffer, read, self._text(written, 0))
+        self._copies.begin(copy, array.size)
+
+    def group_copies(self) -> None:
+        """What all threads have begun to copy is a group."""
+        self._copies.group()
+
+    def await_copies(self, pending: int) -> None:
+        """Copies but for those of the last groups end: the thread writes what they wrote now."""
+        for copy in self._copies.wait(pending):
+            self._log(copy.source, copy.read, "read")
+            self._log(copy.target, copy.written, "written")
+
+    def _check_at_rest(self, buffer: Buffer, spread: Spread, what: str) -> None:
+        found = self._copies.reaching(buffer, spread.element)
+        if found is not None:
+            n, begun = found
+            raise RaceError(
+                f"{self._own_name(buffer, int(spread.element[n]))} is {what} at "
+                f"[{self._text(spread, n)}], and a copy begun at [{begun}] is on its way there: "
+                f"wait for it before"
+            )
 
     def _never_changes(self, buffer: Buffer) -> bool:
         region = self._regions.get(buffer)
@@ -228,6 +279,8 @@ class Memory:
         active: np.ndarray | None,
         held: tuple[int, ...],
         how: str,
+        *,
+        counted: bool = True,
     ) -> Spread:
         """The accesses that a statement makes, within bounds. What is the same in all lanes is one
         access; threads make one each. `held`: the shape of values."""
@@ -253,7 +306,7 @@ class Memory:
                 f"{self._name(buffer, int(element[n]))} is accessed at "
                 f"[{self._text(spread, n)}], and the buffer has {size} elements"
             )
-        if self._counters is not None:
+        if self._counters is not None and counted:
             self._counters.access(buffer, how, element, self._who(spread))
         if buffer.role.is_global:
             return spread

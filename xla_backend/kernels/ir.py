@@ -157,6 +157,34 @@ class Atomic(Statement):
     guard: Value | None = None
 
 
+@dataclass(eq=False, slots=True)
+class AsyncCopy(Statement):
+    """target[target_index + i] = buffer[index + i] for all i < count, zeros where `guard` is false:
+    begun here, and done at some time until the thread has waited for it (`AsyncWait`). Until then
+    nobody may touch the target, and other threads not before a barrier behind that."""
+
+    target: Buffer
+    target_index: Index
+    buffer: Buffer
+    index: Index
+    count: int
+    guard: Value | None = None
+
+
+@dataclass(eq=False, slots=True)
+class AsyncGroup(Statement):
+    """What each thread has begun to copy since its last group is a group, perhaps of nothing. All
+    threads of a block come here."""
+
+
+@dataclass(eq=False, slots=True)
+class AsyncWait(Statement):
+    """All groups of each thread are copied but for the last `pending` ones. All threads of a block
+    come here."""
+
+    pending: int
+
+
 class ShuffleMode(enum.Enum):
     """Which of its neighbours a thread or lane takes a value from, given a number n."""
 
@@ -189,6 +217,24 @@ class MatrixTile(Statement):
     lhs: tuple[Value, ...]
     rhs: tuple[Value, ...]
     sums: tuple[Value, ...]
+
+
+@dataclass(eq=False, slots=True)
+class MatrixLoad(Statement):
+    """Small matrices of 8 rows of 16 bytes, from shared memory to 32 neighbouring threads: where
+    row j of matrix i begins, at a multiple of 16 bytes, is the index of thread 8 * i + j. All 32
+    take part.
+
+    Of each matrix, thread t gets the neighbours that fill four bytes: of row t // 4, the t % 4-th
+    of them. `transposed`, of elements of two bytes: those of column t // 4 in rows 2 * (t % 4) and
+    2 * (t % 4) + 1, so that matrix tiles have them in both ways; of one byte: those of the columns
+    2 * (t // 4) and 2 * (t // 4) + 1 there, by row. `results`: by matrix, of one, two or four.
+    """
+
+    results: tuple[Value, ...]
+    buffer: Buffer
+    index: Index
+    transposed: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -254,20 +300,23 @@ class If(Statement):
 
 @dataclass(eq=False, slots=True)
 class Combiner:
-    """A reduction as statements, `results = f(lhs, rhs)`: needed to combine partial results of the
-    lanes of a vectorised one."""
+    """A reduction as statements, `results = f(lhs, rhs)`, which is associative: needed to combine
+    partial results. `commutes`: f(rhs, lhs) is the same, so that any partial results may be
+    combined; else those of neighbouring elements, in their order."""
 
     lhs: list[Value]
     rhs: list[Value]
     body: list[Statement]
     results: list[Value]
+    commutes: bool = True
 
 
 @dataclass(eq=False, slots=True)
 class Combination:
     """What becomes of the values that the lanes of a loop end with: `results` are those of all
     lanes put together by `combiner`, the first half of the lanes with the second until one is
-    left, and then with `inits` (if not empty) to their left."""
+    left (each even one with the next, if the combiner does not commute), and then with `inits`
+    (if not empty) to their left."""
 
     values: list[Value]
     inits: list[Value]
@@ -298,7 +347,9 @@ class Loop(Statement):
     the block that runs the loop.
 
     Facts: `independent` (iterations may run in any order or at once), `may_vectorize` (iterations
-    may run in lockstep; lanes of carried values are then combined with `combiner`).
+    may run in lockstep; lanes of carried values are then combined with `combiner`), `combiner`
+    (partial results may be), `elements` (the values in the body that an iteration combines with
+    those that are carried).
     """
 
     var: Var
@@ -310,6 +361,7 @@ class Loop(Statement):
     kind: LoopKind = LoopKind.SERIAL
     limits: tuple[Index, ...] = ()
     combination: Combination | None = None  # of a lanes loop
+    elements: tuple[Value, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -335,8 +387,8 @@ def walk(statements: list[Statement]) -> Iterator[Statement]:
 
 def accessed(s: Statement) -> tuple[Buffer, ...]:
     """The buffers that a statement itself reads or writes."""
-    if isinstance(s, Load | Store | Atomic):
+    if isinstance(s, Load | Store | Atomic | MatrixLoad):
         return (s.buffer,)
-    if isinstance(s, Move):
+    if isinstance(s, Move | AsyncCopy):
         return s.buffer, s.target
     return (s.source, s.target) if isinstance(s, Transpose) else ()

@@ -7,6 +7,9 @@ from typing import Any
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     BufferRole,
@@ -21,6 +24,7 @@ from xla_backend.kernels.ir import (
     Kernel,
     Load,
     Loop,
+    MatrixLoad,
     MatrixTile,
     Move,
     Shuffle,
@@ -172,10 +176,29 @@ class _Printer:
             )
             shape = "x".join(map(str, s.shape))
             self._line(depth, f"{results} = matrix_tile({shape}, {lhs}, {rhs}, {sums})")
+        elif isinstance(s, MatrixLoad):
+            results = f"[{', '.join(self._name(v) for v in s.results)}]"
+            turned = ".T" if s.transposed else ""
+            rows = f"{s.buffer.name}[{self._index(s.index)}...]"
+            self._line(depth, f"{results} = matrix_load({rows}){turned}")
+        elif isinstance(s, AsyncCopy | AsyncGroup | AsyncWait):
+            self._line(depth, self._async(s))
         elif isinstance(s, If):
             self._if(s, depth)
         elif isinstance(s, Loop):
             self._loop(s, depth)
+
+    def _async(self, s: AsyncCopy | AsyncGroup | AsyncWait) -> str:
+        if isinstance(s, AsyncGroup):
+            return "async_group()"
+        if isinstance(s, AsyncWait):
+            return f"async_wait(pending={s.pending})"
+        target, source = (
+            f"{buffer.name}[{self._index(at)} : {self._index(at + s.count)}]"
+            for buffer, at in ((s.target, s.target_index), (s.buffer, s.index))
+        )
+        guard = f" if {self._name(s.guard)} else 0" if s.guard else ""
+        return f"{target} = async_copy({source}{guard})"
 
     def _expression(self, s: Compute) -> str:
         names = [self._name(o) for o in s.operands]
@@ -253,7 +276,8 @@ class _Printer:
         values = ", ".join(self._name(v) for v in c.values)
         start = "".join(f", {self._name(v)}" for v in c.inits)
         targets = ", ".join(self._name(v) for v in c.results)
-        self._line(depth, f"{targets} = combine_lanes(combine, {values}{start})")
+        how = "combine_lanes" if c.combiner.commutes else "combine_neighbours"
+        self._line(depth, f"{targets} = {how}(combine, {values}{start})")
 
 
 def _constant_text(value: Any) -> str:

@@ -14,6 +14,9 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
@@ -29,6 +32,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Move,
     Shuffle,
@@ -131,12 +135,18 @@ class _Verifier:
         for s in statements:
             self._statement(s)
 
-    def _inside(self, statements: Sequence[Statement], carries: Sequence[Carry]) -> None:
+    def _inside(
+        self,
+        statements: Sequence[Statement],
+        carries: Sequence[Carry],
+        elements: Sequence[Value] = (),
+    ) -> None:
         """A body: what it defines is not seen after it."""
         before = set(self.values)
         self._define(c.phi for c in carries)
         self._block(statements)
         self._use(c.next for c in carries)
+        self._use(elements)
         self.values = before
 
     def _statement(self, s: Statement) -> None:
@@ -197,6 +207,10 @@ class _Verifier:
             self._define([s.result])
         elif isinstance(s, MatrixTile):
             self._matrix_tile(s)
+        elif isinstance(s, MatrixLoad):
+            self._matrix_load(s)
+        elif isinstance(s, AsyncCopy | AsyncGroup | AsyncWait):
+            self._asynchronous(s)
         else:
             self._fail(f"{type(s).__name__} is unknown")
 
@@ -210,6 +224,34 @@ class _Verifier:
             if len(values) != layout.registers[part]:
                 self._fail(f"{len(values)} values are not the {part} of a tile {s.shape}")
         self._define(s.results)
+
+    def _matrix_load(self, s: MatrixLoad) -> None:
+        self._access(s.buffer, s.index)
+        size = s.buffer.element_type.byte_size
+        if s.buffer.role is not BufferRole.SHARED or size > 4:
+            self._fail(f"matrices are loaded from {s.buffer.name}, which is no memory of theirs")
+        if s.transposed and size > 2:
+            self._fail(f"matrices of {s.buffer.element_type} are loaded transposed")
+        if len(s.results) not in (n * 4 // size for n in (1, 2, 4)):
+            self._fail(f"{len(s.results)} values are not 1, 2 or 4 matrices")
+        for value in s.results:
+            self._typed(value, s.buffer.element_type, "loaded")
+        self._define(s.results)
+
+    def _asynchronous(self, s: AsyncCopy | AsyncGroup | AsyncWait) -> None:
+        kinds = {loop.kind for loop in self.loops}
+        if LoopKind.THREAD not in kinds or LoopKind.LANES in kinds:
+            self._fail("only threads copy asynchronously, not lanes")
+        if not isinstance(s, AsyncCopy):
+            return
+        self._access(s.buffer, s.index, s.guard)
+        self._access(s.target, s.target_index)
+        if s.target.role is not BufferRole.SHARED or not s.buffer.role.is_global:
+            self._fail(f"{s.buffer.name} is copied to {s.target.name}, which is not shared memory")
+        if s.buffer.element_type is not s.target.element_type:
+            self._fail(f"bits of {s.buffer.name} are copied to {s.target.name} of another type")
+        if s.count * s.buffer.element_type.byte_size not in (4, 8, 16):
+            self._fail(f"{s.count} elements of {s.buffer.name} are not 4, 8 or 16 bytes")
 
     def _written(self, buffer: Buffer) -> None:
         if buffer.role in (BufferRole.OPERAND, BufferRole.CONSTANT):
@@ -237,7 +279,7 @@ class _Verifier:
         self._carries(s.carries)
         before = set(self.values)
         self.loops.append(s)
-        self._inside(s.body, s.carries)
+        self._inside(s.body, s.carries, s.elements)
         self.loops.pop()
         self._define(c.result for c in s.carries)
         if s.combination is not None:

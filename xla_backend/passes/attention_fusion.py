@@ -18,23 +18,29 @@ from xla_backend.hlo.attributes import (
     DimensionsAttributes,
     FusionAttributes,
     FusionKind,
-    ParameterAttributes,
 )
-from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.dots import dot_attributes, operand_dimensions
-from xla_backend.passes.fusion_rules import ELEMENTWISE
-from xla_backend.passes.patterns import binary_reducer, splat_value
-
-_MOVES = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE})
-_CONVERTED = _MOVES | {Opcode.CONVERT}
-_SAME_PLACE = ELEMENTWISE | _MOVES
-# Made anew for each element at no cost, so that other users do not matter.
-_CHEAP = _MOVES | {Opcode.BROADCAST, Opcode.IOTA, Opcode.CONSTANT, Opcode.COMPARE}
-_FUSABLE = _CHEAP | ELEMENTWISE
+from xla_backend.passes.patterns import binary_reducer, depend_on_any, splat_value
+from xla_backend.passes.score_streams import (
+    CHEAP,
+    CONVERTED,
+    FUSABLE,
+    SAME_PLACE,
+    Scores,
+    Stream,
+    fuse,
+    grouped,
+    inside,
+    made_again,
+    moves_after,
+    operands_of,
+    scores_of,
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Attention:
       weights: from that operand, through moves and conversions, to the quotient of the softmax.
       scores: what the softmax is taken of.
       queries: from there, through moves and elementwise work, to the dot of q and k.
+      largest, total: the reductions of scores and of their powers, along the keys.
       after: moves and conversions of the result, in order.
     """
 
@@ -54,6 +61,8 @@ class Attention:
     weights: tuple[Instruction, ...]
     scores: Instruction
     queries: tuple[Instruction, ...]
+    largest: Instruction
+    total: Instruction
     after: tuple[Instruction, ...] = ()
 
     @property
@@ -69,23 +78,32 @@ class Attention:
     def root(self) -> Instruction:
         return self.after[-1] if self.after else self.values
 
+    @property
+    def results(self) -> list[Instruction]:
+        """What a fusion of it hands out for whoever computes the weights again."""
+        return [self.root, self.largest, self.total]
+
 
 def attention_at(values: Instruction) -> Attention | None:
     """The attention whose last product is this dot; None if there is none."""
     if values.opcode is not Opcode.DOT:
         return None
     for side in (0, 1):
-        weights = _chain(values.operands[side], _CONVERTED)
+        weights = _chain(values.operands[side], CONVERTED)
         if weights[-1].opcode is not Opcode.DIVIDE:
             continue
         groups = operand_dimensions(values)[side]
         if len(groups.contracting) != 1:
             continue
         keys = _key_dimension(weights, groups.contracting[0])
-        scores = None if keys is None else _softmax_operand(weights[-1], keys)
-        queries = None if scores is None else _path_to_dot(scores)
-        if scores is not None and queries is not None:
-            return Attention(values, side, weights, scores, queries, _moves_after(values))
+        softmax = None if keys is None else _softmax(weights[-1], keys)
+        if softmax is None:
+            continue
+        scores, largest, total = softmax
+        queries = _path_to_dot(scores)
+        if queries is not None:
+            after = moves_after(values)
+            return Attention(values, side, weights, scores, queries, largest, total, after)
     return None
 
 
@@ -94,7 +112,7 @@ def attention_in(fused: Computation) -> Attention | None:
     dots = [node for node in fused.instructions if node.opcode is Opcode.DOT]
     for dot in dots if len(dots) == 2 else ():
         found = attention_at(dot)
-        if found is not None and found.root is fused.root:
+        if found is not None and fused.outputs in ([found.root], found.results):
             return found
     return None
 
@@ -112,18 +130,6 @@ def _chain(node: Instruction, through: frozenset[Opcode]) -> tuple[Instruction, 
     found = [node]
     while found[-1].opcode in through:
         found.append(found[-1].operands[0])
-    return tuple(found)
-
-
-def _moves_after(values: Instruction) -> tuple[Instruction, ...]:
-    """Moves and conversions of a result that nobody else reads."""
-    found: list[Instruction] = []
-    node = values
-    while len(node.users) == 1 and not _is_root(node):
-        (node,) = node.users
-        if node.opcode not in _CONVERTED:
-            break
-        found.append(node)
     return tuple(found)
 
 
@@ -165,24 +171,32 @@ def _base(node: Instruction) -> Instruction:
     return node
 
 
-def _softmax_operand(quotient: Instruction, keys: int) -> Instruction | None:
-    """x where a quotient is exp(x - max x) / sum(exp(x - max x)) along dimension `keys`, in f32."""
+def _softmax(
+    quotient: Instruction, keys: int
+) -> tuple[Instruction, Instruction, Instruction] | None:
+    """x and the reductions where a quotient is exp(x - max x) / sum(exp(x - max x)) along dimension
+    `keys`, in f32."""
     top, bottom = quotient.operands
     if top.opcode is not Opcode.EXPONENTIAL or top.shape.element_type is not PrimitiveType.F32:
         return None
-    if _reduced(bottom, keys, Opcode.ADD, 0.0) is not top:
-        return None
+    total = _reduction(bottom, keys, Opcode.ADD, 0.0)
     difference = top.operands[0]
-    if difference.opcode is not Opcode.SUBTRACT:
+    if total is None or _reduced(total) is not top or difference.opcode is not Opcode.SUBTRACT:
         return None
-    scores, largest = difference.operands
-    same = _reduced(largest, keys, Opcode.MAXIMUM, -math.inf) is _base(scores)
-    return scores if same else None
+    scores = difference.operands[0]
+    largest = _reduction(difference.operands[1], keys, Opcode.MAXIMUM, -math.inf)
+    if largest is None or _reduced(largest) is not _base(scores):
+        return None
+    return scores, largest, total
 
 
-def _reduced(node: Instruction, keys: int, opcode: Opcode, init: float) -> Instruction | None:
-    """x where a node is the broadcast of x, or of another shape of it, reduced along dimension
-    `keys`."""
+def _reduced(reduction: Instruction) -> Instruction:
+    return _base(reduction.operands[0])
+
+
+def _reduction(node: Instruction, keys: int, opcode: Opcode, init: float) -> Instruction | None:
+    """The reduction along dimension `keys` that a node is the broadcast of, or of another shape of
+    it."""
     if node.opcode is not Opcode.BROADCAST:
         return None
     dims = node.shape.dimensions
@@ -200,7 +214,7 @@ def _reduced(node: Instruction, keys: int, opcode: Opcode, init: float) -> Instr
     assert isinstance(reduced.attributes, DimensionsAttributes)
     same = reduced.attributes.dimensions == (_same_dimension(dims, keys, x.shape.dimensions),)
     same = same and x.shape.num_elements == node.shape.num_elements and splat_value(start) == init
-    return _base(x) if same and binary_reducer(reduced.called[0]) is opcode else None
+    return reduced if same and binary_reducer(reduced.called[0]) is opcode else None
 
 
 def _path_to_dot(scores: Instruction) -> tuple[Instruction, ...] | None:
@@ -213,73 +227,122 @@ def _path_to_dot(scores: Instruction) -> tuple[Instruction, ...] | None:
         visited += 1
         if path[-1].opcode is Opcode.DOT:
             paths.append(path)
-        elif path[-1].opcode in _SAME_PLACE:
+        elif path[-1].opcode in SAME_PLACE:
             elements = scores.shape.num_elements
             stack += [(*path, o) for o in path[-1].operands if o.shape.num_elements == elements]
     return paths[0] if len(paths) == 1 and not stack else None
 
 
 class AttentionFusion(HloPass):
-    """Make one fusion of the two products and the softmax between them.
+    """Make one fusion of the two products and the softmax between them, and fusions of what else
+    is computed from the scores: the gradient.
 
-    Why: the scores of all queries with all keys are the largest array by far, and nobody else
-    reads them.
-    Needs: no fusion has run; `takes` says which of them code generation can do.
-    Leaves: a fusion of kind kCustom, with the arrays that scale, bias and masks come from as
-    operands, wherever only attention reads the scores.
+    Why: the scores of all queries with all keys are the largest array by far.
+    Needs: no fusion has run; `takes` and `streams` say which of them code generation can do.
+    Leaves: fusions of kind kCustom, with the arrays that scale, bias and masks come from as
+    operands, wherever nothing else reads the scores. Those of the gradient make the scores again
+    (`score_streams`); from attention they have the largest score of each row, and the sum.
     """
 
     name = "attention-fusion"
     opcodes = frozenset({Opcode.DOT})
 
-    def __init__(self, takes: Callable[[Attention], bool] = lambda attention: True) -> None:
-        self._takes = takes
+    def __init__(
+        self,
+        takes: Callable[[Attention], bool] = lambda attention: True,
+        streams: Callable[[Computation], bool] = lambda fused: True,
+    ) -> None:
+        self._takes, self._streams = takes, streams
 
     def run(self, module: HloModule) -> bool:
         made: list[Computation] = []
         for computation in list(module.computations):
             for dot in [n for n in topological_order(computation) if n.opcode is Opcode.DOT]:
-                found = attention_at(dot)
-                inside = None if found is None else _inside(found)
-                if found is None or inside is None or not self._takes(found):
-                    continue
-                if self.may_rewrite():
-                    made.append(_fuse(computation, found, inside))
-                    self.rewritten()
+                found = attention_at(dot) if dot.parent is computation else None
+                if found is not None and self._takes(found):
+                    made += self._fuse(computation, found)
+            for dot in [n for n in topological_order(computation) if n.opcode is Opcode.DOT]:
+                if dot.parent is computation:
+                    made += self._fuse_gradient(computation, dot)
         module.add_computations(made)
         return bool(made)
 
+    def _fuse(self, computation: Computation, attention: Attention) -> list[Computation]:
+        """Attention, and what else reads its scores; nothing where that cannot be."""
+        order, depends = _dependents(attention)
+        shared = any(
+            node is not attention.root
+            and (node.is_root or any(user not in depends for user in node.users))
+            for node in depends
+        )
+        scores = scores_of(attention.products) if shared else None
+        if shared and scores is None:
+            return []
+        others = [s for s in scores.streams if s.node not in depends] if scores else []
+        groups = grouped(scores, others, self._streams) if scores else []
+        taken = _inside(attention, order, depends, shared)
+        if groups is None or depend_on_any(operands_of(taken), depends):
+            return []
+        if not self.may_rewrite():
+            return []
+        self.rewritten()
+        roots = attention.results if shared else [attention.root]
+        made = [fuse(computation, taken, roots, "attention")]
+        return made + _fuse_groups(computation, scores, groups)
 
-def _inside(attention: Attention) -> list[Instruction] | None:
-    """What belongs into the fusion, operands first; None where others read the scores."""
+    def _fuse_gradient(self, computation: Computation, dot: Instruction) -> list[Computation]:
+        """What is computed from the scores of attention where its result is not asked for."""
+        scores = scores_of(dot)
+        if scores is None or len(scores.products) < 2:
+            return []
+        if all(n.opcode is not Opcode.EXPONENTIAL for n in scores.members):
+            return []
+        groups = grouped(scores, scores.streams, self._streams)
+        if not groups or not self.may_rewrite():
+            return []
+        self.rewritten()
+        return _fuse_groups(computation, scores, groups)
+
+
+def _fuse_groups(
+    computation: Computation, scores: Scores | None, groups: Sequence[Sequence[Stream]]
+) -> list[Computation]:
+    return [
+        fuse(computation, inside(scores, group), [s.root for s in group], "streams")
+        for group in groups
+        if scores is not None
+    ]
+
+
+def _dependents(attention: Attention) -> tuple[list[Instruction], set[Instruction]]:
+    """What attention is computed from, operands first, and what of it is computed from the product
+    of q and k."""
     outside = {*attention.products.operands, attention.v}
-    needed = {attention.products, attention.values, *attention.after}
     order = [n for n in _reachable(attention.root, outside) if n not in outside]
     depends: set[Instruction] = set()
     for node in order:
         if node is attention.products or any(o in depends for o in node.operands):
             depends.add(node)
-    root = attention.root
-    for node in depends - {root}:
-        if any(user not in depends for user in node.users) or _is_root(node):
-            return None
+    return order, depends
+
+
+def _inside(
+    attention: Attention, order: Sequence[Instruction], depends: set[Instruction], shared: bool
+) -> list[Instruction]:
+    """What belongs into the fusion, operands first. `shared`: other fusions need the same arrays of
+    masks, which are then made in each of them."""
     taken: set[Instruction] = set(depends)
     for node in reversed(order):
-        if node in taken or node.opcode not in _FUSABLE:
+        if node in taken or node.opcode not in FUSABLE:
             continue
         if not any(user in taken for user in node.users):
             continue
-        alone = all(user in taken for user in node.users) and not _is_root(node)
-        if alone or node.opcode in _CHEAP:
+        alone = all(user in taken for user in node.users) and not node.is_root
+        again = shared and made_again(node, attention.products)
+        if alone or node.opcode in CHEAP or again:
             taken.add(node)
-    starts = [n.operands[1] for n in depends if n.opcode is Opcode.REDUCE]
-    taken.update(starts)
-    assert needed <= taken
+    taken.update(n.operands[1] for n in depends if n.opcode is Opcode.REDUCE)
     return [n for n in order if n in taken]
-
-
-def _is_root(node: Instruction) -> bool:
-    return node.parent is not None and node.parent.root is node
 
 
 def _reachable(root: Instruction, outside: set[Instruction]) -> list[Instruction]:
@@ -294,28 +357,6 @@ def _reachable(root: Instruction, outside: set[Instruction]) -> list[Instruction
             stack.append((node, True))
             stack += [(o, False) for o in node.operands]
     return list(found)
-
-
-def _fuse(computation: Computation, attention: Attention, inside: list[Instruction]) -> Computation:
-    fused = Computation("fused_attention")
-    members = set(inside)
-    operands = list(dict.fromkeys(o for n in inside for o in n.operands if o not in members))
-    inner: dict[Instruction, Instruction] = {}
-    for number, operand in enumerate(operands):
-        parameter = Instruction(
-            Opcode.PARAMETER, operand.shape, (), ParameterAttributes(number), name=f"p{number}"
-        )
-        inner[operand] = fused.add(parameter)
-    for node in inside:
-        inner[node] = fused.add(clone_instruction(node, [inner[o] for o in node.operands]))
-    root = attention.root
-    fused.root = inner[root]
-    attributes = FusionAttributes(FusionKind.CUSTOM)
-    fusion = Instruction(
-        Opcode.FUSION, root.shape, operands, attributes, (fused,), root.metadata, "attention"
-    )
-    computation.replace(root, computation.add(fusion))
-    return fused
 
 
 def contracted(attention: Attention) -> tuple[int, int]:

@@ -156,6 +156,10 @@ class PassRun(NamedTuple):
     seconds: float
 
 
+# Called after each run of a pass, in whatever thread: by what records traces.
+pass_listeners: list[Callable[[PassRun], None]] = []
+
+
 class PassObserver(Protocol):
     """What wants to see the module between passes (dumps, the explorer)."""
 
@@ -253,7 +257,7 @@ class Pipeline(HloPass):
             return self._run_watched(module, pipeline, hlo_pass)
         start = perf_counter()
         changed = hlo_pass.run(module)
-        self.log.append(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
+        self._ended(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
         if changed is not True and changed is not False:
             raise no_bool(module, hlo_pass.name, changed)
         return changed
@@ -266,12 +270,17 @@ class Pipeline(HloPass):
         fuel = hlo_pass.fuel = self._fuels.get(name)
         start = perf_counter()
         changed = hlo_pass.run(module) if fuel is None else run_on_fuel(fuel, hlo_pass.run, module)
-        self.log.append(PassRun(pipeline, name, changed, start, perf_counter() - start))
+        self._ended(PassRun(pipeline, name, changed, start, perf_counter() - start))
         if changed is not True and changed is not False:
             raise no_bool(module, name, changed)
         if audited:
             self._audit(module, hlo_pass, before, changed)
         return changed
+
+    def _ended(self, run: PassRun) -> None:
+        self.log.append(run)
+        for listener in pass_listeners:
+            listener(run)
 
     def _audit(self, module: HloModule, hlo_pass: HloPass, before: str, changed: bool) -> None:
         everything = self.options.verify or hlo_pass.verify_always

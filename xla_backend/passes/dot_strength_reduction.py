@@ -50,7 +50,8 @@ def _inner_products(node: Instruction) -> Instruction | None:
     type = node.shape.element_type
     if sizes.m != 1 or sizes.n != 1 or 0 in sizes or type not in _SUMMABLE:
         return None
-    if any(operand.shape.element_type is not type for operand in node.operands):
+    types = [operand.shape.element_type for operand in node.operands]
+    if any(t is not type and not (t.is_integral and type.is_integral) for t in types):
         return None
     b = Emit(node)
     sides = []
@@ -59,7 +60,7 @@ def _inner_products(node: Instruction) -> Instruction | None:
         order = (*groups.batch, *groups.free, *groups.contracting)
         if order != tuple(range(x.shape.rank)):
             x = b.transpose(x, order)
-        sides.append(b.reshape(x, dims))
+        sides.append(b.convert(b.reshape(x, dims), type))
     batches = len(dot_attributes(node).lhs_batch)
     product = b.binary(Opcode.MULTIPLY, *sides)
     total = b.reduce_sum(product, range(batches, product.shape.rank))

@@ -10,6 +10,7 @@ from xla_backend.passes.fusion_records import epilogue_record, misfit, records_r
 from xla_backend.passes.gemm_epilogue_fusion import planned_epilogue
 from xla_backend.passes.output_fusion import is_output_fusion
 from xla_backend.passes.row_space import plan_rows
+from xla_backend.passes.score_streams import streams_in
 
 
 class FusionRecordVerifier(HloPass):
@@ -38,7 +39,7 @@ class FusionRecordVerifier(HloPass):
 def _is_as_written(fusion: Instruction) -> bool:
     fused = fusion.called[0]
     if is_attention(fusion):
-        return attention_in(fused) is not None
+        return attention_in(fused) is not None or streams_in(fused) is not None
     if is_output_fusion(fusion):
         return epilogue_record(fusion) == planned_epilogue(fused)
     return records_rows(fusion, plan_rows(fused))

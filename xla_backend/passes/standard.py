@@ -27,7 +27,6 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.dot_decomposer import DotDecomposer
 from xla_backend.passes.dot_reassociation import DotReassociation
-from xla_backend.passes.dot_result_widening import DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
 from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
@@ -179,7 +178,6 @@ def before_fusion() -> list[HloPass]:
         # Before fusion, which hides the comparison a count is read from.
         WhileDeadInitialValue(),
         WhileTripCountAnnotator(),
-        DotResultWidening(),
         # After transpose folding, which would fold its transposes; they fuse.
         DotDecomposer(),
     ]

@@ -197,12 +197,15 @@ class Call(Step):
 
 class Resident(Step):
     """Steps that one block of `threads` threads runs as one launch, with a barrier behind each:
-    launches, whose blocks come one after another, copies, and control flow among these."""
+    launches, whose blocks come one after another, copies, and control flow among these. More
+    `blocks` share the work, as many of them as the device holds at once: their barriers are for
+    all threads of all blocks."""
 
     name: str
     cycles: float
     threads: int
     steps: tuple[Step, ...]
+    blocks: int = 1
 
 
 Steps = tuple[Step, ...]

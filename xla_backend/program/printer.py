@@ -111,7 +111,8 @@ class _Printer:
             self._block("condition", step.condition, depth + 1)
             self._block("body", step.body, depth + 1)
         elif isinstance(step, Resident):
-            self._block(f"by one block of {step.threads} threads", step.steps, depth)
+            who = "one block" if step.blocks == 1 else f"at most {step.blocks} blocks at once"
+            self._block(f"by {who} of {step.threads} threads", step.steps, depth)
         elif isinstance(step, If):
             self._line(depth, f"if {slice_to_text(step.selector)}:{note}")
             for i, branch in enumerate(step.branches):

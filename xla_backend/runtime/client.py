@@ -10,6 +10,7 @@ them.
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
@@ -24,12 +25,50 @@ from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
-from xla_backend.runtime.buffer import Buffer, BufferKind
+from xla_backend.runtime.buffer import Buffer, BufferHolder, BufferKind
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.runtime.target_code import TargetCode
 
 _runs = itertools.count(1)
+
+
+def live_holders() -> list[BufferHolder]:
+    """What holds a buffer that was neither deleted nor donated. The garbage collector knows them,
+    so that arrays need no list of their own."""
+    everything = gc.get_objects()
+    # Proxies of other libraries lie about their class, and run code when asked: type(x) does not.
+    return [x for x in everything if issubclass(type(x), BufferHolder) and not x.is_deleted()]
+
+
 _NO_BYTES = np.zeros(0, np.uint8)
+
+
+class Memory:
+    """A memory that a device uses. Equal by identity; `Device.memory` gives the one of a kind.
+
+    Attributes:
+      kind: "device" is where arrays lie; on CPUs "pinned_host" and "unpinned_host" are the same.
+    """
+
+    def __init__(self, device: Device, kind: str, number: int) -> None:
+        self.kind = kind
+        self._device = device
+        self._number = number
+
+    @property
+    def platform(self) -> str:
+        return self._device.platform
+
+    @property
+    def process_index(self) -> int:
+        return self._device.process_index
+
+    def addressable_by_devices(self) -> list[Device]:
+        """The devices of this process that use it."""
+        return [self._device]
+
+    def __repr__(self) -> str:
+        return f"{self.platform.upper()}_{self.kind.upper()}_{self._number}"
 
 
 class Device:
@@ -47,10 +86,68 @@ class Device:
         self.process_index = 0
         self.local_hardware_id = id
         self.host = Host()
+        self._memories = [
+            Memory(self, kind, len(client.memory_kinds) * id + i)
+            for i, kind in enumerate(client.memory_kinds)
+        ]
 
     @property
     def platform(self) -> str:
         return self.client.platform
+
+    @property
+    def host_id(self) -> int:
+        """The older name of `process_index`."""
+        return self.process_index
+
+    @property
+    def task_id(self) -> int:
+        """Another name of `process_index`."""
+        return self.process_index
+
+    def addressable_memories(self) -> list[Memory]:
+        """The memories that it uses, the default one first."""
+        return list(self._memories)
+
+    def default_memory(self) -> Memory:
+        """Where arrays lie, if nothing else is said."""
+        return self._memories[0]
+
+    def memory(self, kind: str) -> Memory:
+        """The memory of a kind.
+
+        Raises:
+          ValueError: there is none; the message lists those that there are.
+        """
+        for memory in self._memories:
+            if memory.kind == kind:
+                return memory
+        kinds = ", ".join(memory.kind for memory in self._memories)
+        raise ValueError(
+            f"Could not find memory addressable by device {self.device_kind}. Device "
+            f"{self.device_kind} can address the following memory kinds: {kinds}. Got memory kind: "
+            f"{kind}"
+        )
+
+    def live_buffers(self) -> list[BufferHolder]:
+        """The arrays on this device that somebody holds."""
+        return [x for x in live_holders() if x.spec.device is self]
+
+    def get_stream_for_external_ready_events(self) -> int:
+        """The stream on which other libraries may wait.
+
+        Raises:
+          UnimplementedError: this platform has no streams.
+        """
+        raise UnimplementedError(f"{self} has no streams: its programs run on threads of the host")
+
+    def poison_execution(self, *_: Any) -> bool:
+        """Make an execution fail that has begun.
+
+        Raises:
+          UnimplementedError: executions cannot be told apart from outside.
+        """
+        raise UnimplementedError(f"executions on {self} cannot be made to fail from outside")
 
     def shares_memory_with(self, other: Device) -> bool:
         """Whether programs on the other device can use this one's buffers as they are."""
@@ -62,7 +159,8 @@ class Device:
         return self.client.memory_stats(self)
 
     def __repr__(self) -> str:
-        return f"{self.platform.capitalize()}Device(id={self.id})"
+        kind = "".join([word.capitalize() for word in self.platform.split("_")])
+        return f"{kind}Device(id={self.id})"
 
     def __str__(self) -> str:
         return f"{self.platform}:{self.id}"
@@ -260,11 +358,14 @@ class AbstractClient:
     Attributes:
       shared_memory: what the memory is called that its devices share with each other, and with
         those of other clients that say the same; None: each device has its own.
+      memory_kinds: the names of the memories of a device, the default one first.
     """
 
     platform: str
     platform_version: str
     shared_memory: str | None = None
+    memory_kinds: tuple[str, ...] = ("device",)
+    runtime_type = "pyjax"
 
     def devices(self) -> list[Device]:
         """All devices, in order of their ids."""
@@ -275,6 +376,39 @@ class AbstractClient:
 
     def device_count(self) -> int:
         return len(self.devices())
+
+    def local_devices(self) -> list[Device]:
+        """Those of this process."""
+        return [d for d in self.devices() if d.process_index == self.process_index()]
+
+    def local_device_count(self) -> int:
+        return len(self.local_devices())
+
+    def device_from_local_hardware_id(self, number: int) -> Device:
+        """The device of this process that the system numbers so.
+
+        Raises:
+          ValueError: there is none.
+        """
+        for device in self.local_devices():
+            if device.local_hardware_id == number:
+                return device
+        raise ValueError(f"the platform {self.platform!r} has no device of hardware id {number}")
+
+    def live_buffers(self) -> list[BufferHolder]:
+        """The arrays on its devices that somebody holds."""
+        return [x for x in live_holders() if x.spec.device.client is self]
+
+    live_arrays = live_buffers
+
+    def live_executables(self) -> list[LoadedExecutable]:
+        """The programs for its devices that somebody holds."""
+        everything = gc.get_objects()
+        found = [x for x in everything if issubclass(type(x), LoadedExecutable)]
+        return [x for x in found if x.device.client is self]
+
+    def defragment(self) -> None:
+        """Move arrays together. Memory here has no gaps that pages do not close."""
 
     def buffer_kind(
         self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype

@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from xla_backend.hlo.attributes import ALLOCATE_BUFFER, CustomCallAttributes, TransferAttributes
-from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.errors import UnimplementedError, UnknownTargetError
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.module import source_places
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.source_tables import place_lines
 from xla_backend.program.build import ProgramBuilder, Rules
 from xla_backend.program.ir import Host, Step, Undefined
 from xla_backend.runtime.custom_calls import find_custom_call
@@ -40,10 +42,8 @@ def _custom_call(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     if target == ALLOCATE_BUFFER:
         return [Undefined(node.name, 0.0, s) for s in builder.slices(node) if s is not None]
     if find_custom_call(target) is None:
-        raise UnimplementedError(
-            f"{node!r}: no function is registered for custom-call target {target!r}; register one "
-            "with register_custom_call"
-        )
+        lines = place_lines(source_places(node))
+        raise UnknownTargetError(repr(node), target, lines[0] if lines else "")
     return [host_step(builder, node, target, node.attributes)]
 
 

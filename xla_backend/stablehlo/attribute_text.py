@@ -26,8 +26,8 @@ from xla_backend.stablehlo.attributes import (
 from xla_backend.stablehlo.dense_text import dense_body, float_text
 from xla_backend.stablehlo.types import ScalarType, Type
 
-_BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*\Z")
-_BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*\Z")
+_BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
+_BARE_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
 
 
 def symbol_name_text(name: str) -> str:

@@ -30,6 +30,15 @@ class Module:
         """`func.func` operations by symbol name."""
         return {op.attributes["sym_name"]: op for op in self.operations if op.name == "func.func"}
 
+    @property
+    def operation(self) -> Module:
+        """The module as an operation, which it is: `builtin.module`."""
+        return self
+
+    def get_asm(self) -> str:
+        """Its text."""
+        return str(self)
+
     def append(self, operation: Operation) -> Operation:
         return self.body.block.append(operation)
 

@@ -16,7 +16,7 @@ INTEGER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+)")
 _BRACKET = re.compile(r'->|["{}()\[\]<>]|//[^\n]*')
 _CLOSING = {"{": "}", "(": ")", "[": "]", "<": ">"}
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{2})|(.))")
+_ESCAPE = re.compile(r"((?:\\[0-9a-fA-F]{2})+)|\\(.)")
 _SHORT = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 MAX_NESTING = 150
 
@@ -142,9 +142,14 @@ class Reader:
 
 
 def unescape(text: str) -> str:
-    r"""Characters of a quoted string: `\n`, `\t`, `\"`, `\\` and two hex digits."""
+    r"""Characters of a quoted string: `\n`, `\t`, `\"`, `\\`, and two hex digits for each byte of
+    UTF-8. Bytes that are none are surrogates, as in `str.decode(errors="surrogateescape")`."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(
-        lambda m: chr(int(m[1], 16)) if m[1] is not None else _SHORT.get(m[2], m[2]), text
+        lambda m: _decoded(m[1]) if m[1] is not None else _SHORT.get(m[2], m[2]), text
     )
+
+
+def _decoded(escapes: str) -> str:
+    return bytes.fromhex(escapes.replace("\\", "")).decode("utf-8", "surrogateescape")

@@ -184,11 +184,8 @@ _CONVOLUTION = """ENTRY e {{
     dim_labels=b01f_01io->b01f
 }}"""
 
-# Scores are f32, as nn.dot_product_attention has them.
-_ATTENTION = (
-    _ADD.replace("{t}", "f32")
-    + _MAX.replace("{t}", "f32")
-    + """ENTRY e {{
+# Scores are f32, as nn.dot_product_attention has them; `{x}` is what the softmax is taken of.
+_WEIGHTS = """ENTRY e {{
   q = {t}[{b},{l},{d}] parameter(0)
   k = {t}[{b},{l},{d}] parameter(1)
   v = {t}[{b},{l},{d}] parameter(2)
@@ -197,20 +194,50 @@ _ATTENTION = (
   scale = f32[] constant(0.125)
   x0 = f32[{b},{l},{l}] dot(q, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
     lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
-  sb0 = f32[{b},{l},{l}] broadcast(scale), dimensions={{}}
-  x = f32[{b},{l},{l}] multiply(x0, sb0)
-  m = f32[{b},{l}] reduce(x, least), dimensions={{2}}, to_apply=max
+  scales = f32[{b},{l},{l}] broadcast(scale), dimensions={{}}
+  x = f32[{b},{l},{l}] multiply(x0, scales)
+  i = s32[{l},{l}] iota(), iota_dimension=0
+  j = s32[{l},{l}] iota(), iota_dimension=1
+  seen0 = pred[{l},{l}] compare(i, j), direction=GE
+  seen = pred[{b},{l},{l}] broadcast(seen0), dimensions={{1,2}}
+  low = f32[] constant(-1e38)
+  lows = f32[{b},{l},{l}] broadcast(low), dimensions={{}}
+  masked = f32[{b},{l},{l}] select(seen, x, lows)
+  m = f32[{b},{l}] reduce({x}, least), dimensions={{2}}, to_apply=max
   mb = f32[{b},{l},{l}] broadcast(m), dimensions={{0,1}}
-  e0 = f32[{b},{l},{l}] subtract(x, mb)
+  e0 = f32[{b},{l},{l}] subtract({x}, mb)
   e = f32[{b},{l},{l}] exponential(e0)
   s = f32[{b},{l}] reduce(e, zero), dimensions={{2}}, to_apply=add
   sb = f32[{b},{l},{l}] broadcast(s), dimensions={{0,1}}
   w0 = f32[{b},{l},{l}] divide(e, sb)
   w = {t}[{b},{l},{l}] convert(w0)
-  ROOT r = {t}[{b},{l},{d}] dot(w, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+  r = {t}[{b},{l},{d}] dot(w, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
     lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
-}}"""
-)
+"""
+# With `g`, the gradient of the result.
+_GRADIENT = """
+  g = {t}[{b},{l},{d}] parameter(3)
+  gw0 = {t}[{b},{l},{l}] dot(g, v), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+  gw = f32[{b},{l},{l}] convert(gw0)
+  gs0 = f32[{b},{l},{l}] multiply(gw, w0)
+  gs1 = f32[{b},{l}] reduce(gs0, zero), dimensions={{2}}, to_apply=add
+  gs = f32[{b},{l},{l}] broadcast(gs1), dimensions={{0,1}}
+  gx0 = f32[{b},{l},{l}] subtract(gw, gs)
+  gx1 = f32[{b},{l},{l}] multiply(gx0, w0)
+  zeros = f32[{b},{l},{l}] broadcast(zero), dimensions={{}}
+  gmasked = f32[{b},{l},{l}] select(seen, gx1, zeros)
+  gx2 = f32[{b},{l},{l}] multiply({gx}, scales)
+  gx = {t}[{b},{l},{l}] convert(gx2)
+  dq = {t}[{b},{l},{d}] dot(gx, k), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+  dk = {t}[{b},{l},{d}] dot(gx, q), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  dv = {t}[{b},{l},{d}] dot(w, g), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  ROOT t = ({t}[{b},{l},{d}], {t}[{b},{l},{d}], {t}[{b},{l},{d}], {t}[{b},{l},{d}])
+    tuple(r, dq, dk, dv)
+"""
 
 
 def _square(text: str) -> tuple[str, dict[str, int], dict[str, int]]:
@@ -230,6 +257,23 @@ def _product(name: str, element_type: str, n: int, small: int = 64) -> Family:
         {"m": n, "n": n, "k": n},
         element_type=element_type,
         flops=_product_flops,
+    )
+
+
+def _attention(name: str, *, causal: bool = False, gradient: bool = False) -> Family:
+    """Attention, with the gradient of all its arguments or without."""
+    names = ("masked", "gmasked") if causal else ("x", "gx1")
+    text = _WEIGHTS + _GRADIENT if gradient else _WEIGHTS.replace("  r =", "  ROOT r =")
+    reducers = (_ADD + _MAX).replace("{t}", "f32")
+    products = 7.0 if gradient else 2.0
+    return _family(
+        name,
+        "bf16[64,2048,64]",
+        reducers + text.replace("{x}", names[0]).replace("{gx}", names[1]) + "}}",
+        {"b": 2, "l": 128, "d": 32},
+        {"b": 64, "l": 2048, "d": 64},
+        element_type="bf16",
+        flops=lambda s: products / (2 if causal else 1) * 2 * s["b"] * s["l"] ** 2 * s["d"],
     )
 
 
@@ -277,13 +321,8 @@ FAMILIES = (
         element_type="bf16",
         flops=lambda s: 2.0 * 9 * s["b"] * s["h"] ** 2 * s["i"] * s["o"],
     ),
-    _family(
-        "attention",
-        "bf16[64,2048,64]",
-        _ATTENTION,
-        {"b": 2, "l": 64, "d": 32},
-        {"b": 64, "l": 2048, "d": 64},
-        element_type="bf16",
-        flops=lambda s: 4.0 * s["b"] * s["l"] ** 2 * s["d"],
-    ),
+    _attention("attention"),
+    _attention("attention, its gradient", gradient=True),
+    _attention("causal attention", causal=True),
+    _attention("causal attention, its gradient", causal=True, gradient=True),
 )

@@ -19,7 +19,7 @@ from pyjax.lax.linalg import svd_p as svd_p
 from pyjax.lax.linalg import triangular_solve_p as triangular_solve_p
 from pyjax.lax.linalg import tridiagonal_p as tridiagonal_p
 from pyjax.lax.linalg import tridiagonal_solve_p as tridiagonal_solve_p
-from pyjax.lax.random_bits import threefry2x32_p as threefry2x32_p
+from pyjax.lax.random_hashes import threefry2x32_p as threefry2x32_p
 from pyjax.lax.random_keys import random_bits_p as random_bits_p
 from pyjax.lax.random_keys import random_fold_in_p as random_fold_in_p
 from pyjax.lax.random_keys import random_seed_p as random_seed_p

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, physical_aval
+from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import join_effects, moved_effects
-from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
@@ -33,7 +32,6 @@ from pyjax.lax.control_flow.references import cond_discharge
 from pyjax.lax.control_flow.tracing import either, merge, pick, with_common_leading, with_leading
 from pyjax.lax.misc import stop_gradient
 from pyjax.lax.nary import expand_to
-from pyjax.lax.random_keys import random_wrap
 from xla_backend.hlo.attributes import ComparisonDirection, ConditionalAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -111,17 +109,10 @@ def _with_residual_slots(
         for slot, residual in zip(slots, outs[num_outs:]):
             filled[slot] = residual
         return outs[:num_outs] + [
-            _filler(aval) if x is None else x for x, aval in zip(filled, slot_avals)
+            zeros_like_aval(aval) if x is None else x for x, aval in zip(filled, slot_avals)
         ]
 
     return trace_to_jaxpr(fun, known.in_avals, debug=known.jaxpr.debug_info)[0]
-
-
-def _filler(aval: Any) -> Any:
-    """What an unused slot holds; key arrays have no zeros of their own."""
-    if is_extended(aval.dtype):
-        return random_wrap(zeros_like_aval(physical_aval(aval)), aval.dtype.impl)
-    return zeros_like_aval(aval)
 
 
 def _assign_slots(
@@ -359,6 +350,7 @@ def _cond_lift(
 
 cond_p = define_primitive(
     "cond",
+    multiple_results=True,
     abstract_eval=_cond_aval,
     jvp=FullJvp(_cond_jvp),
     transpose=_cond_transpose,

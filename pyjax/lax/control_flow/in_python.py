@@ -27,6 +27,7 @@ from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import concatenate
+from pyjax.runtime.dispatch import as_array
 
 
 def runs_in_python() -> bool:
@@ -74,7 +75,8 @@ def while_in_python(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
     """Round by round; lanes that have stopped stay as they are."""
-    value, running = init_val, None
+    leaves, tree = tree_flatten(init_val)
+    value, running = tree_unflatten(tree, [_as_carry(x) for x in leaves]), None
     while True:
         wanted = cond_fun(value)
         if running is not None:
@@ -91,6 +93,11 @@ def while_in_python(
         old, tree = tree_flatten(value)
         new = tree_flatten(body_fun(value))[0]
         value = tree_unflatten(tree, [_select(wanted, a, b) for a, b in zip(new, old)])
+
+
+def _as_carry(x: Any) -> Any:
+    """Python numbers as arrays: bodies that are traced see arrays, too."""
+    return x if isinstance(x, Tracer) else as_array(x)
 
 
 def _select(which: Any, new: Any, old: Any) -> Any:

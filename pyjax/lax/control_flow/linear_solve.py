@@ -150,6 +150,7 @@ def _lowering(
 
 linear_solve_p = define_primitive(
     "custom_linear_solve",
+    multiple_results=True,
     abstract_eval=_aval,
     jvp=FullJvp(_jvp),
     transpose=_transpose,

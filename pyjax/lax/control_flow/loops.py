@@ -15,7 +15,7 @@ from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.batching import batch
 from pyjax.lax.arithmetic import add
-from pyjax.lax.common import aval_of, dtype_of, is_integer, shape_of
+from pyjax.lax.common import aval_of, dtype_of, is_floating, is_integer, shape_of
 from pyjax.lax.compare import lt
 from pyjax.lax.control_flow.in_python import runs_in_python
 from pyjax.lax.control_flow.scan import run_scan, scan
@@ -108,11 +108,12 @@ def fori_loop(
     Known bounds make it a scan (and differentiable in reverse mode), traced ones a while_loop.
 
     Args:
-      lower, upper: integer scalars.
+      lower, upper: scalars of one dtype, integers as a rule. Floats count in steps of one, and
+        `i` is one; if both are known the loop runs int(upper) - int(lower) times.
       body_fun: from (i, val) to a value of the same structure, shapes and dtypes.
       unroll: as in scan; bounds must be known.
     Raises:
-      TypeError: bounds are not integers of one dtype, or body_fun changes the type of val.
+      TypeError: bounds are not scalars of one real dtype, or body_fun changes the type of val.
       ValueError: unroll with traced bounds.
     >>> from pyjax import lax
     >>> int(lax.fori_loop(0, 5, lambda i, x: x + i, 0))
@@ -136,7 +137,8 @@ def fori_loop(
             f"{lower_aval.dtype} and {upper_aval.dtype}",
             fix="convert one of them with .astype.",
         )
-    if lower_aval.shape or upper_aval.shape or not is_integer(lower_aval.dtype):
+    counts = is_integer(lower_aval.dtype) or is_floating(lower_aval.dtype)
+    if lower_aval.shape or upper_aval.shape or not counts:
         fail(
             TypeError,
             "lower and upper arguments to fori_loop must be integer scalars, got "
@@ -169,6 +171,8 @@ def fori_loop(
 
 
 def _as_dtype(x: Any, dtype: Any) -> Any:
+    if not is_integer(dtype):
+        return x
     if isinstance(x, int):
         info = dtypes.iinfo(dtype)
         if info.min <= x <= info.max:
@@ -218,7 +222,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     Args:
       f: from a slice of xs (pytree) to a pytree of arrays.
-      batch_size: if given, slices are taken that many at a time and mapped with vmap.
+      batch_size: if given and not 0, slices are taken that many at a time and mapped with vmap.
     Returns:
       results stacked along a new leading axis.
     Raises:
@@ -229,7 +233,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     [0, 1, 4]
     """
     require_callable("lax.map: f argument", f)
-    if batch_size is None:
+    if batch_size is None or (type(batch_size) is int and batch_size == 0):
         return run_scan(_map_bodies(f), (), xs, afresh=True)[1]
     leaves, _ = tree_flatten(xs)
     if not leaves or any(not shape_of(x) for x in leaves):

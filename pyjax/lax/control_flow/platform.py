@@ -9,23 +9,12 @@ import numpy as np
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.control_flow.cond import choose_branch
 from pyjax.lax.control_flow.tracing import require_callable
 
 Platforms = tuple[tuple[str, ...] | None, ...]
-# Names under which programs ask for a platform; two run the CPU's programs.
-_ALIASES = {
-    "gpu": ("cuda", "rocm"),
-    "interpreter": ("cpu",),
-    "emulator": ("cpu",),
-    "gpu_emulator": ("cuda",),
-}
-
-
-def names_of_platform(platform: str) -> set[str]:
-    """A platform's name, and those it answers to as well."""
-    return {platform, *_ALIASES.get(platform, ())}
 
 
 def branch_for(platform: str, platforms: Platforms) -> int:

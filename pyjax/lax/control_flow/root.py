@@ -81,6 +81,7 @@ def _lowering(ctx: Any, *operands: Any, const_lengths: Lengths, jaxprs: Jaxprs) 
 
 custom_root_p = define_primitive(
     "custom_root",
+    multiple_results=True,
     abstract_eval=lambda *avals, const_lengths, jaxprs: list(jaxprs[1].out_avals),
     jvp=FullJvp(_jvp),
     transpose=Unsupported("a root is not linear; its derivative uses tangent_solve"),

@@ -35,6 +35,7 @@ from pyjax.runtime.dispatch import constant_array
 
 define_rules(
     scan_p,
+    multiple_results=True,
     abstract_eval=scan_aval,
     jvp=FullJvp(scan_jvp),
     transpose=scan_transpose,

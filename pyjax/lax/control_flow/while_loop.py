@@ -414,6 +414,7 @@ def _run_now(*args: Any, **params: Any) -> list[Any]:
 
 while_p = define_primitive(
     "while",
+    multiple_results=True,
     abstract_eval=_while_aval,
     jvp=FullJvp(_while_jvp),
     transpose=_while_transpose,

@@ -18,7 +18,7 @@ import numpy as np
 
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.call_chains import current_frame
-from pyjax.core.effects import Effect
+from pyjax.core.effects import Effect, lowerable_effects
 from pyjax.core.errors import PyjaxError
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
@@ -149,6 +149,9 @@ class ErrorEffect(Effect):
 
     def __hash__(self) -> int:
         return hash((self.error_type, self.avals))
+
+
+lowerable_effects.add_type(ErrorEffect)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -304,11 +304,11 @@ define_rules(
 
 
 def default_fill(dtype: Any) -> Any:
-    """What FILL_OR_DROP gathers out of bounds: nan, the most negative int, the largest unsigned,
-    True.
+    """What FILL_OR_DROP gathers out of bounds: nan, the most negative int, the largest unsigned
+    (also in the words of a random key), True.
     """
     if dtypes.issubdtype(dtype, dtypes.extended):
-        return 0
+        dtype = dtype.physical_dtype
     if is_inexact(dtype):
         return np.nan
     if dtype == np.bool_:

@@ -206,7 +206,7 @@ def _batching(primitive: Primitive) -> Callable[..., Any]:
                 (0, *batching),
                 (0, *shifted(dn.scatter_indices_batching_dims)),
             )
-        return primitive.bind(x, indices, updates, dimension_numbers=numbers, **params), [0]
+        return primitive.bind_all(x, indices, updates, dimension_numbers=numbers, **params), [0]
 
     return rule
 

@@ -132,7 +132,9 @@ def _slice_batching(
         steps = list(strides)
         steps.insert(dim, 1)
         strides = tuple(steps)
-    out = slice_p.bind(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=strides)
+    out = slice_p.bind_all(
+        x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=strides
+    )
     return out, [dim]
 
 
@@ -324,7 +326,7 @@ def _dynamic_slice_batching(
         starts.insert(x_dim, np.zeros((), index_dtype))
         sizes = list(slice_sizes)
         sizes.insert(x_dim, axis_size)
-        return dynamic_slice_p.bind(x, *starts, slice_sizes=tuple(sizes)), [x_dim]
+        return dynamic_slice_p.bind_all(x, *starts, slice_sizes=tuple(sizes)), [x_dim]
     rank = len(slice_sizes)
     # Start indices known to be the constant 0 select a whole dimension; leave them out.
     used = [i for i, (s, d) in enumerate(zip(starts, start_dims)) if not _is_zero(s, d)]
@@ -441,7 +443,7 @@ def _dynamic_update_slice_batching(axis_size: int, args: Sequence[Any], dims: Se
     update = bdim_at_front(update, update_dim, axis_size)
     if all(d is not_mapped for d in start_dims):
         index_dtype = dtype_of(starts[0]) if starts else np.dtype(np.int32)
-        return dynamic_update_slice_p.bind(x, update, np.zeros((), index_dtype), *starts), [0]
+        return dynamic_update_slice_p.bind_all(x, update, np.zeros((), index_dtype), *starts), [0]
     rank = len(starts)
     used = [i for i, (s, d) in enumerate(zip(starts, start_dims)) if not _is_zero(s, d)]
     index, index_dim = _stack_starts(

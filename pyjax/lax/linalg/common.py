@@ -129,7 +129,7 @@ def define_on_matrices(name: str, **rules: Any) -> Primitive:
 
     def batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
-        outs = primitive.bind(*moved, **params)
+        outs = primitive.bind_all(*moved, **params)
         return outs, [0] * len(outs)
 
     primitive = define(name, batching=batching, **rules)

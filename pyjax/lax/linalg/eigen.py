@@ -108,6 +108,7 @@ def _eigh_jvp(
 
 eigh_p: Primitive = define_on_matrices(
     "eigh",
+    multiple_results=True,
     abstract_eval=_eigh_aval,
     jvp=FullJvp(_eigh_jvp),
     transpose=Unsupported("eigh is not linear"),
@@ -249,6 +250,7 @@ def _eig_jvp(
 
 eig_p: Primitive = define_on_matrices(
     "eig",
+    multiple_results=True,
     abstract_eval=_eig_aval,
     jvp=FullJvp(_eig_jvp),
     transpose=Unsupported("eig is not linear"),
@@ -326,6 +328,7 @@ def _schur_lowering(
 
 schur_p: Primitive = define_on_matrices(
     "schur",
+    multiple_results=True,
     abstract_eval=_schur_aval,
     jvp=Unsupported("the Schur form is not unique"),
     transpose=Unsupported("schur is not linear"),
@@ -374,6 +377,7 @@ def _hessenberg_lowering(ctx: Any, a: Any) -> list[Any]:
 
 hessenberg_p: Primitive = define_on_matrices(
     "hessenberg",
+    multiple_results=True,
     abstract_eval=_hessenberg_aval,
     jvp=Unsupported("the reduction to Hessenberg form is an intermediate step"),
     transpose=Unsupported("hessenberg is not linear"),
@@ -413,6 +417,7 @@ def _tridiagonal_lowering(ctx: Any, a: Any, *, lower: bool) -> list[Any]:
 
 tridiagonal_p: Primitive = define_on_matrices(
     "tridiagonal",
+    multiple_results=True,
     abstract_eval=_tridiagonal_aval,
     jvp=Unsupported("the reduction to tridiagonal form is an intermediate step"),
     transpose=Unsupported("tridiagonal is not linear"),

@@ -134,6 +134,7 @@ def _getrf_lowering(ctx: Any, x: Any) -> list[Any]:
 # LAPACK's own result: factors, and row numbers from 1.
 getrf_p: Primitive = define_on_matrices(
     "getrf",
+    multiple_results=True,
     abstract_eval=_getrf_aval,
     jvp=Unsupported("differentiate lu instead"),
     transpose=Unsupported("getrf is not linear"),
@@ -181,6 +182,7 @@ def _lu_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[Any
 
 lu_p: Primitive = define_on_matrices(
     "lu",
+    multiple_results=True,
     abstract_eval=_lu_aval,
     jvp=FullJvp(_lu_jvp),
     transpose=Unsupported("lu is not linear"),

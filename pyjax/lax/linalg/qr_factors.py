@@ -52,6 +52,7 @@ def _geqrf_lowering(ctx: Any, a: Any) -> list[Any]:
 
 geqrf_p: Primitive = define_on_matrices(
     "geqrf",
+    multiple_results=True,
     abstract_eval=_geqrf_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("geqrf is not linear"),
@@ -84,6 +85,7 @@ def _geqp3_lowering(ctx: Any, a: Any, jpvt: Any) -> list[Any]:
 
 geqp3_p: Primitive = define_on_matrices(
     "geqp3",
+    multiple_results=True,
     abstract_eval=_geqp3_aval,
     jvp=Unsupported(_NO_DERIVATIVE),
     transpose=Unsupported("geqp3 is not linear"),
@@ -279,6 +281,7 @@ def _spread(indices: Array, shape: tuple[int, ...]) -> Array:
 
 qr_p: Primitive = define_on_matrices(
     "qr",
+    multiple_results=True,
     abstract_eval=_qr_aval,
     jvp=FullJvp(_qr_jvp),
     transpose=Unsupported("qr is not linear"),

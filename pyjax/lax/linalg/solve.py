@@ -142,7 +142,7 @@ def _triangular_solve_batching(
         out = triangular_solve_p.bind1(a, flat, left_side=left_side, **params)
         return [reshape(out, shape)], [1 if left_side else 0]
     a, b = bdim_at_front(a, a_dim, axis_size), bdim_at_front(b, b_dim, axis_size)
-    return triangular_solve_p.bind(a, b, left_side=left_side, **params), [0]
+    return triangular_solve_p.bind_all(a, b, left_side=left_side, **params), [0]
 
 
 def _triangular_solve_lowering(

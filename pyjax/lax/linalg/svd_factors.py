@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
+from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.lax.arithmetic import add, div, mul, real, sub
 from pyjax.lax.common import aval_of, dtype_of, is_complex, real_dtype, shape_of
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
+from pyjax.lax.creation import eye, full
 from pyjax.lax.linalg.common import (
     INT32,
     array_shape,
@@ -62,6 +64,25 @@ def _svd_aval(
     return [values, x.update(shape=(*batch, m, left)), x.update(shape=(*batch, right, n))]
 
 
+def _svd_of_nothing(x: Array, *, left: int, right: int, compute_uv: bool) -> list[Array]:
+    """Of a matrix without rows or columns: any unitary factors will do."""
+    *batch, m, n = shape_of(x)
+    values = full((*batch, 0), 0, real_dtype(dtype_of(x)))
+    if not compute_uv:
+        return [values]
+    sides = (len(batch), len(batch) + 1)
+    return [
+        values,
+        *(
+            expand_to(eye(dtype_of(x), shape), (*batch, *shape), sides)
+            for shape in ((m, left), (right, n))
+        ),
+    ]
+
+
+_lower_nothing: Callable[..., Any] = lower_fun(_svd_of_nothing)
+
+
 def _svd_lowering(
     ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, **params: Any
 ) -> list[Any]:
@@ -69,6 +90,8 @@ def _svd_lowering(
     k = min(m, n)
     left, right = (m, n) if full_matrices and compute_uv else (k, k)
     dtype = ctx.avals_in[0].dtype
+    if not k:
+        return _lower_nothing(ctx, x, left=left, right=right, compute_uv=compute_uv)
     shapes = [
         x.shape,
         ctx.shapes_out[0],
@@ -142,6 +165,7 @@ def _svd_jvp(
 
 svd_p: Primitive = define_on_matrices(
     "svd",
+    multiple_results=True,
     abstract_eval=_svd_aval,
     jvp=FullJvp(_svd_jvp),
     transpose=Unsupported("svd is not linear"),

@@ -16,12 +16,13 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify, is_valid_value
+from pyjax.core.dynamic_slices import Slice
 from pyjax.core.errors import NonConcreteBooleanIndexError, fail
 from pyjax.core.refs import is_ref
 from pyjax.core.trace import to_concrete_value
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, shape_of
-from pyjax.lax.compare import lt, select
+from pyjax.lax.compare import clamp, lt, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import (
@@ -121,6 +122,8 @@ def parse_index(index: Any, shape: tuple[int, ...]) -> tuple[Indexer | None, lis
     entries: list[Window | None] = []
     operands: list[Any] = []
     for part, size in zip(parts, shape):
+        if type(part) is Slice:
+            part = _opened(part, size, len(parts) > 1)
         if isinstance(part, builtin_slice):
             entries.append(_window(part, size))
         else:
@@ -139,6 +142,37 @@ def parse_index(index: Any, shape: tuple[int, ...]) -> tuple[Indexer | None, lis
 
 
 builtin_slice = type(np.s_[:])
+
+
+def _opened(part: Slice, size: int, has_others: bool) -> Any:
+    """The index that `ds(...)` stands for: a slice, or an array of what is known at run time."""
+    n, stride = part.static_size(), part.stride
+    last = size - ((n - 1) * stride + 1 if n else 0)
+    if last < 0:
+        fail(
+            IndexError,
+            f"{part} reaches beyond a dimension of {size} elements of a Ref.",
+            fix="Ask for fewer elements.",
+        )
+    known = None if part.is_dynamic_start else to_concrete_value(part.start)
+    if known is None and not part.is_dynamic_start:
+        known = part.start
+    if known is not None:
+        start = int(known)
+        start = min(max(start + size if start < 0 else start, 0), last)
+        return builtin_slice(start, start + n * stride, stride)
+    if has_others:
+        fail(
+            NotImplementedError,
+            f"{part} is one of several indices of a Ref, and its start is traced.",
+            "beside other arrays it would choose pairs of indices, not a block",
+            "Read the whole Ref and index that: ref[...][ds(i, n), j].",
+        )
+    first = convert_element_type(part.start, np.dtype(np.int32))
+    first = select(lt(first, np.int32(0)), add(first, np.int32(size)), first)
+    first = clamp(np.int32(0), first, np.int32(last))
+    steps = np.arange(n, dtype=np.int32) * np.int32(stride)
+    return add(broadcast_in_dim(first, (n,), ()), steps)
 
 
 def _window(part: Any, size: int) -> Window:

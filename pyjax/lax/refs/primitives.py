@@ -29,6 +29,7 @@ from pyjax.interpreters.discharge import Cell
 from pyjax.interpreters.rules import (
     FullJvp,
     Unsupported,
+    batches_unmapped,
     define_primitive,
     define_rules,
     discharge_rules,
@@ -74,7 +75,7 @@ def _new_ref_batching(primitive: Any) -> Callable[..., Any]:
     def rule(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         """A reference is mapped from the start: something mapped may be written to it."""
         init = bdim_at_front(args[0], dims[0], axis_size)
-        return primitive.bind(init, **params), [0]
+        return primitive.bind_all(init, **params), [0]
 
     return rule
 
@@ -86,9 +87,9 @@ def _new_ref_discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]
     return [cell]
 
 
-def _make(init: Any, *, memory_space: Any, kind: str | None) -> list[Any]:
+def _make(init: Any, *, memory_space: Any, kind: str | None) -> DeviceRef:
     array = as_array(init)
-    return [DeviceRef(array, AbstractRef(array.aval, memory_space, kind))]
+    return DeviceRef(array, AbstractRef(array.aval, memory_space, kind))
 
 
 for _primitive in (new_ref_p, new_tangent_ref_p):
@@ -103,6 +104,7 @@ for _primitive in (new_ref_p, new_tangent_ref_p):
         impl=_make,
     )
     discharge_rules[_primitive] = _new_ref_discharge
+    batches_unmapped.add(_primitive)
 
 
 def _freeze_jvp(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
@@ -110,11 +112,11 @@ def _freeze_jvp(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
     out = freeze_p.bind1(ref)
     if type(tangent) is ad.Zero:
         return [out], [ad.Zero(out.aval.to_tangent_aval())]
-    return [out], freeze_p.bind(tangent)
+    return [out], freeze_p.bind_all(tangent)
 
 
 def _freeze_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any]) -> Any:
-    return freeze_p.bind(*args), list(dims)
+    return freeze_p.bind_all(*args), list(dims)
 
 
 freeze_p: Primitive = define_primitive(
@@ -125,7 +127,7 @@ freeze_p: Primitive = define_primitive(
     batching=_freeze_batching,
     lowering=_never_lowered,
     effects=lambda ref: frozenset([new_ref_effect, ReadEffect(0)]),
-    impl=lambda ref: [ref.snapshot()],
+    impl=lambda ref: ref.snapshot(),
 )
 discharge_rules[freeze_p] = lambda args, params: [args[0].read()]
 
@@ -142,7 +144,7 @@ def _get_jvp(primals: Any, tangents: Any, *, indexers: Indexers) -> tuple[list[A
     out = get_p.bind1(ref, *index, indexers=indexers)
     if type(tangent) is ad.Zero:
         return [out], [ad.Zero(_chosen(ref.aval, indexers).to_tangent_aval())]
-    return [out], get_p.bind(tangent, *index, indexers=indexers)
+    return [out], get_p.bind_all(tangent, *index, indexers=indexers)
 
 
 def _get_batching(
@@ -159,10 +161,10 @@ def _get_discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     return [read(cell.read(), params["indexers"], index)]
 
 
-def _get_now(ref: Any, *index: Any, indexers: Indexers) -> list[Any]:
+def _get_now(ref: Any, *index: Any, indexers: Indexers) -> Any:
     if not indexers:
-        return [ref.snapshot()]  # no program would be quicker
-    return apply_primitive(get_p, (ref, *index), {"indexers": indexers})
+        return ref.snapshot()  # no program would be quicker
+    return apply_primitive(get_p, (ref, *index), {"indexers": indexers})[0]
 
 
 define_rules(
@@ -242,7 +244,7 @@ def _swap_jvp(primals: Any, tangents: Any, *, indexers: Indexers) -> tuple[list[
     out = swap_p.bind1(ref, value, *index, indexers=indexers)
     if target is None:
         return [out], [ad.Zero(_chosen(ref.aval, indexers).to_tangent_aval())]
-    return [out], swap_p.bind(target, ad.instantiate_zeros(tangent), *index, indexers=indexers)
+    return [out], swap_p.bind_all(target, ad.instantiate_zeros(tangent), *index, indexers=indexers)
 
 
 def _check_mapped(what: str, ref: Any, dim: Any) -> None:
@@ -264,7 +266,7 @@ def _swap_batching(
     _check_mapped("swap", ref, dim)
     if not indexers:
         value = _placed(args[1], dims[1], dim, axis_size)
-        return swap_p.bind(ref, value, indexers=()), [dim]
+        return swap_p.bind_all(ref, value, indexers=()), [dim]
 
     def both(x: Any, value: Any, *index: Any) -> list[Any]:
         return [read(x, indexers, index), write(x, indexers, index, value)]

@@ -78,7 +78,7 @@ def _monoid_aval(name: str, accepts: DtypeClass) -> Callable[..., list[ShapedArr
 def _monoid_batching(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
     def rule(axis_size: int, args: Sequence[Any], dims: Sequence[int], **params: Any) -> Any:
         (x,), (dim,) = args, dims
-        return primitive().bind(x, **with_batch_dimension(params, dim)), [dim]
+        return primitive().bind_all(x, **with_batch_dimension(params, dim)), [dim]
 
     return rule
 
@@ -162,6 +162,7 @@ def _winner_lowering(ctx: Any, x: Any, *, select_prim: Primitive, **params: Any)
 # Row-major position of the element each window selects; -1 for a window of nothing but padding.
 window_winner_p: Primitive = define_primitive(
     "reduce_window_winner",
+    multiple_results=True,
     abstract_eval=lambda x, **params: [
         ShapedArray(_output_shape(x.shape, params), np.dtype(np.int32))
     ],
@@ -319,6 +320,7 @@ def _general_lowering(ctx: Any, *operands: Any, jaxpr: Any, consts: Any, **param
 
 reduce_window_p = define_primitive(
     "reduce_window",
+    multiple_results=True,
     abstract_eval=_general_aval,
     jvp=FullJvp(_general_jvp),
     transpose=Unsupported("reduce_window with a general computation is not linear"),
@@ -455,7 +457,7 @@ def reduce_window(
     except TypeError:  # an unhashable callable is no monoid of ours
         monoid = None
     if monoid is not None and _is_identity(inits[0], monoid[1], dtype_of(operands[0])):
-        return tree_unflatten(tree, monoid[0].bind(operands[0], **params))
+        return tree_unflatten(tree, monoid[0].bind_all(operands[0], **params))
     scalars = [ShapedArray((), dtype_of(x)) for x in operands]
     in_tree = tree_structure(((operand, operand), {}))
     traced = trace_function("reduce_window", computation, in_tree, [*scalars, *scalars])

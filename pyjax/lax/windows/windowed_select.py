@@ -96,7 +96,7 @@ def _select_and_scatter_batching(
         )
     x = bdim_at_front(x, x_dim, axis_size)
     source = bdim_at_front(source, source_dim, axis_size)
-    return select_and_scatter_p.bind(x, source, init, **with_batch_dimension(params, 0)), [0]
+    return select_and_scatter_p.bind_all(x, source, init, **with_batch_dimension(params, 0)), [0]
 
 
 def _emit_select_and_scatter(
@@ -183,7 +183,7 @@ def _select_and_scatter_add_transpose(
 def _pair_batching(primitive: Primitive) -> Callable[..., Any]:
     def rule(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
-        return primitive.bind(*moved, **with_batch_dimension(params, 0)), [0]
+        return primitive.bind_all(*moved, **with_batch_dimension(params, 0)), [0]
 
     return rule
 

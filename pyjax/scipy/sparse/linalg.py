@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core.tree_util import tree_structure
 from pyjax.flatten_util import ravel_pytree
+from pyjax.numpy.util import is_arraylike
 
 Array = Any
 MatVec = Callable[[Array], Array]
@@ -21,6 +23,8 @@ def _operator(name: str, a: Any) -> Callable[[Any], Any]:
     if callable(a):
         return a
     if hasattr(a, "shape") and len(a.shape) == 2 and a.shape[0] == a.shape[1]:
+        if not is_arraylike(a) and hasattr(a, "__matmul__"):
+            return partial(operator.matmul, a)  # a user's operator
         return partial(jnp.matmul, jnp.asarray(a))
     if hasattr(a, "shape"):
         raise ValueError(f"{name}: linear operator must be a square matrix, got shape {a.shape}")
@@ -89,7 +93,7 @@ def cg(
     """The x with A x = b, A Hermitian positive definite, by conjugate gradients.
 
     Args:
-      A: matrix, or a linear function of pytrees like `b`.
+      A: matrix, or a linear function of pytrees like `b`, or an object with `shape` and `@`.
       x0: first guess.  M: approximate inverse of A (a preconditioner).
       tol, atol: stop when the residual's norm is below max(tol · |b|, atol).
       maxiter: default 10 times the number of unknowns.
@@ -245,4 +249,4 @@ def gmres(
 
 def _divide(x: Array, norm: Array) -> Array:
     """x / norm, zero where the norm is zero."""
-    return jnp.where(norm == 0, 0, x / jnp.where(norm == 0, 1, norm)).astype(x.dtype)
+    return jnp.where(norm == 0, 0, x / jnp.where(norm == 0, 1, norm).astype(x.dtype))

@@ -104,7 +104,7 @@ class gaussian_kde:
         data, at = whiten.T @ self.dataset, whiten.T @ points
         squares = jnp.sum((at[:, :, None] - data[:, None, :]) ** 2, axis=0)
         log_root = jnp.sum(jnp.log(jnp.diag(whiten))) - self.d / 2 * float(np.log(2 * np.pi))
-        return logsumexp(-0.5 * squares, b=self.weights, axis=1) + log_root
+        return logsumexp(-0.5 * squares, b=self.weights[None, :], axis=1) + log_root
 
     def evaluate(self, points: ArrayLike) -> Array:
         """The density at points [d, m] (or [m] for one dimension)."""
@@ -144,7 +144,7 @@ class gaussian_kde:
         if other.d != self.d:
             raise ValueError("KDEs are not the same dimensionality")
         differences = (self.dataset[:, :, None] - other.dataset[:, None, :]).reshape(self.d, -1)
-        weights = (self.weights[:, None] * other.weights).ravel()
+        weights = jnp.outer(self.weights, other.weights).ravel()
         return jnp.sum(self._overlap(differences, self.covariance + other.covariance, weights))
 
     def resample(self, key: Array, shape: tuple[int, ...] = ()) -> Array:

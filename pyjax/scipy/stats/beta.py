@@ -17,11 +17,13 @@ ArrayLike = Any
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x; nan for parameters and scales that are not positive."""
     x, a, b, loc, scale = promote_args_inexact("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b) - jnp.log(scale)
-    return jnp.where((z < 0) | (z > 1), -np.inf, value)
+    value = jnp.where((z < 0) | (z > 1), -np.inf, value)
+    # betaln is finite for negative numbers, too; they are no parameters.
+    return jnp.where((a > 0) & (b > 0) & (scale > 0), value, np.nan)
 
 
 def pdf(

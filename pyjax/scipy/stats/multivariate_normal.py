@@ -26,14 +26,14 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
         return -0.5 * (x - mean) ** 2 / cov - 0.5 * (log_2pi + jnp.log(cov))
     n = mean.shape[-1]
     if not cov.shape:
-        difference = x - mean
+        difference = jnp.subtract(*jnp.broadcast_arrays(x, mean))
         return -0.5 * (jnp.sum(difference**2, axis=-1) / cov + n * (log_2pi + jnp.log(cov)))
     if cov.ndim < 2 or cov.shape[-2:] != (n, n):
         raise ValueError(
             f"multivariate_normal.logpdf: incompatible shapes: mean {mean.shape}, cov {cov.shape}"
         )
     factor = jnp.linalg.cholesky(cov)
-    difference = x - mean
+    difference = jnp.subtract(*jnp.broadcast_arrays(x, mean))
     batch = jnp.broadcast_shapes(difference.shape[:-1], cov.shape[:-2])
     factor = jnp.broadcast_to(factor, (*batch, n, n))
     column = jnp.broadcast_to(difference, (*batch, n))[..., None]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import runpy
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pyjax.tools.as_jax import as_jax
+from pyjax.tools.as_jax import run_program
 
 
 def add(subparsers: Any) -> None:
@@ -39,16 +36,5 @@ def own_arguments(words: Sequence[str]) -> int:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    with as_jax():
-        usual = sys.argv, sys.path[0]
-        sys.argv = [chosen.script, *chosen.arguments]
-        try:
-            if chosen.module:
-                sys.path[0] = os.getcwd()
-                runpy.run_module(chosen.script, run_name="__main__", alter_sys=True)
-            else:
-                sys.path[0] = os.path.dirname(os.path.abspath(chosen.script))
-                runpy.run_path(chosen.script, run_name="__main__")
-        finally:
-            sys.argv, sys.path[0] = usual
+    run_program(chosen.script, chosen.arguments, chosen.module)
     return 0

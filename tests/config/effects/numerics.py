@@ -111,7 +111,7 @@ def normal_with_a_raw_key() -> object:
     "jax_legacy_prng_key",
     "error",
     default="",
-    changed=re.compile("^ValueError: legacy uint32 key array passed to normal"),
+    changed=re.compile(r"^ValueError: Legacy uint32 key .* jax.random function normal"),
 )
 def raw_key_raises() -> str:
     return error_of(normal_with_a_raw_key)
@@ -121,7 +121,7 @@ def raw_key_raises() -> str:
     "jax_legacy_prng_key",
     "warn",
     default="",
-    changed=re.compile("^UserWarning: legacy uint32 key array passed to normal"),
+    changed=re.compile(r"^UserWarning: Legacy uint32 key .* jax.random function normal"),
 )
 def raw_key_warns() -> str:
     return warnings_of(normal_with_a_raw_key)

@@ -36,6 +36,10 @@ def _held_in_a_stack(make):
     return generator
 
 
+def _at_once():
+    return trace_state.set_current_trace(trace.eval_trace)
+
+
 holders = pytest.mark.parametrize("hold", [_held, _held_in_a_stack])
 
 
@@ -69,7 +73,7 @@ def test_opened_while_tracing_and_open_when_that_ends(hold, transform):
 
     def f(x):
         y = (x + 1).sum()
-        kept.append(hold(pyjax.ensure_compile_time_eval))
+        kept.append(hold(_at_once))
         return y
 
     TRANSFORMS[transform](f)
@@ -83,7 +87,7 @@ def test_opened_while_tracing_and_open_when_that_ends(hold, transform):
 @holders
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_opened_before_tracing_and_closed_inside(hold, transform):
-    generator = hold(pyjax.ensure_compile_time_eval)
+    generator = hold(_at_once)
 
     def f(x):
         before = trace_state.current_trace()
@@ -103,7 +107,7 @@ def test_traces_closed_in_the_order_in_which_they_were_opened(hold):
     first, second = Other(), Other()
     a = hold(lambda: trace_state.set_current_trace(first))
     b = hold(lambda: trace_state.set_current_trace(second))
-    c = hold(pyjax.ensure_compile_time_eval)
+    c = hold(_at_once)
     a.close()
     assert trace_state.current_trace() is trace.eval_trace
     c.close()
@@ -113,7 +117,7 @@ def test_traces_closed_in_the_order_in_which_they_were_opened(hold):
 
 
 def test_one_manager_inside_of_itself_and_of_a_jit():
-    manager = pyjax.ensure_compile_time_eval()
+    manager = _at_once()
 
     @pyjax.jit
     def f(x):

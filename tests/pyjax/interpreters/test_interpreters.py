@@ -12,7 +12,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core.avals import ShapedArray
-from pyjax.core.effects import Effect
+from pyjax.core.effects import Effect, lowerable_effects
 from pyjax.core.jaxpr import eval_jaxpr, jaxpr_as_fun
 from pyjax.core.structural import add_jaxvals, mul, neg
 from pyjax.interpreters import ad, batching, dead_code, linearize, partial_eval
@@ -44,6 +44,7 @@ class Noise(Effect):
 
 
 noise = Noise()
+lowerable_effects.add_type(Noise)
 effectful_p = define_primitive(
     "test_effectful",
     abstract_eval=lambda x: x,
@@ -56,6 +57,7 @@ effectful_p = define_primitive(
 # Two outputs: (x + y, x * y), with a full rule; its transposition has no rule of its own.
 sum_product_p = define_primitive(
     "test_sum_product",
+    multiple_results=True,
     abstract_eval=lambda x, y: [x, x],
     jvp=FullJvp(lambda p, t: _sum_product_jvp(p, t)),
     transpose=Unsupported("not linear"),

@@ -114,3 +114,13 @@ def test_cholesky_update_is_mapped(in_axes: tuple[int | None, int | None]) -> No
         one_w = ws if in_axes[1] is None else ws[:, i]
         want = lax.linalg.cholesky_update(one_r, one_w)
         np.testing.assert_allclose(got[i], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("full_matrices", [True, False])
+@pytest.mark.parametrize("shape", [(5, 0), (0, 5), (2, 3, 0), (0, 0), (2, 0, 4)])
+def test_singular_vectors_of_nothing_are_unitary(shape, full_matrices):
+    for dtype in ("float32", "complex64"):
+        matrix = np.zeros(shape, dtype)
+        got = jnp.linalg.svd(matrix, full_matrices=full_matrices)
+        for ours, numpys in zip(got, np.linalg.svd(matrix, full_matrices=full_matrices)):
+            np.testing.assert_array_equal(ours, numpys, strict=True)

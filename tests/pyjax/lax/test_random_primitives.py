@@ -14,6 +14,9 @@ from pyjax._config import options
 import pyjax
 from pyjax import lax
 from pyjax.lax import random_keys as rk
+from pyjax.lax.random_generators import prngs, threefry_prng_impl
+from pyjax.lax.random_hashes import counters, indices_in_words
+from tests.op_checks import emulated, emulated_gpu, evaluated
 
 RECORDED = json.loads(Path(__file__).with_name("random_bits_recorded.json").read_text())
 
@@ -41,6 +44,13 @@ def _results(impl):
         "vmap",
         lambda: pyjax.vmap(lambda k: rk.random_bits(k, 32, (3,)))(rk.random_split(key, (4,))),
     )
+    yield "seed-x64", lambda: words(_in_64_bits(lambda: rk.random_seed(2**33 + 7, impl)))
+    yield "bits64", lambda: _in_64_bits(lambda: rk.random_bits(key, 64, (5,)))
+
+
+def _in_64_bits(compute):
+    with pyjax.enable_x64(True):
+        return compute()
 
 
 @pytest.mark.filterwarnings("ignore:jax_threefry_partitionable is set but has no effect")
@@ -48,26 +58,48 @@ def _results(impl):
 def test_recorded(case):
     name, partitionable = case.split("-")
     with options.threefry_partitionable(partitionable == "True"):
-        for what, compute in _results(rk.prngs[name]):
+        for what, compute in _results(prngs[name]):
             assert summary(compute()) == RECORDED[case][what], what
 
 
-def test_64_bit_words():
-    with pyjax.enable_x64(True):
-        bits = np.asarray(rk.random_bits(rk.random_seed(3, rk.threefry_prng_impl), 64, (4,)))
-    assert bits.dtype == np.uint64 and len(set(bits.tolist())) == 4
-    assert (bits >> 32).max() > 0
+@pytest.mark.parametrize(
+    "run",
+    [evaluated, *[pytest.param(f, marks=pytest.mark.slow) for f in (emulated, emulated_gpu)]],
+)
+@pytest.mark.parametrize("name", sorted(prngs))
+def test_other_ways_to_run(name, run):
+    def drawn(seed):
+        first, second = rk.random_split(rk.random_seed(seed, prngs[name]), (2,))
+        folded = rk.random_fold_in(second, seed)
+        return [rk.random_bits(first, 32, (3, 5)), rk.random_bits(folded, 8, (7,))]
+
+    seed = np.asarray(77, np.int32)
+    for a, b in zip(run(drawn, [seed]), drawn(seed)):
+        np.testing.assert_array_equal(a, np.asarray(b))
+
+
+def test_indices_beyond_32_bits():
+    shape, strides = (3, 2, 4), (2**33 + 5, 2**32 - 1, 2**31 + 7)
+    high, low = indices_in_words(shape, strides)
+    expected = sum(i.astype(np.uint64) * s for i, s in zip(np.indices(shape), strides))
+    found = (np.asarray(high).astype(np.uint64) << 32) | np.asarray(low)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_counters_of_more_than_2_to_the_32_elements():
+    jaxpr = pyjax.make_jaxpr(lambda: counters((2**20, 2**13)))()
+    assert [v.aval.str_short() for v in jaxpr.jaxpr.outvars] == ["uint32[1048576,8192]"] * 2
 
 
 def test_wrap_unwrap_clone():
     words = np.arange(6, dtype=np.uint32).reshape(3, 2)
-    keys = rk.random_wrap(words, rk.threefry_prng_impl)
+    keys = rk.random_wrap(words, threefry_prng_impl)
     assert str(keys.dtype) == "key<fry>" and keys.shape == (3,)
     np.testing.assert_array_equal(np.asarray(rk.random_unwrap(rk.random_clone(keys))), words)
 
 
 def test_batched_fold_in_equals_each():
-    key = rk.random_seed(0, rk.threefry_prng_impl)
+    key = rk.random_seed(0, threefry_prng_impl)
     data = np.arange(3, dtype=np.uint32)
     together = rk.random_unwrap(pyjax.vmap(rk.random_fold_in, (None, 0))(key, data))
     each = [np.asarray(rk.random_unwrap(rk.random_fold_in(key, int(d)))) for d in data]
@@ -78,7 +110,7 @@ def test_raw_words_are_refused():
     with pytest.raises(TypeError, match="requires a typed key array"):
         rk.random_split(np.zeros(2, np.uint32), (2,))
     with pytest.raises(TypeError, match="invalid PRNG key data"):
-        rk.random_wrap(np.zeros(3, np.uint32), rk.threefry_prng_impl)
+        rk.random_wrap(np.zeros(3, np.uint32), threefry_prng_impl)
 
 
 def test_rng_bit_generator_moves_the_key():

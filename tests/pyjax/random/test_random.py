@@ -378,7 +378,6 @@ def test_other_uses_of_the_key(name: str) -> None:
             "uniform needs a floating dtype",
         ),
         (lambda: random.uniform(KEY, (2.5,)), TypeError, "shape of uniform must be integers"),
-        (lambda: random.randint(KEY, (2,), 0.0, 1.0), TypeError, "integer bounds"),
         (lambda: random.choice(KEY, 3, (5,), replace=False), ValueError, "5 elements from 3"),
         (lambda: random.choice(KEY, 3, p=jnp.ones(2)), ValueError, r"p has shape \(2,\)"),
         (lambda: random.bernoulli(KEY, jnp.ones(3), (2,)), ValueError, "does not fit"),
@@ -428,7 +427,7 @@ def test_comparing_keys_does_not_use_them() -> None:
 def test_keys_compare_with_keys_of_their_kind_only() -> None:
     key = random.key(0)
     for other in (1, np.uint32(1), random.key(0, impl="rbg")):
-        with pytest.raises(ValueError, match="promotion"):
+        with pytest.raises(TypeError, match="equal does not accept dtypes"):
             key == other  # noqa: B015
     assert (key == None) is False  # noqa: E711
     with pytest.raises(TypeError, match="lt does not accept dtype key<fry>"):

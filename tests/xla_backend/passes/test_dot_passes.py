@@ -1,5 +1,8 @@
 """Passes over dots and convolutions: each with programs it changes, and programs it leaves."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 from pass_checks import check_pass
 
@@ -8,17 +11,20 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
 from xla_backend.passes.convolution_to_dot import ConvolutionToDot
 from xla_backend.passes.dot_decomposer import DotDecomposer
+from xla_backend.passes.dot_operand_types import DotOperandNarrowing, DotOperandWidening
 from xla_backend.passes.dot_reassociation import DotReassociation
-from xla_backend.passes.dot_result_widening import DotResultWidening
+from xla_backend.passes.dot_result_types import DotResultNarrowing, DotResultWidening
 from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dots import collapse, dot_sizes
 from xla_backend.passes.transpose_folding import TransposeFolding
+from xla_backend.targets.cpu.dot_rules import has_product
 
 PLAIN = (
     "p = f32[3,4] parameter(0)\n q = f32[4,5] parameter(1)\n"
     " ROOT r = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 )
-CHANGES: dict[str, tuple[type[HloPass], str]] = {
+ON_CPU = partial(DotOperandWidening, has_product)
+CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
     "outer product": (
         DotStrengthReduction,
         "p = s32[3,1] parameter(0)\n q = s32[1,4] parameter(1)\n"
@@ -42,6 +48,32 @@ CHANGES: dict[str, tuple[type[HloPass], str]] = {
         "p = s32[7] parameter(0)\n q = s32[7] parameter(1)\n"
         " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[] reduce(\n"
         " ROOT r = s32[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "inner product of bytes": (
+        DotStrengthReduction,
+        "p = s8[7] parameter(0)\n q = u8[7] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[] reduce(\n"
+        " ROOT r = s32[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "types that CPUs have no product of": (
+        ON_CPU,
+        "p = s16[3,4] parameter(0)\n q = u8[4,5] parameter(1)\n"
+        " // CHECK: [[P:%[^ ]+]] = s32[3,4] convert(%p)\n"
+        " // CHECK: ROOT {{.*}} = s32[3,5] dot([[P]], {{%[^ ]+}}),\n"
+        " ROOT r = s32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "small floats": (
+        ON_CPU,
+        "p = f8e4m3fn[3,4] parameter(0)\n q = f8e5m2[4,5] parameter(1)\n"
+        " // CHECK: f32[3,4] convert(%p)\n // CHECK: f32[4,5] convert(%q)\n"
+        " ROOT r = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "converted bytes": (
+        DotOperandNarrowing,
+        "p = s8[3,4] parameter(0)\n q = u8[4,5] parameter(1)\n"
+        " v = s32[3,4] convert(p)\n w = s32[4,5] convert(q)\n"
+        " // CHECK: ROOT {{.*}} = s32[3,5] dot(%p, %q),\n"
+        " ROOT r = s32[3,5] dot(v, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
     "inner products in a batch that lies behind": (
         DotStrengthReduction,
@@ -147,6 +179,13 @@ CHANGES: dict[str, tuple[type[HloPass], str]] = {
         " // CHECK: ROOT {{.*}} = bf16[3,5] convert([[D]])\n"
         " ROOT r = bf16[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
+    "a rounded product of bf16": (
+        DotResultNarrowing,
+        "p = bf16[3,30] parameter(0)\n q = bf16[30,5] parameter(1)\n"
+        " d = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " // CHECK: ROOT {{.*}} = bf16[3,5] dot(%p, %q),\n"
+        " ROOT r = bf16[3,5] convert(d)",
+    ),
     "1x1 windows, channels last": (
         ConvolutionToDot,
         "p = f32[2,3,4,6] parameter(0)\n q = f32[1,1,6,5] parameter(1)\n"
@@ -175,7 +214,7 @@ CHANGES: dict[str, tuple[type[HloPass], str]] = {
         " ROOT r = f32[2,5] convolution(p, q), dim_labels=bf_oi->bf",
     ),
 }
-KEPT: dict[str, tuple[type[HloPass], str]] = {
+KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
     "a product": (DotStrengthReduction, PLAIN),
     "an outer product with its batch behind": (
         DotStrengthReduction,
@@ -186,6 +225,28 @@ KEPT: dict[str, tuple[type[HloPass], str]] = {
         DotStrengthReduction,
         "p = bf16[7] parameter(0)\n q = bf16[7] parameter(1)\n"
         " ROOT r = bf16[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
+    "bytes with a product of their own": (
+        ON_CPU,
+        "p = s8[3,4] parameter(0)\n q = s8[4,5] parameter(1)\n"
+        " ROOT r = s32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "sums that are rounded once, not term by term": (
+        ON_CPU,
+        "p = f8e5m2[3,4] parameter(0)\n q = f8e5m2[4,5] parameter(1)\n"
+        " ROOT r = bf16[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "bytes that lost bits on their way": (
+        DotOperandNarrowing,
+        "p = s8[3,4] parameter(0)\n q = s8[4,5] parameter(1)\n"
+        " v = u8[3,4] convert(p)\n w = u8[4,5] convert(q)\n"
+        " ROOT r = s32[3,5] dot(v, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "integers of 16 bits that were converted": (
+        DotOperandNarrowing,
+        "p = s16[3,4] parameter(0)\n q = s16[4,5] parameter(1)\n"
+        " v = s32[3,4] convert(p)\n w = s32[4,5] convert(q)\n"
+        " ROOT r = s32[3,5] dot(v, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
     "three matrices of one size": (
         DotReassociation,
@@ -235,6 +296,18 @@ KEPT: dict[str, tuple[type[HloPass], str]] = {
         DotResultWidening,
         "p = bf16[3,30] parameter(0)\n q = bf16[30,5] parameter(1)\n"
         " ROOT r = bf16[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a rounded product that is read as it is too": (
+        DotResultNarrowing,
+        "p = bf16[3,30] parameter(0)\n q = bf16[30,5] parameter(1)\n"
+        " d = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " c = bf16[3,5] convert(d)\n ROOT r = (bf16[3,5], f32[3,5]) tuple(c, d)",
+    ),
+    "a rounded product of f32": (
+        DotResultNarrowing,
+        "p = f32[3,30] parameter(0)\n q = f32[30,5] parameter(1)\n"
+        " d = f32[3,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = bf16[3,5] convert(d)",
     ),
     "3x3 windows": (
         ConvolutionToDot,

@@ -225,3 +225,8 @@ def test_several_emulated_devices():
         env=environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_names_of_emulated_devices():
+    device = emulated(LARGE, "gpu_emulator").device
+    assert (repr(device), str(device)) == ("GpuEmulatorDevice(id=0)", "gpu_emulator:0")

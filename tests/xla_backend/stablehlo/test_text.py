@@ -8,6 +8,7 @@ import pytest
 from xla_backend.hlo.errors import ParseError
 from xla_backend.stablehlo.parser import parse_module
 from xla_backend.stablehlo.printer import module_to_text
+from xla_backend.stablehlo.reader import unescape
 
 # Operations as MLIR prints them, one row each; the arguments are those of `_function`.
 PRETTY = """
@@ -85,6 +86,23 @@ def test_pretty_forms_print_as_they_were(line: str) -> None:
     assert module_to_text(module) == text
     generic = module_to_text(module, generic=True)
     assert module_to_text(parse_module(generic)) == text
+
+
+@pytest.mark.parametrize(
+    "escaped, text",
+    [
+        (r"\C3\A9", "é"),
+        (r"a\F0\9F\98\80\22", 'a😀"'),
+        (r"\FF\C3", "\udcff\udcc3"),  # bytes that are no UTF-8
+        (r"\\C3\0A", "\\C3\n"),
+    ],
+)
+def test_escapes_are_bytes_of_utf8(escaped: str, text: str) -> None:
+    line = '%0 = stablehlo.abs %arg0 {"\\22NAME" = "NAME"} : tensor<2x3xf32>'
+    written = _function(line.replace("NAME", escaped))
+    module = parse_module(written)
+    assert unescape(escaped) == text
+    assert module_to_text(module) == written
 
 
 REGIONS = """\

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from xla_backend.targets.gpu.ptxas import Resources, find_ptxas
+from tests.needs_ptxas import NEEDS_PTXAS
+from xla_backend.targets.gpu.ptxas import Resources
 from xla_backend.tools import assemble_corpus
 from xla_backend.tools.assemble_corpus import Summary, report
 
@@ -24,7 +25,7 @@ def folder_of(path, **texts):
     return str(path)
 
 
-@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas here")
+@NEEDS_PTXAS
 def test_programs_are_assembled_or_refused(tmp_path, capsys):
     folder = folder_of(tmp_path, good=GOOD, bad=BAD)
     assert assemble_corpus.main([folder, "--architectures", "sm_90,sm_120", "--only", "good"]) == 0

@@ -130,8 +130,9 @@ class ReductionGroup:
             start = stop
         return result
 
-    def combiner(self) -> Combiner | None:
-        return self.e.builder.combiner(self.reals, self.combine) if self.lanes_allowed else None
+    def combiner(self) -> Combiner:
+        commutes = all(m.commutes for m in self.members)
+        return self.e.builder.combiner(self.reals, self.combine, commutes=commutes)
 
     def narrow(self, values: Sequence[Value]) -> list[list[Element]]:
         result = []
@@ -261,12 +262,13 @@ class ReductionNest:
                 extent, inits=carried, may_vectorize=i == along[-1] and self.group.lanes_allowed
             )
             full = full + (var + start) * strides[i]
-        index = delinearize(full, self.dims)
-        result = self.group.combine(carried, self.group.elements(index))
+        elements = self.group.elements(delinearize(full, self.dims))
+        result = self.group.combine(carried, elements)
         combiner = self.group.combiner()
         identities = self.group.identities()
         for _ in along:
-            result = b.close_loop(result, combiner, identities)
+            result = b.close_loop(result, combiner, identities, elements)
+            elements = []
         kept_index = [
             x for i, x in enumerate(delinearize(linear, self.dims)) if i not in self.reduced
         ]
@@ -373,7 +375,10 @@ def scan_nest(
     position = Index({}, dims[axis] - 1) - k if reverse else k
     linear = (i * dims[axis] + position) * inner + j
     index = delinearize(linear, dims)
-    values = reduction.combine(carried, reduction.widen([e.value(o, index) for o in operands]))
+    here = reduction.widen([e.value(o, index) for o in operands])
+    # From the end, what is carried stands behind the others.
+    turned = reverse and not reduction.commutes
+    values = reduction.combine(*((here, carried) if turned else (carried, here)))
     for output, element in zip(outputs, reduction.narrow(values)):
         if output is not None:
             e.store(output, linear, element)

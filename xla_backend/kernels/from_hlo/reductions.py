@@ -14,6 +14,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import real_type
 from xla_backend.kernels.from_hlo.attribute_access import attrs
+from xla_backend.kernels.from_hlo.commutation import commutes, only_selects
 from xla_backend.kernels.from_hlo.elemental import (
     Element,
     ElementalEmitter,
@@ -34,22 +35,6 @@ _MONOIDS = frozenset(
         Opcode.AND,
         Opcode.OR,
         Opcode.XOR,
-    }
-)
-# Combiners made of these only are idempotent or keep the initial value neutral, so lanes may all
-# start from it.
-_SELECTING = frozenset(
-    {
-        Opcode.COMPARE,
-        Opcode.SELECT,
-        Opcode.AND,
-        Opcode.OR,
-        Opcode.NOT,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.PARAMETER,
-        Opcode.TUPLE,
-        Opcode.CONSTANT,
     }
 )
 
@@ -81,6 +66,7 @@ class Reduction:
             and types[0].is_floating
             and types[0].bits < 32
         )
+        self.commutes = self.opcode is not None or commutes(computation)
         self.carried = [P.F32] if self.widened else self.types
         reals: list[P] = []
         for t in self.carried:
@@ -89,13 +75,9 @@ class Reduction:
 
     @property
     def lanes_allowed(self) -> bool:
-        """Whether partial results in several lanes may be formed."""
-        if self.opcode is not None:
-            return True
-        return all(
-            n.opcode in _SELECTING or (n.opcode.is_elementwise and not n.users)
-            for n in self.computation.post_order()
-        )
+        """Whether lanes may take any elements, and all of them start from the initial values: one
+        of several equal values may be selected as often as one likes."""
+        return self.opcode is not None or (self.commutes and only_selects(self.computation))
 
     def identities(self) -> list[Any]:
         if self.opcode is None:
@@ -142,7 +124,7 @@ class Reduction:
         return parts(result)
 
     def combiner(self) -> Combiner:
-        return self.e.builder.combiner(self.reals, self.combine)
+        return self.e.builder.combiner(self.reals, self.combine, commutes=self.commutes)
 
 
 def reduce_over(
@@ -162,8 +144,7 @@ def reduce_over(
     """
     b = e.builder
 
-    def combined(state: list[Value], position: Indices) -> list[Value]:
-        values = element(position)
+    def combined(state: list[Value], values: list[Value], position: Indices) -> list[Value]:
         result = reduction.combine(state, values)
         inside = present(position) if present is not None else None
         if inside is None:
@@ -172,24 +153,29 @@ def reduce_over(
         return [value for part in kept for value in parts(part)]
 
     if not extents:
-        return combined(list(inits), ())
+        return combined(list(inits), element(()), ())
     indices: list[Index] = []
     carried = list(inits)
+    lanes = may_vectorize and reduction.lanes_allowed
     for n, extent in enumerate(extents):
-        last = n == len(extents) - 1
         index, carried = b.open_loop(
             extent,
             depth=depth if n == 0 else None,
             inits=carried,
-            may_vectorize=last and may_vectorize,
+            may_vectorize=lanes and n == len(extents) - 1,
         )
         indices.append(index)
-    result = combined(list(carried), tuple(indices))
-    lanes = may_vectorize and reduction.lanes_allowed
-    combiner = reduction.combiner() if lanes else None
+    elements = element(tuple(indices))
+    result = combined(list(carried), elements, tuple(indices))
+    # Of elements that may be missing, partial results would need to know whether they have any.
+    if present is not None:
+        combiner, elements = None, []
+    else:
+        combiner = reduction.combiner()
     identities = reduction.identities()
     for _ in extents:
-        result = b.close_loop(result, combiner, identities)
+        result = b.close_loop(result, combiner, identities, elements)
+        elements = []
     return result
 
 

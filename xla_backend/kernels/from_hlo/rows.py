@@ -89,7 +89,8 @@ class RowNest:
             )
             at = at + var * self.strides[i]
         index = delinearize(at, self.dims)
-        results = group.combine(carried, group.elements(index))
+        elements = group.elements(index)
+        results = group.combine(carried, elements)
         stores = [
             (output, self.e.value(root, delinearize(at, root.shape.dimensions)))
             for root in plan.stores[step]
@@ -99,19 +100,21 @@ class RowNest:
             self._keep(node, at)
         for output, element in stores:
             self.e.store(output, at, element)
-        self._close(len(along), group, results)
+        self._close(len(along), group, results, elements)
         for node in plan.keeps[step]:
             self.e.provided[node] = self._kept_element
 
-    def _close(self, count: int, group: ReductionGroup, results: list[Value]) -> None:
+    def _close(
+        self, count: int, group: ReductionGroup, results: list[Value], elements: list[Value]
+    ) -> None:
         b = self.e.builder
         combiner: Combiner | None = group.combiner() if group.nodes else None
         identities = group.identities()
         for _ in range(count):
-            results = b.close_loop(results, combiner, identities)
-        for node, elements in zip(group.nodes, group.narrow(results)):
-            value = elements[0]
-            self.e.provided[node] = _given(value)
+            results = b.close_loop(results, combiner, identities, elements)
+            elements = []
+        for node, values in zip(group.nodes, group.narrow(results)):
+            self.e.provided[node] = _given(values[0])
 
     def _keep(self, node: Instruction, at: Index) -> None:
         b = self.e.builder

@@ -24,26 +24,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection, DimensionsAttributes
+from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.from_hlo.lower import begin
-from xla_backend.kernels.index import ZERO, Atom, FloorDiv, Index, Mod, Var, delinearize, linearize
-from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind, ShuffleMode, Value
+from xla_backend.kernels.index import ZERO, Atom, Index, Var, delinearize, linearize
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind, Value
 from xla_backend.kernels.library.dots import recipe_of_dot
 from xla_backend.kernels.library.factors import Part, SharedBlock, factor, fill
+from xla_backend.kernels.library.held_tiles import (
+    COLUMNS,
+    ROWS,
+    across_members,
+    add_products,
+    eight_products,
+    held_place,
+    lane_of,
+    padded,
+    row_tiles,
+)
+from xla_backend.kernels.library.hidden_scores import last_column, shown_scores
 from xla_backend.kernels.library.recipes import Recipe, convert
-from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
+from xla_backend.kernels.library.score_places import above, below, kept, only, places_of, put
+from xla_backend.kernels.matrix_tiles import WARP
 from xla_backend.passes.attention_fusion import Attention, attention_in, contracted
 from xla_backend.passes.dots import operand_dimensions
 
 P = PrimitiveType
-_ROWS = 16  # of a warp
-_KEYS = 8  # columns of a tile
-# Threads that share a row of a tile.
-_MEMBERS = 4
 _SHARED_BYTES = 48 << 10
 # Queries and keys of a block, the best ones first.
 _BLOCKS = ((64, 64), (64, 32), (32, 32), (32, 16))
@@ -77,19 +86,19 @@ class Geometry:
         self.names = [Var(n, extent, 1) for n, extent in zip("bijc", extents)]
         b, i, j, c = (Index.of(v) if v.extent > 1 else ZERO for v in self.names)
         at = [ZERO] * len(dims)
-        _set(at, groups.batch, delinearize(b, self.batches))
-        _set(at, groups.free, delinearize(i, self.rows))
-        _set(at, groups.contracting, (j,))
+        put(at, groups.batch, delinearize(b, self.batches))
+        put(at, groups.free, delinearize(i, self.rows))
+        put(at, groups.contracting, (j,))
         index = tuple(at)
         for node in a.weights[:-1]:
-            index = _below(node, index)
+            index = below(node, index)
         self.scores = index
         for node in a.queries[:-1]:
-            index = _below(node, index)
+            index = below(node, index)
         self.products = index
         rows, columns = delinearize(i, self.rows), delinearize(c, self.columns)
         free = (*columns, *rows) if a.side else (*rows, *columns)
-        self.result = _above((*delinearize(b, self.batches), *free), a.values, a.after)
+        self.result = above((*delinearize(b, self.batches), *free), a.values, a.after)
 
     def sides(self) -> tuple[int, int] | None:
         """The numbers of q and k among the operands of their dot; None where queries and keys are
@@ -104,55 +113,15 @@ class Geometry:
             == linearize(part, [dot.operands[side].shape.dimensions[d] for d in group.free])
             for side, (part, group) in enumerate(zip(parts[1:], (left, right)))
         ]
-        if sum(key_parts) != 1 or not _only(parts[0], b):
+        if sum(key_parts) != 1 or not only(parts[0], b):
             return None
         q = 1 if key_parts[0] else 0
-        return (q, 1 - q) if _only(parts[1 + q], i) else None
+        return (q, 1 - q) if only(parts[1 + q], i) else None
 
     def fill_in(self, index: Sequence[Index], *values: Index) -> Indices:
         """Expressions at a batch, query, key and column."""
         known: dict[Atom, Index] = dict(zip(self.names, values))
         return tuple(x.replaced(known.get) for x in index)
-
-
-def _set(at: list[Index], places: Sequence[int], values: Sequence[Index]) -> None:
-    for place, value in zip(places, values):
-        at[place] = value
-
-
-def _only(parts: Sequence[Index], variable: Var) -> bool:
-    """Whether indices depend on one variable at most."""
-    return all(
-        _only([atom.index], variable) if isinstance(atom, FloorDiv | Mod) else atom is variable
-        for part in parts
-        for atom in part.terms
-    )
-
-
-def _below(node: Instruction, index: Indices) -> Indices:
-    """The index of the operand that an element of a node is made of."""
-    if node.opcode is Opcode.TRANSPOSE:
-        assert isinstance(node.attributes, DimensionsAttributes)
-        found = [ZERO] * len(index)
-        _set(found, node.attributes.dimensions, index)
-        return tuple(found)
-    if node.opcode is Opcode.RESHAPE:
-        linear = linearize(index, node.shape.dimensions)
-        return delinearize(linear, node.operands[0].shape.dimensions)
-    return index
-
-
-def _above(index: Indices, node: Instruction, moves: Sequence[Instruction]) -> Indices:
-    """Where moves put an element of a node."""
-    for move in moves:
-        if move.opcode is Opcode.TRANSPOSE:
-            assert isinstance(move.attributes, DimensionsAttributes)
-            index = tuple(index[d] for d in move.attributes.dimensions)
-        elif move.opcode is Opcode.RESHAPE:
-            linear = linearize(index, node.shape.dimensions)
-            index = delinearize(linear, move.shape.dimensions)
-        node = move
-    return index
 
 
 @dataclass(frozen=True)
@@ -175,18 +144,12 @@ def _plan(attention: Attention) -> _Plan | None:
     if geometry.sides() is None or max(geometry.depth, geometry.width) > _WIDEST:
         return None
     for queries, keys in _BLOCKS:
-        sizes = _padded(geometry.depth, first), _padded(geometry.width, second)
+        sizes = padded(geometry.depth, first), padded(geometry.width, second)
         elements = (queries + keys) * (sizes[0] + 8) * first.factor.byte_size
         elements += (keys + 8) * (sizes[1] + 8) * second.factor.byte_size
         if elements <= _SHARED_BYTES:
             return _Plan(geometry, first, second, queries, keys)
     return None
-
-
-def _padded(size: int, recipe: Recipe) -> int:
-    """A size as a whole number of tiles, of either side."""
-    assert recipe.tile is not None
-    return -(-size // max(recipe.tile[1:])) * max(recipe.tile[1:])
 
 
 def runs_as_attention(attention: Attention) -> bool:
@@ -201,15 +164,16 @@ def attention_kernel(fusion: Instruction, name: str) -> Kernel:
     assert attention is not None
     plan = _plan(attention)
     assert plan is not None
-    _Streaming(e, attention, plan, outputs[0]).build()
+    _Streaming(e, attention, plan, outputs).build()
     return e.builder.kernel
 
 
 class _Streaming:
     def __init__(
-        self, e: ElementalEmitter, attention: Attention, plan: _Plan, output: Buffer
+        self, e: ElementalEmitter, attention: Attention, plan: _Plan, outputs: Sequence[Buffer]
     ) -> None:
-        self.e, self.b, self.attention, self.output = e, e.builder, attention, output
+        self.e, self.b, self.attention = e, e.builder, attention
+        self.output, *self.statistics = outputs
         g = self.geometry = plan.geometry
         self.plan = plan
         sides = g.sides()
@@ -221,9 +185,9 @@ class _Streaming:
             for n, shape in zip((q, k), shapes)
         )
         self.v = factor(self._value, (g.batch, g.width, g.keys), e.leaves, plan.second, zero=True)
-        self.depth = _padded(g.depth, plan.first)
-        self.width = _padded(g.width, plan.second)
-        self.threads = plan.queries // _ROWS * WARP
+        self.depth = padded(g.depth, plan.first)
+        self.width = padded(g.width, plan.second)
+        self.threads = plan.queries // ROWS * WARP
 
     # -- elements ----------------------------------------------------------------------------------
 
@@ -239,10 +203,10 @@ class _Streaming:
 
         def element(e: ElementalEmitter, at: Index, outer: Index, inner: Index) -> Value:
             place = [ZERO] * len(dims)
-            _set(place, own.batch, g.fill_in(batch, at, outer, outer))
-            _set(place, own.free, g.fill_in(free, at, outer, outer))
+            put(place, own.batch, g.fill_in(batch, at, outer, outer))
+            put(place, own.free, g.fill_in(free, at, outer, outer))
             sizes = [dims[d] for d in own.contracting]
-            _set(place, own.contracting, delinearize(inner, sizes))
+            put(place, own.contracting, delinearize(inner, sizes))
             return e.real(x, tuple(place))
 
         return element
@@ -252,9 +216,9 @@ class _Streaming:
         a, g = self.attention, self.geometry
         groups = operand_dimensions(a.values)[1 - a.side]
         place = [ZERO] * a.v.shape.rank
-        _set(place, groups.batch, delinearize(at, g.batches))
-        _set(place, groups.free, delinearize(outer, g.columns))
-        _set(place, groups.contracting, (inner,))
+        put(place, groups.batch, delinearize(at, g.batches))
+        put(place, groups.free, delinearize(outer, g.columns))
+        put(place, groups.contracting, (inner,))
         return e.real(a.v, tuple(place))
 
     def _score(self, at: Index, query: Index, key: Index, total: Value) -> Value:
@@ -277,6 +241,7 @@ class _Streaming:
     def build(self) -> None:
         b, g, p = self.b, self.geometry, self.plan
         first, second = p.first, p.second
+        assert first.tile is not None
         sizes = first.factor.byte_size, second.factor.byte_size
         q = SharedBlock(self.q, p.queries, self.depth, sizes[0], tiles=True)
         k = SharedBlock(self.k, p.keys, self.depth, sizes[0], tiles=True)
@@ -292,35 +257,20 @@ class _Streaming:
                 part = Part(at, start, ZERO, g.depth)
                 fill(self.e, first, q, part, (shared[0], ZERO), thread, self.threads)
                 b.barrier()
-                warp, lane = thread // WARP, thread % WARP
-                self.group, self.member = lane // _MEMBERS, lane % _MEMBERS
-                row = warp * _ROWS
-                queries = self._rows_of(first, q, shared[0], row)
-                self._stream(at, start + row, queries, (k, v), shared[1:], thread)
-
-    def _rows_of(
-        self, recipe: Recipe, block: SharedBlock, buffer: Buffer, row: Index
-    ) -> list[list[Value]]:
-        """The tiles of the queries of a warp, along the sum."""
-        assert recipe.tile is not None
-        layout = LAYOUTS[recipe.tile]
-        found = []
-        for start in range(0, self.depth, recipe.tile[2]):
-            places = [
-                layout.element("lhs", self.group, self.member, r)
-                for r in range(layout.registers["lhs"])
-            ]
-            found.append(
-                [
-                    self.b.load(buffer, block.place(row + i, inner + start), mutable=True)
-                    for i, inner in places
-                ]
-            )
-        return found
+                warp, self.lane = thread // WARP, lane_of(thread)
+                row = warp * ROWS
+                queries = row_tiles(
+                    self.lane,
+                    first.tile,
+                    self.depth,
+                    lambda i, inner: b.load(shared[0], q.place(row + i, inner), mutable=True),
+                )
+                self._stream(at, start, start + row, queries, (k, v), shared[1:], thread)
 
     def _stream(
         self,
         at: Index,
+        begin: Index,
         row: Index,
         queries: list[list[Value]],
         blocks: tuple[SharedBlock, SharedBlock],
@@ -329,11 +279,12 @@ class _Streaming:
     ) -> None:
         b, g, p = self.b, self.geometry, self.plan
         zero, lowest = b.constant(P.F32, 0), b.constant(P.F32, -np.inf)
-        results = self.width // _KEYS * 4
+        results = self.width // COLUMNS * 4
         tile, state = b.open_loop(
             -(-g.keys // p.keys),
             inits=[lowest, lowest, zero, zero, *[zero] * results],
             name="tile",
+            limits=self._limits(begin),
         )
         largest, sums, result = state[:2], state[2:4], state[4:]
         start = tile * p.keys
@@ -355,14 +306,29 @@ class _Streaming:
         weights = [[self._exp(x, shift[r // 2]) for r, x in enumerate(t)] for t in scores]
         sums = [self._sum(sums[h], scale[h], weights, h) for h in (0, 1)]
         result = [self._times(x, scale[n % 4 // 2]) for n, x in enumerate(result)]
-        result = self._add_values(result, weights, blocks[1], shared[1])
+        held = [[self._weight(x) for x in eight] for eight in weights]
+        tile_of_values = p.second.tile
+        assert tile_of_values is not None
+        result = add_products(b, self.lane, tile_of_values, result, held, blocks[1], shared[1])
         state = b.close_loop([*largest, *sums, *result])
-        totals = [self._across(Opcode.ADD, x) for x in state[2:4]]
+        totals = [across_members(b, Opcode.ADD, x) for x in state[2:4]]
         for n, x in enumerate(state[4:]):
-            column = 2 * self.member + n % 2 + n // 4 * _KEYS
-            query = row + self.group + 8 * (n % 4 // 2)
+            query, column = held_place(self.lane, n % 4)
             value = b.compute(Opcode.DIVIDE, P.F32, (x, totals[n % 4 // 2]))
-            self._store(at, query, column, value)
+            self._store(at, row + query, column + n // 4 * COLUMNS, value)
+        if self.statistics:
+            self._store_statistics(at, row, state[:2], totals)
+
+    def _limits(self, begin: Index) -> tuple[Index, ...]:
+        """How many tiles of keys there are for a block of queries, which begins at `begin`, where a
+        mask hides whole ones."""
+        g, p = self.geometry, self.plan
+        shown = shown_scores(self.attention.scores, g.scores)
+        _, query, key, _ = g.names
+        if shown is None:
+            return ()
+        last = last_column(shown, query, key, begin, p.queries)
+        return () if last is None else (last // p.keys + 1,)
 
     def _store(self, at: Index, query: Index, column: Index, value: Value) -> None:
         b, g, root = self.b, self.geometry, self.attention.root
@@ -372,6 +338,30 @@ class _Streaming:
         made = convert(b, value, root.shape.element_type)
         place = linearize(g.fill_in(g.result, at, query, ZERO, column), root.shape.dimensions)
         b.store(self.output, place, (made,), guard if isinstance(guard, Value) else None)
+
+    def _store_statistics(
+        self, at: Index, row: Index, largest: Sequence[Value], totals: Sequence[Value]
+    ) -> None:
+        """Store the largest score of each row and the sum of powers."""
+        b, g, a = self.b, self.geometry, self.attention
+        assert a.values.parent is not None
+        places = places_of(a.scores, g.scores, a.values.parent.post_order())
+        for half in (0, 1):
+            query = row + held_place(self.lane, 2 * half)[0]
+            here = b.in_range(query, 0, g.queries)
+            guard = b.conjunction(here, b.in_range(self.lane.member, 0, 1))
+            if guard is False:
+                continue
+            # A row without a largest score has no powers: they are nan.
+            lost = b.compute(Opcode.SUBTRACT, P.F32, (largest[half], largest[half]))
+            total = b.compute(Opcode.ADD, P.F32, (totals[half], lost))
+            for node, value, output in zip(
+                (a.largest, a.total), (largest[half], total), self.statistics
+            ):
+                index = kept(node, places[node.operands[0]])
+                index = g.fill_in(index, at, query, ZERO, ZERO)
+                place = linearize(index, node.shape.dimensions)
+                b.store(output, place, (value,), guard if isinstance(guard, Value) else None)
 
     def _scores(
         self,
@@ -383,61 +373,17 @@ class _Streaming:
         buffer: Buffer,
     ) -> list[list[Value]]:
         """The scores of a tile of keys: for each eight of them, what this thread holds."""
-        b, tile = self.b, self.plan.first.tile
+        tile = self.plan.first.tile
         assert tile is not None
-        layout = LAYOUTS[tile]
         found = []
-        for first in range(0, self.plan.keys, _KEYS):
-            sums = [b.constant(P.F32, 0)] * 4
-            for n, lhs in enumerate(queries):
-                places = [
-                    layout.element("rhs", self.group, self.member, r)
-                    for r in range(layout.registers["rhs"])
-                ]
-                rhs = [
-                    b.load(buffer, block.place(key + first, inner + n * tile[2]), mutable=True)
-                    for inner, key in places
-                ]
-                sums = b.matrix_tile(tile, lhs, rhs, sums)
+        for first in range(0, self.plan.keys, COLUMNS):
             scores = []
+            sums = eight_products(self.b, self.lane, tile, queries, block, buffer, first)
             for r, total in enumerate(sums):
-                query, key = layout.element("sum", self.group, self.member, r)
+                query, key = held_place(self.lane, r)
                 scores.append(self._score(at, row + query, start + key + first, total))
             found.append(scores)
         return found
-
-    def _add_values(
-        self,
-        result: list[Value],
-        weights: list[list[Value]],
-        block: SharedBlock,
-        buffer: Buffer,
-    ) -> list[Value]:
-        """The result with weights @ v. A thread holds of the weights what it holds of sums; as the
-        order of keys is free, that is a left factor with the keys in another order."""
-        b, recipe, result = self.b, self.plan.second, list(result)
-        tile = recipe.tile
-        assert tile is not None
-        layout = LAYOUTS[tile]
-        made = [[self._weight(x) for x in held] for held in weights]
-        for n in range(0, self.plan.keys, tile[2]):
-            held = made[n // _KEYS : (n + tile[2]) // _KEYS]
-            if tile[2] == 2 * _KEYS:
-                lhs, keys = [x for eight in held for x in eight], None
-            else:
-                (x,) = held
-                lhs, keys = [x[0], x[2], x[1], x[3]], 2 * self.member
-            for column in range(0, self.width, _KEYS):
-                rhs = []
-                for r in range(layout.registers["rhs"]):
-                    key, c = layout.element("rhs", self.group, self.member, r)
-                    if keys is not None:
-                        key = keys + r
-                    place = block.place(c + column, key + n)
-                    rhs.append(b.load(buffer, place, mutable=True))
-                first = column // _KEYS * 4
-                result[first : first + 4] = b.matrix_tile(tile, lhs, rhs, result[first : first + 4])
-        return result
 
     def _weight(self, value: Value) -> Value:
         """A weight as it is multiplied."""
@@ -447,13 +393,6 @@ class _Streaming:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def _across(self, opcode: Opcode, value: Value) -> Value:
-        """The values of the threads that share a row, together."""
-        for distance in (1, 2):
-            other = self.b.shuffle(value, ShuffleMode.XOR, distance)
-            value = self.b.compute(opcode, P.F32, (value, other))
-        return value
-
     def _largest(self, largest: Value, scores: list[list[Value]], half: int) -> Value:
         b = self.b
         own: Value | None = None
@@ -461,7 +400,7 @@ class _Streaming:
             for score in held[2 * half : 2 * half + 2]:
                 own = b.compute(Opcode.MAXIMUM, P.F32, (own, score)) if own else score
         assert own is not None
-        return b.compute(Opcode.MAXIMUM, P.F32, (largest, self._across(Opcode.MAXIMUM, own)))
+        return b.compute(Opcode.MAXIMUM, P.F32, (largest, across_members(b, Opcode.MAXIMUM, own)))
 
     def _finite(self, value: Value) -> Value:
         """A largest score, or 0 in the place of that of no score."""

@@ -76,8 +76,9 @@ def convolution_sizes(node: Instruction) -> Sizes:
     return Sizes(p.groups, m, n, k) if _features_last(node) else Sizes(p.groups, n, m, k)
 
 
-def recipe_of_convolution(node: Instruction) -> Recipe | None:
-    """How a convolution is computed; None where products of patches are no way to do so."""
+def recipe_of_convolution(node: Instruction, float_bytes: bool = False) -> Recipe | None:
+    """How a convolution is computed; None where products of patches are no way to do so.
+    `float_bytes`: see `recipe_for`."""
     a = _attributes(node)
     if a.feature_group_count > 1 and a.batch_group_count > 1:
         return None
@@ -85,24 +86,38 @@ def recipe_of_convolution(node: Instruction) -> Recipe | None:
     sizes = convolution_sizes(node)
     few = min(sizes.m, sizes.n) < FEW
     small = math.prod(sizes) < SMALL
-    return recipe_for(lhs, rhs, node.shape.element_type, a.precision, few=few, small=small)
+    if not _features_last(node):
+        lhs, rhs = rhs, lhs
+    return recipe_for(
+        lhs,
+        rhs,
+        node.shape.element_type,
+        a.precision,
+        few=few,
+        small=small,
+        float_bytes=float_bytes,
+    )
 
 
-def convolution_kernel(node: Instruction, name: str, build: Build) -> Kernel:
+def convolution_kernel(node: Instruction, name: str, recipe: Recipe, build: Build) -> Kernel:
     """The kernel of a convolution or of a kOutput fusion around one, whose stages `build` makes."""
     e, root, outputs = begin(node, name)
     convolution = product_in(node)
-    recipe = recipe_of_convolution(convolution)
-    assert recipe is not None
     sizes, features_last = convolution_sizes(convolution), _features_last(convolution)
     view = _View(convolution)
     x, kernel = convolution.operands
     pixels, features = (sizes.m, sizes.n) if features_last else (sizes.n, sizes.m)
-    patches = factor(
-        view.patch, (sizes.batch, pixels, sizes.k), e.leaves, recipe, zero=x in e.leaves
-    )
-    weights = factor(
-        view.weight, (sizes.batch, features, sizes.k), e.leaves, recipe, zero=kernel in e.leaves
+    patches, weights = (
+        factor(
+            element,
+            (sizes.batch, count, sizes.k),
+            e.leaves,
+            recipe.of_side(side if features_last else 1 - side),
+            zero=operand in e.leaves,
+        )
+        for side, (element, count, operand) in enumerate(
+            ((view.patch, pixels, x), (view.weight, features, kernel))
+        )
     )
     roots = root.operands if root.opcode is Opcode.TUPLE else [root]
 

@@ -32,7 +32,12 @@ def cumulative_kernel(name: str, node: Instruction, axis: int, reverse: bool) ->
     def start() -> list[Value]:
         return reduction.widen([e.value(s, ()) for s in starts])
 
+    def combine(before: Sequence[Value], after: Sequence[Value]) -> list[Value]:
+        # What a scan from the end has seen before stands behind the others.
+        turned = reverse and not reduction.commutes
+        return reduction.combine(after, before) if turned else reduction.combine(before, after)
+
     rows = Rows(dims, axis)
-    scanned = Scanned(reduction.reals, reduction.combine, start, element, keep)
+    scanned = Scanned(reduction.reals, combine, start, element, keep)
     scan(e.builder, rows, scanned, reverse=reverse)
     return e.builder.kernel

@@ -54,32 +54,45 @@ def sizes_of(dot: Instruction) -> Sizes:
     return Sizes(found.batch, found.m, found.n, found.k)
 
 
-def recipe_of_dot(dot: Instruction) -> Recipe | None:
-    """How a dot is computed; None where tiles of products are no way to do so."""
+def recipe_of_dot(
+    dot: Instruction, float_bytes: bool = False, small: bool | None = None
+) -> Recipe | None:
+    """How a dot is computed; None where tiles of products are no way to do so. `float_bytes`: see
+    `recipe_for`. `small`: whether f32 is not worth rounding, for what is not decided by the
+    size."""
     lhs, rhs = (o.shape.element_type for o in dot.operands)
     a = dot_attributes(dot)
     sizes = sizes_of(dot)
     few = min(sizes.m, sizes.n) < FEW
-    small = sizes.batch * sizes.m * sizes.n * sizes.k < SMALL
+    if small is None:
+        small = sizes.batch * sizes.m * sizes.n * sizes.k < SMALL
     result = dot.shape.element_type
-    return recipe_for(lhs, rhs, result, a.precision, a.algorithm, few=few, small=small)
+    return recipe_for(
+        lhs,
+        rhs,
+        result,
+        a.precision,
+        a.algorithm,
+        few=few,
+        small=small,
+        float_bytes=float_bytes,
+    )
 
 
-def dot_kernel(node: Instruction, name: str, build: Build) -> Kernel:
+def dot_kernel(node: Instruction, name: str, recipe: Recipe, build: Build) -> Kernel:
     """The kernel of a dot or of a kOutput fusion around one, whose stages `build` makes."""
     e, root, outputs = begin(node, name)
     dot = product_in(node)
-    recipe = recipe_of_dot(dot)
-    assert recipe is not None
     sizes = sizes_of(dot)
     factors = []
     orders = contraction_order(dot)
-    for x, groups, order, outer in zip(
-        dot.operands, operand_dimensions(dot), orders, (sizes.m, sizes.n)
+    for side, (x, groups, order, outer) in enumerate(
+        zip(dot.operands, operand_dimensions(dot), orders, (sizes.m, sizes.n))
     ):
         element = _element(x, groups._replace(contracting=order))
         shape = (sizes.batch, outer, sizes.k)
-        factors.append(factor(element, shape, e.leaves, recipe, zero=x in e.leaves))
+        of_side = recipe.of_side(side)
+        factors.append(factor(element, shape, e.leaves, of_side, zero=x in e.leaves))
     roots = root.operands if root.opcode is Opcode.TUPLE else [root]
     left, right = operand_dimensions(dot)
     lhs, rhs = (o.shape.dimensions for o in dot.operands)

@@ -14,13 +14,16 @@ from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import LoopBuilder
-from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod
+from xla_backend.kernels.from_hlo.elemental import ElementalEmitter, Indices
+from xla_backend.kernels.index import ZERO, Atom, FloorDiv, Index, Mod
 from xla_backend.kernels.ir import Buffer, Load, LoopKind, Value, walk
 from xla_backend.kernels.library.recipes import Recipe
 
 _ACCESS_BYTES = 16
+# Of what is copied beside the threads.
+_ASYNC_BYTES = (4, 8, 16)
 # All banks together.
 _LINE_BYTES = 128
 
@@ -46,6 +49,7 @@ class Factor:
     inner_first: neighbours in the sum are neighbours in memory, rather than neighbours in outer.
     width: how many neighbours are read at once, all of them of one whole group.
     zero: an element whose loads are guarded is zero where they are not made.
+    plain: an element is what lies in memory, and goes into shared memory as it is.
     """
 
     element: Element
@@ -53,6 +57,7 @@ class Factor:
     inner_first: bool
     width: int
     zero: bool
+    plain: bool
 
 
 def factor(
@@ -63,7 +68,45 @@ def factor(
         inner: _width(element, sizes, leaves, recipe, along_inner=inner) for inner in (True, False)
     }
     inner_first = found[True] >= found[False]
-    return Factor(element, sizes, inner_first, max(1, *found.values()), zero)
+    width = max(1, *found.values())
+    return Factor(element, sizes, inner_first, width, zero, _is_plain(element, leaves, recipe))
+
+
+class _Place(NamedTuple):
+    """Where an element is loaded from: nothing is read where the guard does not hold."""
+
+    buffer: Buffer
+    at: Index
+    guard: Value | None
+
+
+class _Places(ElementalEmitter):
+    """Finds the places that elements are loaded from, and loads nothing."""
+
+    def __init__(self, builder: LoopBuilder, leaves: Leaves) -> None:
+        super().__init__(builder, leaves)
+        self.found: list[tuple[_Place, Value]] = []
+
+    def load(
+        self, buffer: Buffer, linear: Index, type: PrimitiveType, *, mutable: bool = False
+    ) -> Value:
+        value = Value(buffer.element_type, linear.depth, 0)
+        self.found.append((_Place(buffer, linear, self.guard), value))
+        return value
+
+    def _key(self, node: Instruction, index: Indices) -> tuple:
+        return (self, *super()._key(node, index))
+
+    def place_of(self, element: Value) -> _Place | None:
+        """The place that an element is read from, if it is nothing but that."""
+        return next((place for place, value in self.found if value is element), None)
+
+
+def _is_plain(element: Element, leaves: Leaves, recipe: Recipe) -> bool:
+    places = _Places(LoopBuilder("element"), leaves)
+    place = places.place_of(element(places, ZERO, ZERO, ZERO))
+    same = place is not None and place.buffer.element_type is recipe.factor
+    return same and not recipe.rounds_factors and len(places.found) == 1
 
 
 def _width(
@@ -135,9 +178,14 @@ class SharedBlock:
     """A block of a factor, outer x depth, in shared memory; there may be several of them (stages)
     in one buffer.
 
-    Threads that go from row to row must find different banks. Short rows of what tiles are read
-    from are turned, each by one access more than those on the line before, so that neither who
-    reads 8 rows nor who writes a whole line meets a bank twice. Other rows are followed by a gap.
+    Threads that go from row to row must find different banks. Rows that tiles are read from are
+    turned, by lines, each by one access more than those on the line before, so that neither who
+    reads 8 rows nor who writes a whole line meets a bank twice. Rows along the sum that are longer
+    than a line, or no whole part of one, are followed by a gap instead, and so are those of others.
+
+    Fields:
+      width: how many neighbours one access writes.
+      asynchronous: blocks may be copied beside the threads.
     """
 
     def __init__(self, factor: Factor, outer: int, depth: int, size: int, *, tiles: bool) -> None:
@@ -146,9 +194,14 @@ class SharedBlock:
         self.factor, self.outer, self.depth = factor, outer, depth
         rows, length = (outer, depth) if factor.inner_first else (depth, outer)
         self._access = _ACCESS_BYTES // size
-        turned = tiles and factor.inner_first and _LINE_BYTES % (length * size) == 0
-        self._turns = length // self._access if turned else 1
-        self._together = _LINE_BYTES // (length * size) if turned else 1
+        row_bytes = length * size
+        turned = tiles and _LINE_BYTES % row_bytes == 0
+        if not factor.inner_first:
+            turned = tiles and size <= 2 and 0 in (row_bytes % _LINE_BYTES, _LINE_BYTES % row_bytes)
+        self._turns = min(row_bytes, _LINE_BYTES) // _ACCESS_BYTES if turned else 1
+        self._together = max(1, _LINE_BYTES // row_bytes) if turned else 1
+        # Those who read columns of bytes go through two rows of each four.
+        self._by_twos = size == 1 and not factor.inner_first
         if turned:
             gap = 0
         elif tiles:
@@ -161,12 +214,16 @@ class SharedBlock:
         while self.pitch % width:
             width //= 2
         self.width = width
+        self.asynchronous = factor.plain and width * size in _ASYNC_BYTES
 
     def place(self, outer: Index, inner: Index) -> Index:
         """Where an element lies in its stage."""
         row, column = (outer, inner) if self.factor.inner_first else (inner, outer)
         if self._turns > 1:
-            access = (column // self._access + row // self._together) % self._turns
+            number = column // self._access
+            rank = row % 2 + row // 4 * 2 if self._by_twos else row
+            access = (number + rank // self._together) % self._turns
+            access = number // self._turns * self._turns + access
             column = access * self._access + column % self._access
         return row * self.pitch + column
 
@@ -189,10 +246,14 @@ def fill(
     target: tuple[Buffer, Index],
     thread: Index,
     threads: int,
+    *,
+    asynchronous: bool = False,
 ) -> None:
     """Let the threads of a block copy a part of a factor into shared memory, each some groups of
-    neighbours. Zeros stand for what is beyond the factor's end."""
+    neighbours. Zeros stand for what is beyond the factor's end. `asynchronous`: where that is
+    possible they only begin it, and have to wait for it."""
     b = e.builder
+    copy = _begin_copy if asynchronous and block.asynchronous else _copy
     width = block.width
     columns = (block.depth if block.factor.inner_first else block.outer) // width
     rows = block.outer if block.factor.inner_first else block.depth
@@ -203,9 +264,9 @@ def fill(
         outer, inner = (row, column) if block.factor.inner_first else (column, row)
         if first + threads > groups:
             with b.where(number, 0, groups):
-                _copy(e, recipe, block, part, target, outer, inner)
+                copy(e, recipe, block, part, target, outer, inner)
         else:
-            _copy(e, recipe, block, part, target, outer, inner)
+            copy(e, recipe, block, part, target, outer, inner)
 
 
 def _copy(
@@ -230,6 +291,31 @@ def _copy(
     with b.loop(block.width, LoopKind.LANES) as lane:
         at = (outer, inner + lane) if factor.inner_first else (outer + lane, inner)
         _store_element(e, recipe, block, part, buffer, start, at, guard, counted)
+
+
+def _begin_copy(
+    e: ElementalEmitter,
+    recipe: Recipe,
+    block: SharedBlock,
+    part: Part,
+    target: tuple[Buffer, Index],
+    outer: Index,
+    inner: Index,
+) -> None:
+    """Begin to copy one group of neighbours."""
+    b = e.builder
+    here, along = part.outer + outer, part.inner + inner
+    counted = b.in_range(along, 0, part.end)
+    guard = b.conjunction(b.in_range(here, 0, block.factor.sizes[1]), counted)
+    if guard is False:
+        _copy(e, recipe, block, part, target, outer, inner)
+        return
+    places = _Places(b, e.leaves)
+    with places.guarded(guard):
+        place = places.place_of(block.factor.element(places, part.batch, here, along))
+    assert place is not None
+    buffer, start = target
+    b.async_copy(buffer, start + block.place(outer, inner), place, block.width)
 
 
 def _store_element(

@@ -3,13 +3,18 @@ shared memory slab by slab.
 
     for block in grid(...):                    one block of rows x columns of the result
         for thread in threads(...):
-            lhs[0], rhs[0] = first slab of both factors
-            barrier()
+            lhs[0], rhs[0] = first slab of both factors; each slab is a group of copies
+            lhs[1], rhs[1] = the second one
             for slab in range(...):            sums are carried
-                lhs[(slab + 1) % 2], rhs[...] = the next slab, where there is one
-                sums += lhs[slab % 2] @ rhs[slab % 2]
+                async_wait(pending=1)          for this slab
                 barrier()
+                lhs[(slab + 2) % 3], rhs[...] = the slab after the next, where there is one
+                sums += lhs[slab % 3] @ rhs[slab % 3]
             finish(sums)
+
+Slabs are copied beside the threads, several ahead of what is multiplied, where factors lie in
+memory as they are multiplied. What is computed on the way goes through the threads; if both factors
+do, one slab is ahead.
 
 Sums are formed by matrix tiles (32 threads together), or by each thread for rows and columns of its
 own. With `splits` several blocks share a sum; what they find goes into scratch memory, and a second
@@ -18,6 +23,7 @@ stage adds it up in the order of the parts.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +38,7 @@ from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
 
 _FINISHING_THREADS = 256
 _UNROLLED_DEPTH = 4
+_MATRIX_ROW = 16  # bytes
 
 # What becomes of the sum at (batch, row, column), where the guard holds.
 Finish = Callable[[Index, Index, Index, Value, Value | bool | None], None]
@@ -43,6 +50,7 @@ class Tiling:
     rows, columns, depth: of the block that threads compute together, and of its slabs.
     across, along: how many warps (or threads, without tiles) share its rows and its columns.
     splits: how many blocks share the sum.
+    stages: how many slabs there are in shared memory at once, two or more.
     """
 
     rows: int
@@ -51,6 +59,7 @@ class Tiling:
     across: int
     along: int
     splits: int = 1
+    stages: int = 3
 
     def threads(self, recipe: Recipe) -> int:
         return self.across * self.along * (WARP if recipe.tile is not None else 1)
@@ -85,6 +94,7 @@ class _Product:
     ) -> None:
         self.e, self.b = e, e.builder
         self.sizes, self.recipe, self.tiling = sizes, recipe, tiling
+        self.recipes = recipe.of_side(0), recipe.of_side(1)
         self.finish = finish
         self.threads = tiling.threads(recipe)
         size, tiles = recipe.factor.byte_size, recipe.tile is not None
@@ -95,16 +105,17 @@ class _Product:
         slabs = -(-sizes.k // tiling.depth)
         self.slabs = -(-slabs // tiling.splits)  # of one block
         self.splits = -(-slabs // self.slabs)
+        self.asynchronous = any(block.asynchronous for block in self.blocks)
+        self.stages = min(tiling.stages if self.asynchronous else 2, self.slabs)
         self.shared: list[Buffer] = []
         self.partial: Buffer | None = None
 
     def build(self) -> None:
         b, t, s = self.b, self.tiling, self.sizes
-        stages = 1 if self.slabs == 1 else 2
         names = ("lhs", "rhs")
         self.shared = [
-            b.buffer(name, self.recipe.factor, stages * block.size, BufferRole.SHARED)
-            for name, block in zip(names, self.blocks)
+            b.buffer(name, recipe.factor, self.stages * block.size, BufferRole.SHARED)
+            for name, block, recipe in zip(names, self.blocks, self.recipes)
         ]
         if self.splits > 1:
             total = self.splits * s.batch * s.m * s.n
@@ -124,30 +135,41 @@ class _Product:
 
     def _block(self, split: Index, batch: Index, row: Index, column: Index, thread: Index) -> None:
         b = self.b
-        start = split * (self.slabs * self.tiling.depth)
-        self._fill(batch, row, column, start, ZERO, thread)
-        b.barrier()
+        depth, ahead = self.tiling.depth, max(self.stages - 1, 1)
+        start = split * (self.slabs * depth)
+        for n in range(ahead):
+            self._fill(batch, row, column, start + n * depth, constant(n), thread)
+            self._group()
         work: _Work = (_Tiles if self.recipe.tile is not None else _Threads)(self, thread)
         zero = b.constant(self.recipe.sums, 0)
         slab, sums = b.open_loop(self.slabs, inits=[zero] * work.count, name="slab")
+        if self.asynchronous:
+            b.async_wait(ahead - 1)
+        # Now the slab is there, and all are done with the one before, whose place is next.
+        b.barrier()
+        if self.slabs > ahead:
+            with b.where(slab, 0, self.slabs - ahead):
+                following = start + (slab + ahead) * depth
+                self._fill(batch, row, column, following, (slab + ahead) % self.stages, thread)
         if self.slabs > 1:
-            with b.where(slab, 0, self.slabs - 1):
-                following = start + (slab + 1) * self.tiling.depth
-                self._fill(batch, row, column, following, (slab + 1) % 2, thread)
-        sums = work.multiply(slab % 2 if self.slabs > 1 else ZERO, sums)
-        if self.slabs > 1:
-            b.barrier()
+            self._group()
+        sums = work.multiply(slab % self.stages if self.stages > 1 else ZERO, sums)
         sums = b.close_loop(sums)
         for (i, j), total in zip(work.places(), sums):
             self._element(split, batch, row + i, column + j, total)
 
+    def _group(self) -> None:
+        if self.asynchronous:
+            self.b.async_group()
+
     def _fill(
         self, batch: Index, row: Index, column: Index, inner: Index, stage: Index, thread: Index
     ) -> None:
-        for block, outer, buffer in zip(self.blocks, (row, column), self.shared):
+        sides = zip(self.recipes, self.blocks, (row, column), self.shared)
+        for recipe, block, outer, buffer in sides:
             part = Part(batch, outer, inner, self.sizes.k)
             target = buffer, stage * block.size
-            fill(self.e, self.recipe, block, part, target, thread, self.threads)
+            fill(self.e, recipe, block, part, target, thread, self.threads, asynchronous=True)
 
     def _element(self, split: Index, batch: Index, row: Index, column: Index, total: Value) -> None:
         b, s = self.b, self.sizes
@@ -160,11 +182,15 @@ class _Product:
         at = ((split * s.batch + batch) * s.m + row) * s.n + column
         b.store(self.partial, at, (total,), guard if isinstance(guard, Value) else None)
 
+    def place(self, side: int, stage: Index, outer: Index, inner: Index) -> Index:
+        """Where an element of a slab is in shared memory."""
+        block = self.blocks[side]
+        return stage * block.size + block.place(outer, inner)
+
     def part_of(self, side: int, stage: Index, outer: Index, inner: Index) -> list[Value]:
         """What is multiplied of an element of shared memory."""
-        b, block = self.b, self.blocks[side]
-        place = stage * block.size + block.place(outer, inner)
-        return self.recipe.parts_of(b, b.load(self.shared[side], place, mutable=True))
+        b, place = self.b, self.place(side, stage, outer, inner)
+        return self.recipes[side].parts_of(b, b.load(self.shared[side], place, mutable=True))
 
 
 def add_up(e: ElementalEmitter, partial: Buffer, sizes: Sizes, splits: int, finish: Finish) -> None:
@@ -204,6 +230,16 @@ class _Work:
         raise NotImplementedError
 
 
+class _Way(enum.Enum):
+    """How tiles of a factor come from shared memory: element by element, or as small matrices,
+    turned or not, or turned by pairs of bytes."""
+
+    ELEMENTS = enum.auto()
+    MATRICES = enum.auto()
+    TURNED = enum.auto()
+    BYTES = enum.auto()
+
+
 class _Tiles(_Work):
     """Tiles by the warp: each has rows and columns of tiles of its own."""
 
@@ -213,11 +249,25 @@ class _Tiles(_Work):
         self.product, self.shape = product, product.recipe.tile
         self.layout = LAYOUTS[self.shape]
         warp, lane = thread // WARP, thread % WARP
-        self.group, self.member = lane // 4, lane % 4
+        self.lane, self.group, self.member = lane, lane // 4, lane % 4
         rows, columns = t.rows // t.across, t.columns // t.along
         self.row, self.column = warp // t.along * rows, warp % t.along * columns
         self.down, self.right = rows // self.shape[0], columns // self.shape[1]
         self.count = self.down * self.right * self.layout.registers["sum"]
+        self.ways = self._way(0, self.down), self._way(1, self.right)
+
+    def _way(self, side: int, count: int) -> _Way:
+        """How tiles of a factor come from shared memory."""
+        product = self.product
+        size = product.recipe.factor.byte_size
+        # Rows of matrices are half a tile deep.
+        if size * self.shape[2] // 2 != _MATRIX_ROW:
+            return _Way.ELEMENTS
+        if product.blocks[side].factor.inner_first:
+            return _Way.MATRICES
+        if size == 2:
+            return _Way.TURNED
+        return _Way.BYTES if size == 1 and (side == 0 or count % 2 == 0) else _Way.ELEMENTS
 
     def places(self) -> list[tuple[Index, Index]]:
         found = []
@@ -225,20 +275,20 @@ class _Tiles(_Work):
             for j in range(self.right):
                 for r in range(self.layout.registers["sum"]):
                     row, column = self.layout.element("sum", self.group, self.member, r)
-                    found.append(
-                        (
-                            self.row + row + i * self.shape[0],
-                            self.column + column + j * self.shape[1],
-                        )
-                    )
+                    row, column = row + i * self.shape[0], column + j * self.shape[1]
+                    # Of sixteen rows or columns that come as bytes, the even ones are in front.
+                    if self.ways[0] is _Way.BYTES:
+                        row = 2 * self.group + r // 2 + i * self.shape[0]
+                    if self.ways[1] is _Way.BYTES:
+                        column = 2 * (2 * self.member + r % 2) + j % 2 + j // 2 * 16
+                    found.append((self.row + row, self.column + column))
         return found
 
     def multiply(self, stage: Index, sums: list[Value]) -> list[Value]:
         registers = self.layout.registers["sum"]
         sums = list(sums)
         for k in range(0, self.product.tiling.depth, self.shape[2]):
-            lhs = [self._part(0, stage, i, k) for i in range(self.down)]
-            rhs = [self._part(1, stage, j, k) for j in range(self.right)]
+            lhs, rhs = self._parts(0, stage, k), self._parts(1, stage, k)
             for i in range(self.down):
                 for j in range(self.right):
                     first = (i * self.right + j) * registers
@@ -247,6 +297,64 @@ class _Tiles(_Work):
                         total = self.product.b.matrix_tile(self.shape, lhs[i][p], rhs[j][q], total)
                     sums[first : first + registers] = total
         return sums
+
+    def _parts(self, side: int, stage: Index, k: int) -> list[list[list[Value]]]:
+        """The tiles of a factor: of each, and each of its parts, what this thread holds."""
+        product, count, way = self.product, (self.down, self.right)[side], self.ways[side]
+        if way is _Way.ELEMENTS:
+            return [self._part(side, stage, n, k) for n in range(count)]
+        if way is _Way.BYTES:
+            tiles = self._bytes(side, stage, k)
+        else:
+            tiles = self._matrices(side, stage, k, turned=way is _Way.TURNED)
+        found = []
+        for held in tiles:
+            parts = [product.recipes[side].parts_of(product.b, value) for value in held]
+            found.append([list(part) for part in zip(*parts)])
+        return found
+
+    def _matrices(self, side: int, stage: Index, k: int, *, turned: bool) -> list[list[Value]]:
+        """What this thread holds of each tile, by loads of four matrices: of the left factor, upper
+        and lower rows in both halves of the sum; of the right one, both halves for two tiles."""
+        product, count = self.product, (self.down, self.right)[side]
+        row, near, far = self.lane % 8, self.lane // 8 % 2, self.lane // 16
+        across, along = (near, far) if side == 0 else (far, near)
+        together = 1 if side == 0 else 2
+        found: list[Value] = []
+        for n in range(0, count, together):
+            matrices = 4 if n + together <= count else 2
+            outer = (self.row, self.column)[side] + n * self.shape[side]
+            if matrices == 4:
+                outer = outer + across * 8
+            inner = along * (self.shape[2] // 2) + k
+            outer, inner = (outer, inner + row) if turned else (outer + row, inner)
+            place = product.place(side, stage, outer, inner)
+            buffer = product.shared[side]
+            for matrix in product.b.matrix_load(buffer, place, matrices, transposed=turned):
+                found += matrix
+        each = self.layout.registers[("lhs", "rhs")[side]]
+        return [found[n : n + each] for n in range(0, len(found), each)]
+
+    def _bytes(self, side: int, stage: Index, k: int) -> list[list[Value]]:
+        """The same of bytes whose neighbours are rows or columns of the result. Of matrices that
+        are turned by pairs, a thread gets two of them; and so that its four places in the sum are
+        neighbours, two matrices have the first and the last two of each four."""
+        product, lane = self.product, self.lane
+        count = (self.down, self.right // 2)[side]
+        inner = lane // 16 * 16 + lane % 8 // 2 * 4 + lane // 8 % 2 * 2 + lane % 2 + k
+        found = []
+        for n in range(count):
+            outer = (self.row, self.column)[side] + n * 16
+            place = product.place(side, stage, outer, inner)
+            loaded = product.b.matrix_load(product.shared[side], place, 4, transposed=True)
+            halves = loaded[:2], loaded[2:]
+            # By half of the sum, and whether it is the second one of the pair.
+            quads = [[[x[p], x[2 + p], y[p], y[2 + p]] for p in (0, 1)] for x, y in halves]
+            if side == 0:
+                found.append([value for half in quads for quad in half for value in quad])
+            else:
+                found += [[value for half in quads for value in half[p]] for p in (0, 1)]
+        return found
 
     def _part(self, side: int, stage: Index, number: int, k: int) -> list[list[Value]]:
         """A tile of a factor: for each of its parts, what this thread holds."""

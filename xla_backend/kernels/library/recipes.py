@@ -9,7 +9,7 @@ recipe, so that results do not depend on what a machine drops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xla_backend.hlo.attributes import Precision, ReducePrecisionAttributes
 from xla_backend.hlo.errors import UnimplementedError
@@ -31,7 +31,8 @@ _BF16 = ReducePrecisionAttributes(8, 7)
 @dataclass(frozen=True)
 class Recipe:
     """Fields:
-    factor: the type in which factors lie in shared memory.
+    factor: the type in which factors lie in shared memory; other: that of the right ones, if it is
+      another one, of the same size.
     sums: the type of products and sums.
     tile: the shape of the tiles that 32 threads multiply together; None: each thread on its own.
     rounding: what a factor, or each part of one, is rounded to before it is multiplied.
@@ -47,11 +48,21 @@ class Recipe:
     rounding: ReducePrecisionAttributes | None = None
     part: P | None = None
     terms: tuple[tuple[int, int], ...] = ((0, 0),)
+    other: P | None = None
+
+    def of_side(self, side: int) -> Recipe:
+        """The recipe for factors of one side, 0 or 1."""
+        return replace(self, factor=self.other, other=None) if side and self.other else self
 
     @property
     def parts(self) -> int:
         """How many parts a factor has."""
         return 1 + max(max(pair) for pair in self.terms)
+
+    @property
+    def rounds_factors(self) -> bool:
+        """Whether factors are rounded before they lie in shared memory."""
+        return self.parts == 1 and self.rounding is not None
 
     def factor_of(self, b: LoopBuilder, element: Value) -> Value:
         """An element of an operand as it lies in shared memory."""
@@ -100,7 +111,13 @@ _PLAIN_F32 = Recipe(P.F32, P.F32)
 _HALF = {t: Recipe(t, P.F32, _TILE_16) for t in (P.F16, P.BF16)}
 _TF32_ONCE = Recipe(P.F32, P.F32, _TILE_32, _TF32)
 _TF32_THREE = Recipe(P.F32, P.F32, _TILE_32, _TF32, P.F32, _THREE)
-_BYTES = {t: Recipe(t, P.S32, _TILE_8) for t in (P.S8, P.U8)}
+_BYTES = frozenset({P.S8, P.U8})
+_FLOAT_BYTES = frozenset({P.F8E4M3FN, P.F8E5M2})
+
+
+def _of_bytes(lhs: P, rhs: P, sums: P) -> Recipe:
+    return Recipe(lhs, sums, _TILE_8, other=None if rhs is lhs else rhs)
+
 
 # By the names that HLO has for the algorithms of dots. Sums of f16 and bf16 are formed in f32.
 _ALGORITHMS = {
@@ -120,6 +137,14 @@ _ALGORITHMS = {
     "dot_f32_f32_f32": _PLAIN_F32,
     "dot_f64_f64_f64": Recipe(P.F64, P.F64),
 }
+# Those of floats of 8 bits that leave it open how sums are formed.
+_ROUGH = frozenset(
+    {
+        "dot_any_f8_any_f8_f32_fast_accum",
+        "dot_any_f8_any_f8_any",
+        "dot_any_f8_any_f8_any_fast_accum",
+    }
+)
 # f32 factors by the precision that is asked for.
 _PRECISIONS = {
     Precision.DEFAULT: _TF32_ONCE,
@@ -145,14 +170,19 @@ def recipe_for(
     *,
     few: bool = False,
     small: bool = False,
+    float_bytes: bool = False,
 ) -> Recipe | None:
     """The recipe of a product; None for complex numbers. `few`: rows or columns are too few for
-    tiles. `small`: so few terms that f32 is not worth rounding.
+    tiles. `small`: so few terms that f32 is not worth rounding. `float_bytes`: there are tiles of
+    floats of 8 bits, which add up with fewer bits than f32 has.
 
     Raises:
       UnimplementedError: the algorithm has no recipe.
     """
     types = {lhs, rhs, result}
+    # The higher one of two precisions, as they are listed.
+    order = list(Precision)
+    asked = max(precision, key=order.index, default=Precision.DEFAULT)
     if any(t.is_complex for t in types):
         return None
     if algorithm is not None:
@@ -162,26 +192,27 @@ def recipe_for(
                 f"the algorithm {algorithm} of a dot has no code for GPUs; known ones are "
                 f"{', '.join(sorted(_ALGORITHMS))}"
             )
-        return known
+        tiles = float_bytes and algorithm in _ROUGH and {lhs, rhs} <= _FLOAT_BYTES
+        return _of_bytes(lhs, rhs, P.F32) if tiles else known
     if not result.is_floating:
         return _of_integers(lhs, rhs, result, few)
     if P.F64 in types:
         return Recipe(P.F64, P.F64)
     if few:
         return _PLAIN_F32
+    if float_bytes and {lhs, rhs} <= _FLOAT_BYTES and asked is Precision.DEFAULT:
+        return _of_bytes(lhs, rhs, P.F32)
     if lhs in _IN_F16 and rhs in _IN_F16:
         return _HALF[P.F16]
     if lhs in _IN_BF16 and rhs in _IN_BF16:
         return _HALF[P.BF16]
     if small:
         return _PLAIN_F32
-    # The higher one of two precisions, as they are listed.
-    order = list(Precision)
-    return _PRECISIONS[max(precision, key=order.index, default=Precision.DEFAULT)]
+    return _PRECISIONS[asked]
 
 
 def _of_integers(lhs: P, rhs: P, result: P, few: bool) -> Recipe:
-    if lhs is rhs and lhs in _BYTES and result.bits <= 32 and not few:
-        return _BYTES[lhs]
+    if {lhs, rhs} <= _BYTES and result.bits <= 32 and not few:
+        return _of_bytes(lhs, rhs, P.S32)
     wide = result if result.is_integral and result.bits >= 32 else P.S32
     return Recipe(wide, wide)

@@ -11,7 +11,7 @@ a sum are always the same. No neutral element is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -57,10 +57,19 @@ class Scanned:
 @dataclass(frozen=True)
 class Part:
     """The elements of a part of a row, by their number in it; where there is none, nothing is read
-    and nothing kept."""
+    and nothing kept.
 
-    element: Callable[[Index], list[Value]]
-    keep: Callable[[Index, Sequence[Value]], None]
+    Fields:
+      element: (number) -> values; keep: (number, values). Where there are vectors, a lane of the
+        one that begins at the number comes last.
+      vectors: `_ELEMENTS` neighbours are neighbours in memory, all there or none.
+      backwards: the last lane comes first.
+    """
+
+    element: Callable[..., list[Value]]
+    keep: Callable[..., None]
+    vectors: bool = False
+    backwards: bool = False
 
 
 def scan(b: LoopBuilder, rows: Rows, scanned: Scanned, *, reverse: bool = False) -> None:
@@ -171,19 +180,25 @@ def _reader(
     real: Value | bool,
     reverse: bool,
 ) -> Part:
-    def where(number: Index) -> tuple[Index, Value | None]:
+    def where(number: Index, lane: Index | None) -> tuple[Index, Value | None]:
         k = first + number
-        return _place(rows, row, k, reverse), guard_of(b, real, b.in_range(k, 0, rows.n))
+        guard = guard_of(b, real, b.in_range(k, 0, rows.n))
+        if lane is not None:
+            k = k + (constant(_ELEMENTS - 1) - lane if reverse else lane)
+        return _place(rows, row, k, reverse), guard
 
-    def keep(number: Index, values: Sequence[Value]) -> None:
-        at, guard = where(number)
+    def element(number: Index, lane: Index | None = None) -> list[Value]:
+        return scanned.element(*where(number, lane))
+
+    def keep(number: Index, values: Sequence[Value], lane: Index | None = None) -> None:
+        at, guard = where(number, lane)
         scanned.keep(at, values, guard)
 
-    return Part(lambda number: scanned.element(*where(number)), keep)
+    return Part(element, keep, rows.inner == 1 and rows.n % _ELEMENTS == 0, reverse)
 
 
 def _only_read(reader: Part) -> Part:
-    return Part(reader.element, lambda number, values: None)
+    return replace(reader, keep=lambda number, values, lane=None: None)
 
 
 class Group:
@@ -201,6 +216,11 @@ class Group:
             for i, type in enumerate(self.types)
             if warps > 1
         ]
+        made = sum(buffer.role is BufferRole.REGISTERS for buffer in b.kernel.buffers)
+        self.kept = [
+            b.buffer(f"upto{made + i}", type, _ELEMENTS, BufferRole.REGISTERS)
+            for i, type in enumerate(self.types)
+        ]
 
     def walk(
         self, thread: Index, tiles: int, part: Part, before: Sequence[Value] | None
@@ -213,11 +233,8 @@ class Group:
         inits = [b.constant(t, 0) for t in self.types] if before is None else before
         turn, carried = b.open_loop(tiles, inits=inits)
         mine = turn * self.tile + thread % (self.warps * WARP) * _ELEMENTS
-        prefixes: list[list[Value]] = []
-        for i in range(_ELEMENTS):
-            values = part.element(mine + i)
-            prefixes.append(self.combine(prefixes[-1], values) if prefixes else values)
-        within = self._within_warp(lane, prefixes[-1])
+        prefixes, own = self._own(part, mine)
+        within = self._within_warp(lane, own)
         first = None if before is not None else self._is_first(turn)
         if self.warps == 1:
             total = [b.shuffle(value, ShuffleMode.FROM, WARP - 1) for value in within]
@@ -227,11 +244,54 @@ class Group:
         earlier = [b.shuffle(value, ShuffleMode.UP, 1) for value in within]
         behind_first = b.in_range(lane, 1, WARP)
         front = self._where(behind_first, self.combine(front, earlier), front)
-        for i, prefix in enumerate(prefixes):
-            part.keep(mine + i, self.combine(front, prefix))
+        self._keep(part, mine, front, prefixes)
         if self.warps > 1 and tiles > 1:
             b.barrier()  # the next tile overwrites what the warps came to
         return b.close_loop(after)
+
+    def _own(self, part: Part, mine: Index) -> tuple[list[list[Value]], list[Value]]:
+        """What the elements of this thread come to, up to each (those of vectors are in registers),
+        and all together."""
+        if part.vectors:
+            return [], self._own_vector(part, mine)
+        prefixes: list[list[Value]] = []
+        for i in range(_ELEMENTS):
+            values = part.element(mine + i)
+            prefixes.append(self.combine(prefixes[-1], values) if prefixes else values)
+        return prefixes, prefixes[-1]
+
+    def _own_vector(self, part: Part, mine: Index) -> list[Value]:
+        b = self.b
+        mode = ShuffleMode.DOWN if part.backwards else ShuffleMode.UP
+        lane, _ = b.open_loop(_ELEMENTS, kind=LoopKind.LANES, independent=True, name="lane")
+        values = part.element(mine, lane)
+        upto = values
+        step = 1
+        while step < _ELEMENTS:
+            before = [b.shuffle(value, mode, step, _ELEMENTS) for value in upto]
+            low, high = (0, _ELEMENTS - step) if part.backwards else (step, _ELEMENTS)
+            upto = self._where(b.in_range(lane, low, high), self.combine(before, upto), upto)
+            step *= 2
+        for buffer, value in zip(self.kept, upto):
+            b.store(buffer, lane, (value,))
+
+        def together(lhs: list[Value], rhs: list[Value]) -> list[Value]:
+            return self.combine(rhs, lhs) if part.backwards else self.combine(lhs, rhs)
+
+        return b.close_lanes(values, b.combiner(self.types, together, commutes=False))
+
+    def _keep(
+        self, part: Part, mine: Index, front: Sequence[Value], prefixes: Sequence[list[Value]]
+    ) -> None:
+        """Keep what the elements of this thread come to with all that is in front of them."""
+        b = self.b
+        if part.vectors:
+            with b.loop(_ELEMENTS, LoopKind.LANES) as lane:
+                upto = [b.load(buffer, lane, mutable=True) for buffer in self.kept]
+                part.keep(mine, self.combine(front, upto), lane)
+            return
+        for i, prefix in enumerate(prefixes):
+            part.keep(mine + i, self.combine(front, prefix))
 
     def _within_warp(self, lane: Index, values: list[Value]) -> list[Value]:
         """What the threads of a warp up to each one come to."""

@@ -164,6 +164,7 @@ class Copy:
             for c, init in zip(loop.carries, inits)
         ]
         new.body = self.block(loop.body)
+        new.elements = tuple(self.value(v) for v in loop.elements)
         for old, copy in zip(loop.carries, new.carries):
             copy.next = None if old.next is None else self.value(old.next)
         return new
@@ -223,6 +224,8 @@ def operands_of(s: Statement) -> Iterator[Value]:
             yield carry.init
             if carry.next is not None:
                 yield carry.next
+        if isinstance(s, Loop):
+            yield from s.elements
         if isinstance(s, Loop) and s.combination is not None:
             yield from s.combination.values
             yield from s.combination.inits

@@ -34,7 +34,8 @@ from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
 def reduce_in_parts(kernel: Kernel, stage: Loop, size: int) -> tuple[Loop, Loop]:
     """Cut the one reduction of a nest into parts of `size` elements, the last of which may have
-    fewer; returns the stage of the parts and the one that puts them together.
+    fewer; returns the stage of the parts and the one that puts them together. Where no neutral
+    value is known, parts start from the initial values, which HLO takes to be neutral.
 
     Raises:
       ScheduleError: the nest does more than one reduction, or one whose order matters.
@@ -80,18 +81,19 @@ def _parts(nest: RowNest, found: Walk, memory: list[Buffer], parts: int, size: i
         if not isinstance(step, Store | Walk):
             body += copy.block([step])
     start = Index.of(part) * size
-    loop = Loop(element, may_vectorize=True, combiner=found.combiner)
+    loop = Loop(element, may_vectorize=not found.from_first, combiner=found.combiner)
     if found.count % size:
         loop.limits = (constant(found.count) - start,)
     copy.vars.update(found.at(start + Index.of(element)))
     for outer, inner in zip(found.loops[0].carries, found.inner_carries):
         init = copy.value(outer.init)
-        if outer.identity is not None:
+        if outer.identity is not None and not found.from_first:
             init = init.like()
             body.append(Constant(init, outer.identity))
         phi = copy.values[inner.phi] = inner.phi.like()
         loop.carries.append(Carry(phi, init, phi.like(), identity=outer.identity))
     loop.body = copy.block(found.body)
+    loop.elements = tuple(copy.value(v) for v in found.loops[-1].elements)
     at = Index.of(part) * nest.rows + _rows(rows)
     body.append(loop)
     for carry, inner, buffer in zip(loop.carries, found.inner_carries, memory):
@@ -111,13 +113,14 @@ def _together(nest: RowNest, found: Walk, memory: list[Buffer], parts: int) -> L
     assert found.combiner is not None
     part = Var("part", parts, top.var.depth)
     at = Index.of(part) * nest.rows + _rows([loop.var for loop in nest.kept])
-    loop = Loop(part, may_vectorize=True, combiner=found.combiner)
+    loop = Loop(part, may_vectorize=not found.from_first, combiner=found.combiner)
     values = []
     for carry, buffer in zip(top.carries, memory):
         phi, value = carry.phi.like(), carry.phi.like()
         loop.carries.append(Carry(phi, carry.init, carry.result, identity=carry.identity))
         loop.body.append(Load(value, buffer, at))
         values.append(value)
+    loop.elements = tuple(values)
     nexts = combined(found.combiner, [c.phi for c in loop.carries], values, loop.body)
     for carry, value in zip(loop.carries, nexts):
         carry.next = value

@@ -60,13 +60,23 @@ class Walk:
     @property
     def combiner(self) -> Combiner | None:
         """How partial results are combined; None where they must not be formed."""
-        last = self.loops[-1]
-        return last.combiner if last.may_vectorize else None
+        return self.loops[-1].combiner
 
     @property
     def may_be_shared(self) -> bool:
-        """Whether elements may be taken in any order, by several threads."""
+        """Whether elements may be taken by several threads."""
         return not self.reduces or self.combiner is not None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether partial results may be formed of neighbouring elements only."""
+        return self.combiner is not None and not self.combiner.commutes
+
+    @property
+    def from_first(self) -> bool:
+        """Whether partial results start from their first element: nothing else is known to leave
+        all others as they are."""
+        return self.reduces and not self.loops[-1].may_vectorize
 
     @property
     def inits(self) -> list[Value]:
@@ -132,6 +142,11 @@ class RowNest:
     def may_be_shared(self) -> bool:
         """Whether several threads may work on a row."""
         return all(w.may_be_shared for w in self.walks)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether threads take neighbouring elements."""
+        return any(w.in_order for w in self.walks)
 
     def for_walks(self) -> list[Statement | Walk]:
         """The walks, and what they need of the other steps."""

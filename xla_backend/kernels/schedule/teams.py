@@ -14,6 +14,10 @@ What threads have reduced is put together by shuffles within a warp, and through
 between warps, always in the same order. Values that one walk keeps for a later one stay with the
 thread: the same thread has the same elements in every walk.
 
+Where the order of elements matters, each thread takes neighbouring ones, and threads are put
+together with their neighbours. Where no neutral value is known, a thread starts from its first
+element, and those that have none are left out.
+
 A team of neighbouring threads (`stride` 1) suits rows whose elements are neighbours in memory. If
 the rows are, teams have members `stride` threads apart, so that neighbouring threads work on
 neighbouring rows.
@@ -51,11 +55,13 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.kernels.matrix_tiles import WARP
-from xla_backend.kernels.schedule.copying import Copy, combined
+from xla_backend.kernels.schedule.copying import Copy, combined, live
 from xla_backend.kernels.schedule.dependence import mentions, read, written
 from xla_backend.kernels.schedule.row_nests import RowNest, Walk, row_nest_of, walked_at
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
+# Statements of a loop over parts that are worth code of their own.
+_MOST_UNROLLED = 256
 # Depths of the new loops, which order the terms of indices.
 _BLOCK, _THREAD, _STEP, _UNROLLED, _LANE = range(1, 6)
 
@@ -89,8 +95,9 @@ class Team:
         return self.block // self.across
 
 
-def run_in_teams(kernel: Kernel, stage: Loop, team: Team) -> Loop:
-    """Let blocks of threads run a nest that works row by row; returns the grid loop.
+def run_in_teams(kernel: Kernel, stage: Loop, team: Team, *, parts: bool = False) -> Loop:
+    """Let blocks of threads run a nest that works row by row; returns the grid loop. `parts`: what
+    reductions start from is neutral, and may be left out.
 
     Raises:
       ScheduleError: it is of another form, or what it does needs an order that teams do not keep.
@@ -103,7 +110,7 @@ def run_in_teams(kernel: Kernel, stage: Loop, team: Team) -> Loop:
     for found in nest.walks:
         if found.count % team.lanes:
             raise ScheduleError(f"{found.count} elements are no whole vectors of {team.lanes}")
-    grid = _Teams(kernel, nest, team).grid()
+    grid = _Teams(kernel, nest, team, parts).grid()
     replace(kernel, stage, [grid])
     used = {s.buffer for s in walk(kernel.stages) if isinstance(s, Load | Store)}
     kernel.buffers = [b for b in kernel.buffers if b.role is not BufferRole.LOCAL or b in used]
@@ -220,8 +227,9 @@ def _index(var: Var) -> Index:
 class _Teams:
     """What one nest becomes."""
 
-    def __init__(self, kernel: Kernel, nest: RowNest, team: Team) -> None:
-        self.kernel, self.nest, self.team = kernel, nest, team
+    def __init__(self, kernel: Kernel, nest: RowNest, team: Team, parts: bool) -> None:
+        self.kernel, self.nest, self.team, self.parts = kernel, nest, team, parts
+        self.in_order = nest.in_order
         tiles = -(-team.minor // team.rows)
         self.block = Var("block", nest.rows // team.minor * tiles, _BLOCK)
         self.thread = Var("t", team.block, _THREAD)
@@ -308,25 +316,40 @@ class _Teams:
         team = self.team
         inits = [base.value(v) for v in found.inits]
         apart = found.reduces and team.across * team.lanes > 1
-        starts = self._starts(found, inits, out) if apart else inits
+        starts: list[Value] | None = inits
+        if apart:
+            starts = None if found.from_first else self._starts(found, inits, out)
         body: list[Statement] = []
         values = self._rounds(found, base, starts, body)
-        if team.lanes > 1:
-            lanes = Loop(self.lane, body, independent=True, kind=LoopKind.LANES)
-            if found.reduces:
-                results = [_fresh(v.type) for v in values]
-                assert found.combiner is not None
-                lanes.combination = Combination(values, [], results, found.combiner)
-                values = results
-            body = [lanes]
-        out += body
+        if team.lanes > 1 and not self._combines_steps(found):
+            values = self._in_lanes(found, values, body, out)
+        else:
+            out += body
         if apart:
             combiner = found.combiner
             assert combiner is not None
-            values = self._together(combiner, values, out, for_all)
-            if any(c.identity is not None for c in found.loops[0].carries):
+            values = self._together(found, base, combiner, values, out, for_all)
+            neutral = any(c.identity is not None for c in found.loops[0].carries)
+            if not self.parts if found.from_first else neutral:
                 values = combined(combiner, inits, values, out)
         base.values.update(zip(found.results, values))
+
+    def _combines_steps(self, found: Walk) -> bool:
+        """Whether each vector of elements is reduced by itself, as they are neighbours."""
+        return self.in_order and found.reduces
+
+    def _in_lanes(
+        self, found: Walk, values: list[Value], body: list[Statement], out: list[Statement]
+    ) -> list[Value]:
+        """A body in lanes, and the values of all of them together."""
+        lanes = Loop(self.lane, body, independent=True, kind=LoopKind.LANES)
+        out.append(lanes)
+        if not found.reduces:
+            return values
+        results = [_fresh(v.type) for v in values]
+        assert found.combiner is not None
+        lanes.combination = Combination(values, [], results, found.combiner)
+        return results
 
     def _starts(self, found: Walk, inits: list[Value], out: list[Statement]) -> list[Value]:
         """What partial results start from: neutral values, or where there is none `init`, which may
@@ -340,19 +363,26 @@ class _Teams:
         return starts
 
     def _rounds(
-        self, found: Walk, base: _TeamCopy, values: list[Value], out: list[Statement]
+        self, found: Walk, base: _TeamCopy, values: list[Value] | None, out: list[Statement]
     ) -> list[Value]:
         """All rounds of this thread: whole steps of the team, some of them in a serial loop, and
-        what is left over for some of its threads."""
+        what is left over for some of its threads. Without `values`, what the first element is, if
+        there is one, is what the others are combined with."""
         team = self.team
-        full, left = divmod(found.count // team.lanes, team.across)
-        serial, rest = divmod(full, team.unrolled)
+        full, left = self._steps(found)
+        begun = 0
+        if values is None:
+            values = self._round(found, base, ZERO, [], None, out)
+            begun = 1
+            if not full:
+                return values
+        serial, rest = divmod(full - begun, team.unrolled)
         if team.in_registers or serial < 2:
-            serial, rest = 0, full
+            serial, rest = 0, full - begun
 
         if serial:
             var = Var("step", serial, _STEP)
-            first = Index.of(var) * team.unrolled
+            first = Index.of(var) * team.unrolled + begun
 
             def some(values: list[Value], out: list[Statement]) -> list[Value]:
                 return self._unrolled(found, base, team.unrolled, first, values, out)
@@ -364,6 +394,33 @@ class _Teams:
             some_threads = [_Condition(self.rank, 0, left)]
             values = self._round(found, base, constant(full), some_threads, values, out)
         return values
+
+    def _steps(self, found: Walk) -> tuple[int, int]:
+        """Steps that all threads of a team make, and the threads that make one more. In order, each
+        thread has all of its elements together, and the last ones have fewer or none."""
+        vectors, across = found.count // self.team.lanes, self.team.across
+        return (-(-vectors // across), 0) if self.in_order else divmod(vectors, across)
+
+    def _vector(self, found: Walk, step: Index, rank: Index) -> Index:
+        """The vector of elements that a thread of a team takes in a step."""
+        if self.in_order:
+            return rank * self._steps(found)[0] + step
+        return step * self.team.across + rank
+
+    def _within(
+        self, found: Walk, base: _TeamCopy, vector: Index, *, whole: bool
+    ) -> list[_Condition]:
+        """What must hold so that the row has a vector that a thread would take. `whole`: it is in
+        a row that has all of its elements."""
+        lanes, conditions = self.team.lanes, []
+        if not whole and vector.bounds[1] * lanes >= found.count:
+            conditions.append(_Condition(vector, 0, found.count // lanes))
+        for limit in found.loops[0].limits:
+            over = vector * lanes - base.index(limit)
+            if any(c % lanes for c in (*over.terms.values(), over.constant)):
+                raise ScheduleError(f"{limit} elements are no whole vectors of {lanes}")
+            conditions.append(_Condition(over, min(0, over.bounds[0]), 0))
+        return conditions
 
     def _unrolled(
         self,
@@ -401,50 +458,74 @@ class _Teams:
         base: _TeamCopy,
         step: Index,
         conditions: list[_Condition],
-        values: list[Value],
+        values: list[Value] | None,
         out: list[Statement],
     ) -> list[Value]:
-        """One round of a thread, whose place in memory of its own is `step`."""
-        team = self.team
-        vector = (step * team.across + self.rank) * team.lanes
-        element = vector + _index(self.lane)
-        for limit in found.loops[0].limits:
-            over = vector - base.index(limit)
-            if any(c % team.lanes for c in (*over.terms.values(), over.constant)):
-                raise ScheduleError(f"{limit} elements are no whole vectors of {team.lanes}")
-            conditions = [*conditions, _Condition(over, min(0, over.bounds[0]), 0)]
+        """One round of a thread, whose place in memory of its own is `step`. Without `values`, its
+        elements are the result, if the row has any for this thread."""
+        vector = self._vector(found, step, self.rank)
+        element = vector * self.team.lanes + _index(self.lane)
+        whole = values is not None and not self.in_order
+        conditions = [*conditions, *self._within(found, base, vector, whole=whole)]
         here = self._holds(conditions, out)
         guard = both(base.guard, here, out)
         copy = base.inside(found.at(element), conditions, guard)
         copy.private = self._places(self.private, step)
         copy.kept = self._places(self.kept, step)
+        if values is None or self._combines_steps(found):
+            elements = self._elements(found, base, copy, out)
+            if values is None:
+                return elements
+            assert found.combiner is not None
+            return _combined_if(here, found.combiner, values, elements, out)
         copy.values.update((c.phi, v) for c, v in zip(found.inner_carries, values))
         out += copy.block(found.body)
         nexts = [copy.value(c.next) for c in found.inner_carries if c.next is not None]
         return nexts if here is None else [_select(here, *two, out) for two in zip(nexts, values)]
 
+    def _elements(
+        self, found: Walk, base: _TeamCopy, copy: _TeamCopy, out: list[Statement]
+    ) -> list[Value]:
+        """The elements of one round, those of a vector put together."""
+        # What the body makes of what is carried is left out.
+        inits = map(base.value, found.inits)
+        copy.values.update(zip([c.phi for c in found.inner_carries], inits))
+        body = copy.block(found.body)
+        elements = [copy.value(v) for v in found.loops[-1].elements]
+        body = live(body, elements)
+        if self.team.lanes > 1 and self._combines_steps(found):
+            return self._in_lanes(found, elements, body, out)
+        out += body
+        return elements
+
     # -- what threads have put together ------------------------------------------------------------
 
     def _together(
-        self, combiner: Combiner, values: list[Value], out: list[Statement], for_all: bool
+        self,
+        found: Walk,
+        base: _TeamCopy,
+        combiner: Combiner,
+        values: list[Value],
+        out: list[Statement],
+        for_all: bool,
     ) -> list[Value]:
-        """Partial results of the threads of a team, lower halves with upper ones within a warp, and
-        then warp by warp."""
+        """Partial results of the threads of a team, lower halves with upper ones within a warp, or
+        neighbours with neighbours, and then warp by warp."""
         team = self.team
         near = max(1, min(team.across, WARP // team.stride))
         if for_all and team.stride > 1:
             near = 1  # a shuffle hands a result on to neighbours only
-        distance = near // 2
-        while distance:
+        distances = [1 << n for n in range(near.bit_length() - 1)]
+        for distance in distances if self.in_order else reversed(distances):
             number, width = distance * team.stride, near * team.stride
             others = [_fresh(v.type) for v in values]
             for value, other in zip(values, others):
                 out.append(Shuffle(other, value, ShuffleMode.DOWN, number, width))
-            values = combined(combiner, values, others, out)
-            distance //= 2
+            there = self._has_elements(found, base, self.rank + distance, out)
+            values = _combined_if(there, combiner, values, others, out)
         parts = team.across // near
         if parts > 1:
-            return self._through_memory(combiner, values, near, parts, out)
+            return self._through_memory(found, base, combiner, values, near, parts, out)
         if for_all:
             everywhere = [_fresh(v.type) for v in values]
             for value, other in zip(values, everywhere):
@@ -452,8 +533,23 @@ class _Teams:
             return everywhere
         return values
 
+    def _has_elements(
+        self, found: Walk, base: _TeamCopy, rank: Index, out: list[Statement]
+    ) -> Value | None:
+        """Whether the thread of a rank has reduced anything; None: all have, or what those start
+        from that have not changes nothing."""
+        if not found.from_first:
+            return None
+        last = self._vector(found, ZERO, constant(self.team.across - 1))
+        if not self._within(found, base, last, whole=False):
+            return None
+        first = self._vector(found, ZERO, rank)
+        return self._holds(self._within(found, base, first, whole=False), out)
+
     def _through_memory(
         self,
+        found: Walk,
+        base: _TeamCopy,
         combiner: Combiner,
         values: list[Value],
         near: int,
@@ -469,15 +565,19 @@ class _Teams:
         self._wait(out)
 
         def load(part: Index, out: list[Statement]) -> list[Value]:
-            found = [_fresh(v.type) for v in values]
-            out += [Load(v, m, part * rows + self.own) for v, m in zip(found, memory)]
-            return found
+            loaded = [_fresh(v.type) for v in values]
+            out += [Load(v, m, part * rows + self.own) for v, m in zip(loaded, memory)]
+            return loaded
 
         def add(values: list[Value], out: list[Statement]) -> list[Value]:
-            return combined(combiner, values, load(_index(var) + 1, out), out)
+            part = _index(var) + 1
+            there = self._has_elements(found, base, part * near, out)
+            return _combined_if(there, combiner, values, load(part, out), out)
 
         var = Var("part", parts - 1, _UNROLLED)
-        return self._repeated(LoopKind.UNROLLED, var, load(ZERO, out), add, out)
+        light = (parts - 1) * len(combiner.body) <= _MOST_UNROLLED
+        kind = LoopKind.UNROLLED if light else LoopKind.SERIAL
+        return self._repeated(kind, var, load(ZERO, out), add, out)
 
     # -- memory of a thread ------------------------------------------------------------------------
 
@@ -522,20 +622,20 @@ class _Teams:
             return False
         return s in found.body and mentions(found.place_of(s, position), {position})
 
-    def _elements(self, count: int) -> int:
+    def _own(self, count: int) -> int:
         """Elements of a row that a thread has memory for."""
         team = self.team
         return -(-count // (team.lanes * team.across)) * team.lanes
 
     def _memory_for(self, array: Buffer, count: int, role: BufferRole) -> Buffer:
-        own = self._elements(count)
+        own = self._own(count)
         if role is BufferRole.REGISTERS:
             self.register_words += own * words(array.element_type)
         return self._buffer("kept", array.element_type, own, role)
 
     def _keep(self, buffer: Buffer, loads: list[Load], count: int) -> None:
         """Keep what the first of several loads reads for the others, if registers suffice."""
-        more = self._elements(count) * words(buffer.element_type)
+        more = self._own(count) * words(buffer.element_type)
         if len(loads) < 2 or self.register_words + more > register_words(self.team.block):
             return
         memory = self._memory_for(buffer, count, BufferRole.REGISTERS)
@@ -577,6 +677,20 @@ def may_overwrite(rest: Sequence[Statement], before: Walk | Statement) -> bool:
     statements = before.body if isinstance(before, Walk) else [before]
     loads = (s for s in walk([*statements]) if isinstance(s, Load))
     return any(s.buffer.role is BufferRole.OPERAND and s.index in stored for s in loads)
+
+
+def _combined_if(
+    condition: Value | None,
+    combiner: Combiner,
+    values: list[Value],
+    others: list[Value],
+    out: list[Statement],
+) -> list[Value]:
+    """Values with others combined into them, where a condition holds."""
+    results = combined(combiner, values, others, out)
+    if condition is None:
+        return results
+    return [_select(condition, *two, out) for two in zip(results, values)]
 
 
 def _select(condition: Value, new: Value, old: Value, out: list[Statement]) -> Value:

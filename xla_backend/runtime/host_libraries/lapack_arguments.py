@@ -37,6 +37,13 @@ _LETTERS = {
 Arrays = Sequence[np.ndarray]
 
 
+def patterns(routine: str) -> tuple[list[str], list[str]]:
+    """Of each operand and each result, those that may be left out included: its dimensions behind
+    those of the batch, as letters between commas; "()" for none."""
+    taken, given = _SIGNATURES[routine].split(" -> ")
+    return taken.split(), given.replace("|", "").split()
+
+
 def check_arguments(
     routine: str, options: Mapping[str, int], operands: Arrays, results: Arrays
 ) -> tuple[int, ...]:

@@ -28,11 +28,12 @@ _SERIAL_CYCLES = 60_000
 
 class CpuClient(HloClient):
     platform = "cpu"
+    # One memory, by the names of those that other devices have.
+    memory_kinds = ("device", "pinned_host", "unpinned_host")
 
     def __init__(self, device_count: int = 1) -> None:
         self.platform_version = f"pyjax cpu ({platform.machine()})"
-        kind = platform.processor() or platform.machine() or "cpu"
-        self._devices = [Device(self, i, kind) for i in range(device_count)]
+        self._devices = [Device(self, i, "cpu") for i in range(device_count)]
         # Callers know programs by device; the code is the same on all of them, and is found here as
         # long as one of them has it.
         self._executables: InternTable[Hashable, LoadedExecutable] = InternTable()

@@ -39,7 +39,7 @@ def _library_type(node: Instruction) -> str | None:
     x, kernel = node.operands
     a = node.attributes
     assert isinstance(a, ConvolutionAttributes)
-    name = gemm_name(x.shape, kernel.shape, node.shape)
+    name = gemm_name(*(n.shape.element_type for n in (x, kernel, node)))
     work = node.shape.num_elements * kernel.shape.num_elements
     work //= max(1, kernel.shape.dimensions[a.dimension_numbers.kernel_output_feature])
     known = name is not None and f"conv_{name}" in ROUTINES

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.dots import (
     OperandDimensions,
     batch_split,
@@ -42,13 +42,23 @@ class Matrix(NamedTuple):
     inner_stride: int
 
 
-def gemm_name(lhs: Shape, rhs: Shape, result: Shape) -> str | None:
+def gemm_name(lhs: PrimitiveType, rhs: PrimitiveType, result: PrimitiveType) -> str | None:
     """Suffix of the GEMM routines for these types, or None."""
-    if lhs.element_type is not rhs.element_type:
+    if lhs is not rhs:
         return None
-    source, target = lhs.element_type.value, result.element_type.value
+    source, target = lhs.value, result.value
     name = source if source == target and source in ("f32", "f64") else f"{source}_{target}"
     return name if f"gemm_{name}" in ROUTINES else None
+
+
+def has_product(lhs: PrimitiveType, rhs: PrimitiveType, result: PrimitiveType) -> bool:
+    """Whether there is a GEMM routine for these types."""
+    return gemm_name(lhs, rhs, result) is not None
+
+
+def _name_for(dot: Instruction) -> str | None:
+    lhs, rhs = (operand.shape.element_type for operand in dot.operands)
+    return gemm_name(lhs, rhs, dot.shape.element_type)
 
 
 def runs_as_product(dot: Instruction) -> bool:
@@ -56,7 +66,7 @@ def runs_as_product(dot: Instruction) -> bool:
     sizes = dot_sizes(dot)
     if min(sizes) == 0:
         return False
-    return gemm_name(dot.operands[0].shape, dot.operands[1].shape, dot.shape) is not None
+    return _name_for(dot) is not None
 
 
 class Finish(NamedTuple):
@@ -120,7 +130,7 @@ def product_step(
         group = math.prod(lhs.shape.dimensions[d] for d in lhs_groups.batch[split:])
         arguments += [group, left.group_stride, right.group_stride]
     form = f"{'fused_' if fused else ''}{'batched_' if batched else ''}"
-    routine = f"gemm_{form}{gemm_name(lhs.shape, rhs.shape, dot.shape)}"
+    routine = f"gemm_{form}{_name_for(dot)}"
     cycles = _CALL_CYCLES + work / _MULTIPLIES_PER_CYCLE
     return Library(name, cycles, routine, tuple(arguments))
 

@@ -7,6 +7,8 @@ from functools import partial
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.dot_operand_types import DotOperandWidening
+from xla_backend.passes.dot_result_types import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.row_fusion import RowFusion
@@ -20,6 +22,7 @@ from xla_backend.passes.standard import (
     simplification,
 )
 from xla_backend.runtime.custom_calls import has_custom_call
+from xla_backend.targets.cpu.dot_rules import has_product
 from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.target_options import target_for
@@ -34,6 +37,10 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         expansion(options, SORT_TYPES),
         simplification(options),
         *before_fusion(),
+        # Before fusion, which puts the rounding into the epilogue.
+        DotResultWidening(),
+        # Before fusion, which makes conversions part of what computes the operands.
+        DotOperandWidening(has_product),
         LoopFusion(),
         RowFusion(),
         DeadCodeElimination(),

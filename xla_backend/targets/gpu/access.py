@@ -11,7 +11,7 @@ from math import gcd
 from typing import Protocol
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
-from xla_backend.kernels.ir import Buffer, BufferRole, Load, Move, Store, Value
+from xla_backend.kernels.ir import AsyncCopy, Buffer, BufferRole, Load, Move, Store, Value
 from xla_backend.llvm.conversions import from_memory
 from xla_backend.llvm.types import const, memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
@@ -229,6 +229,22 @@ class Access:
             raws = self._loaded(read, chunk, here)
             align = self._align(s.target, s.target_index, here)
             self._write(s.target, e.in_lane(s.target_index, here), raws, align)
+
+    def async_copy(self, s: AsyncCopy) -> None:
+        """Neighbours, by the hardware and beside the thread; of those it does not read it makes
+        zeros."""
+        e, size = self.e, s.count * s.buffer.element_type.byte_size
+        arguments = [
+            (pointer_type(buffer), self.address(buffer, e.uniform(index)))
+            for buffer, index in ((s.target, s.target_index), (s.buffer, s.index))
+        ]
+        # What fills a line of the first-level cache would push out what other threads use.
+        name = f"llvm.nvvm.cp.async.{'cg' if size == WIDEST else 'ca'}.shared.global.{size}"
+        if s.guard is not None:
+            name += ".s"
+            read = self.w.select(e.get(s.guard, e.lane), "i32", str(size), "0")
+            arguments.append(("i32", read))
+        self.w.call(name, "void", arguments)
 
     def transpose(self, target: Buffer, source: Buffer, size: int) -> None:
         """A tile, turned: read whole before any of it is written."""

@@ -30,7 +30,7 @@ from xla_backend.program.ir import (
     inner_steps,
 )
 from xla_backend.targets.gpu.cards import Card
-from xla_backend.targets.gpu.roofline import Estimate, estimate, estimate_block
+from xla_backend.targets.gpu.roofline import Estimate, estimate, estimate_block, estimate_grid
 from xla_backend.targets.gpu.work import Work, kernel_work
 
 # Registers of a thread where no assembler says how many.
@@ -150,7 +150,7 @@ def analyze_program(
     card: Card,
 ) -> ProgramAnalysis:
     """Analyse a program; `launches`: of each kernel that has some of its own; `residents`: of each
-    step that one block runs.
+    step that stays on the device.
 
     Raises:
       ValueError: the card has another architecture.
@@ -192,12 +192,20 @@ def _resident_analysis(
     program: Program,
     card: Card,
 ) -> LaunchAnalysis:
-    """Of steps that one block runs."""
-    total = Work(1, step.threads)
-    for name, rounds in kernels.items():
-        for work in kernel_work(program.kernels[name]):
-            total.add(work, rounds)
-    found = estimate_block(total, card, launch.registers or _ASSUMED_REGISTERS)
+    """Of steps that one block runs, or a grid."""
+    total = Work(step.blocks, step.threads)
+    parts = [
+        (work, rounds)
+        for name, rounds in kernels.items()
+        for work in kernel_work(program.kernels[name])
+    ]
+    for work, rounds in parts:
+        total.add(work, rounds)
+    registers = launch.registers or _ASSUMED_REGISTERS
+    if step.blocks > 1:
+        found = estimate_grid(total, parts, card, registers)
+    else:
+        found = estimate_block(total, card, registers)
     return LaunchAnalysis(step.name, times, launch, total, found)
 
 
@@ -256,7 +264,8 @@ class _Counts:
             return RoutineAnalysis(name, routine, times, 0.0, 0.0, 0.0)
         cost = self._costs.instruction(node)
         seconds = None
-        if not routine.startswith("host: "):
+        # How much solvers compute is not counted.
+        if cost.flops and not routine.startswith("host: "):
             kind = str(node.operands[0].shape.flatten()[0].element_type) if node.operands else ""
             rate = card.tensor_rate("tf32" if routine.endswith("_tf32") else kind)
             seconds = max(cost.bytes_accessed / card.bandwidth, cost.flops / rate)

@@ -47,6 +47,11 @@ class Architecture:
         """90 for sm_90."""
         return int(self.name.removeprefix("sm_"))
 
+    @property
+    def has_float_byte_tiles(self) -> bool:
+        """Whether it multiplies matrix tiles of floats of 8 bits."""
+        return self.number >= 89
+
 
 _KIB = 1 << 10
 ARCHITECTURES = {

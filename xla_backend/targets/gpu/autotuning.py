@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from xla_backend.hlo.attributes import ParameterAttributes
 from xla_backend.hlo.errors import HloError
@@ -21,6 +21,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
+from xla_backend.targets.gpu.autotune_results import Seconds, read_results, write_result
 from xla_backend.targets.gpu.product_candidates import Candidate, Choose, Cublas
 
 # Of entries on disk, and the version of what they say.
@@ -41,7 +42,11 @@ class Timer(Protocol):
     @property
     def model(self) -> str: ...
 
-    def seconds(self, module: HloModule, choose: Choose) -> float:
+    def operands(self, module: HloModule) -> Any:
+        """Arguments of a module, for all trials of it."""
+        ...
+
+    def seconds(self, module: HloModule, choose: Choose, operands: Any) -> float:
         """How long a scheduled module takes with what `choose` chooses."""
         ...
 
@@ -49,10 +54,18 @@ class Timer(Protocol):
 class Autotuner:
     """Chooses by measurement."""
 
-    def __init__(self, timer: Timer, settings: str = "") -> None:
-        """`settings`: what else the code depends on that is tried, such as flags and versions."""
+    def __init__(self, timer: Timer, settings: str = "", load: str = "", dump: str = "") -> None:
+        """`settings`: what else the code depends on that is tried, such as flags and versions.
+        `load`, `dump`: files of results, to read before anything is tried, and to write; "" for
+        none.
+
+        Raises:
+          FlagError: there is no file to read, or it has no results.
+        """
         self._timer = timer
         self._settings = settings
+        self._loaded = read_results(load) if load else {}
+        self._dump = dump
         self._known: dict[str, Candidate] = {}
 
     def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
@@ -66,31 +79,38 @@ class Autotuner:
         made_for = self._timer.model, self._settings, module_fingerprint(module)
         key = store.entry_key(_KIND, _VERSION, *made_for, *map(repr, tried))
         if key not in self._known:
-            self._known[key] = self._remembered(key, tried) or self._measured(key, module, tried)
+            seconds = self._remembered(key) or self._measured(key, module, tried)
+            self._known[key] = min(tried, key=lambda candidate: seconds.get(repr(candidate), inf))
+            if self._dump:
+                write_result(self._dump, key, seconds)
         return self._known[key]
 
-    def _remembered(self, key: str, tried: Sequence[Candidate]) -> Candidate | None:
+    def _remembered(self, key: str) -> Seconds | None:
+        if key in self._loaded:
+            return self._loaded[key]
         if not cache_settings().internal:
             return None
         content = store.load(key, _KIND, self._timer.model)
-        if content is None:
-            return None
-        seconds: dict[str, float] = json.loads(content)
-        return min(tried, key=lambda candidate: seconds[repr(candidate)])
+        return None if content is None else json.loads(content)
 
-    def _measured(self, key: str, module: HloModule, tried: Sequence[Candidate]) -> Candidate:
-        seconds = {repr(candidate): self._tried(module, candidate) for candidate in tried}
-        best = min(tried, key=lambda candidate: seconds[repr(candidate)])
+    def _measured(self, key: str, module: HloModule, tried: Sequence[Candidate]) -> Seconds:
+        try:
+            operands = self._timer.operands(module)
+        except MemoryError as error:
+            _log.info("%s is not tried: %s", module.name, error)
+            return {repr(candidate): inf for candidate in tried}
+        seconds = {repr(c): self._tried(module, c, operands) for c in tried}
         assert module.entry is not None
         _log.debug("%s on %s: %s", module.entry.root, self._timer.model, seconds)
-        if cache_settings().internal:
+        # What was short of memory now may be tried another time.
+        if cache_settings().internal and min(seconds.values()) < inf:
             store.store(key, _KIND, self._timer.model, json.dumps(seconds).encode())
-        return best
+        return seconds
 
-    def _tried(self, module: HloModule, candidate: Candidate) -> float:
+    def _tried(self, module: HloModule, candidate: Candidate, operands: Any) -> float:
         """How long a candidate takes; for ever, if the device does not run it."""
         try:
-            return self._timer.seconds(module.clone(), always(candidate))
+            return self._timer.seconds(module.clone(), always(candidate), operands)
         except (HloError, MemoryError) as error:
             _log.info("%s is no way to compute %s: %s", candidate, module.name, error)
             return inf

@@ -56,7 +56,7 @@ def dump_code(
         "gpu_target_config.pbtxt": _target_config(architecture),
         "thunk_sequence.txt": program_to_text(code.program, ROUTINES),
         "ir-no-opt.ll": code.llvm_ir,
-        "ir-with-opt.ll": objects.printed(code.llvm_ir, llvm_target(architecture)),
+        "ir-with-opt.ll": objects.printed(code.llvm_ir, llvm_target(architecture, code.llvm_ir)),
         "ptx": code.ptx,
     }
     if choices:

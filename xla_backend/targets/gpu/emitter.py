@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from xla_backend.codegen.emitter import AbstractKernelEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncGroup,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
@@ -25,6 +28,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Move,
     Shuffle,
@@ -34,13 +38,20 @@ from xla_backend.kernels.ir import (
     Transpose,
     Value,
 )
-from xla_backend.llvm.conversions import to_memory
+from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.types import register_type
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.gpu.access import Access
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.atomics import emit_atomic
-from xla_backend.targets.gpu.warps import emit_matrix_tile, emit_shuffle
+from xla_backend.targets.gpu.warps import (
+    choose_bytes,
+    emit_matrix_load,
+    emit_matrix_tile,
+    emit_shuffle,
+    pack_word,
+    unpack_word,
+)
 
 THREAD = "llvm.nvvm.read.ptx.sreg.tid.x"
 BLOCK = "llvm.nvvm.read.ptx.sreg.ctaid.x"
@@ -64,6 +75,8 @@ class KernelEmitter(AbstractKernelEmitter):
         self.architecture = architecture
         self.lane_texts: dict[Value, Sequence[str]] = {}  # of values that differ between lanes
         self.raws: dict[Value, Sequence[str]] = {}  # what was loaded, as it is in memory, by lane
+        self.words: dict[tuple[Value, ...], str] = {}  # what 32 bits hold together
+        self.parts: dict[Value, tuple[str, int]] = {}  # the word that holds it, and where
         self.lane = 0  # the one that code is emitted for
         self.threads = 1
         self.is_part = False  # of a block: its other threads do not come to barriers
@@ -184,6 +197,15 @@ class KernelEmitter(AbstractKernelEmitter):
             self._atomic(s)
         elif isinstance(s, MatrixTile):
             self._matrix_tile(s)
+        elif isinstance(s, MatrixLoad):
+            self._matrix_load(s)
+        elif isinstance(s, AsyncCopy):
+            self.access.async_copy(s)
+        elif isinstance(s, AsyncGroup):
+            self.w.call("llvm.nvvm.cp.async.commit.group", "void")
+        elif isinstance(s, AsyncWait):
+            pending = ("i32", str(s.pending))
+            self.w.call("llvm.nvvm.cp.async.wait.group", "void", [pending])
         elif isinstance(s, Move):
             self.access.move(s)
         elif isinstance(s, Transpose):
@@ -212,10 +234,38 @@ class KernelEmitter(AbstractKernelEmitter):
         self.bind(s.result, text)
 
     def _matrix_tile(self, s: MatrixTile) -> None:
-        lhs, rhs = ([self.raw(v, self.lane) for v in part] for part in (s.lhs, s.rhs))
+        lhs, rhs = (self._packed(part) for part in (s.lhs, s.rhs))
         sums = [self.scalar(v) for v in s.sums]
         for value, text in zip(s.results, emit_matrix_tile(self.w, s, lhs, rhs, sums)):
             self.bind(value, text)
+
+    def _packed(self, values: Sequence[Value]) -> list[str]:
+        """Values in words of 32 bits, as memory would hold them."""
+        each = max(1, 4 // values[0].type.byte_size)
+        found = []
+        for n in range(0, len(values), each):
+            group = tuple(values[n : n + each])
+            word = self.words.get(group)
+            if word is None and all(v in self.parts for v in group):
+                word = choose_bytes(self.w, [self.parts[v] for v in group])
+            if word is None:
+                raws = [self.raw(v, self.lane) for v in group]
+                word = pack_word(self.w, group[0].type, raws)
+            found.append(word)
+        return found
+
+    def _matrix_load(self, s: MatrixLoad) -> None:
+        type = s.buffer.element_type
+        each = 4 // type.byte_size
+        address = self.access.address(s.buffer, self.uniform(s.index))
+        words = emit_matrix_load(self.w, s, address, len(s.results) // each)
+        for n, word in enumerate(words):
+            group = s.results[n * each : (n + 1) * each]
+            self.words[group] = word
+            self.parts.update((v, (word, i)) for i, v in enumerate(group) if each == 4)
+            for value, raw in zip(group, unpack_word(self.w, type, word)):
+                self.bind(value, from_memory(self.w, type, 1, raw))
+                self.raws[value] = [raw]
 
     def _atomic(self, s: Atomic) -> None:
         varying = self.varies(s.index) or any(
@@ -278,9 +328,11 @@ class KernelEmitter(AbstractKernelEmitter):
         width = len(values[0])
         while width > 1:
             width //= 2
+            pairs = [(i, width + i) if c.combiner.commutes else (2 * i, 2 * i + 1)
+                     for i in range(width)]  # fmt: skip
             rounds = [
-                self._combine(c.combiner, [v[i] for v in values], [v[width + i] for v in values])
-                for i in range(width)
+                self._combine(c.combiner, [v[i] for v in values], [v[j] for v in values])
+                for i, j in pairs
             ]
             values = [[texts[n] for texts in rounds] for n in range(len(values))]
         ends = [v[0] for v in values]

@@ -50,8 +50,8 @@ class GeneratedCode:
 
     Attributes:
       functions: those of each kernel that is launched, in the order in which they are.
-      residents: those of steps that one block runs, by the names of the steps; kernels that only
-        such steps run have none of their own.
+      residents: those of steps that stay on the device, by the names of the steps; kernels that
+        only such steps run have none of their own.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class GeneratedCode:
     def resident_launch(self, step: str) -> KernelLaunch:
         """The same of a step that one block runs."""
         function = self.residents[step]
-        return self._launch(function.name, 1, function.threads, function.shared_bytes)
+        return self._launch(function.name, function.blocks, function.threads, function.shared_bytes)
 
     def _launch(self, name: str, blocks: int, threads: int, shared_bytes: int) -> KernelLaunch:
         plain = KernelLaunch(name, blocks, threads, shared_bytes)

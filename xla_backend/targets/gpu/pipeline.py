@@ -6,14 +6,18 @@ from functools import partial
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.kernels.library.attention import runs_as_attention
+from xla_backend.kernels.library.score_streams import runs_as_streams
 from xla_backend.passes.attention_fusion import AttentionFusion
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.dot_operand_types import DotOperandNarrowing
+from xla_backend.passes.dot_result_types import DotResultNarrowing
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.product_prologue_fusion import ProductPrologueFusion
 from xla_backend.passes.row_fusion import CPU_ROWS, RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
+from xla_backend.passes.solver_rewriter import SolverRewriter
 from xla_backend.passes.standard import (
     before_fusion,
     expansion,
@@ -25,6 +29,7 @@ from xla_backend.passes.standard import (
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.targets.gpu.architectures import architecture_for
 from xla_backend.targets.gpu.product_rules import takes_epilogue, takes_prologue
+from xla_backend.targets.gpu.solver_rules import library_call
 from xla_backend.targets.gpu.sort_types import SORT_TYPES
 
 # Rows of any length have teams of threads that suit them, and a launch saved is worth some
@@ -36,11 +41,16 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     """The passes for GPUs, in order. Which of them run at which level is in `passes.levels`."""
     passes: list[HloPass] = [
         *preparation(has_custom_call),
+        # Before simplification, which takes transposes between two calls away.
+        SolverRewriter(library_call),
         expansion(options, SORT_TYPES),
         simplification(options),
         *before_fusion(),
+        # Before fusion, which would take the conversions elsewhere.
+        DotOperandNarrowing(),
+        DotResultNarrowing(),
         # Before any fusion, which would take the softmax apart from its products.
-        AttentionFusion(runs_as_attention),
+        AttentionFusion(runs_as_attention, runs_as_streams),
         LoopFusion(),
         RowFusion(_ROWS),
         DeadCodeElimination(),

@@ -55,9 +55,9 @@ class _Family(NamedTuple):
     """What there is to know of products of one opcode."""
 
     sizes: Callable[[Instruction], Sizes]
-    recipe: Callable[[Instruction], Recipe | None]
+    recipe: Callable[[Instruction, bool], Recipe | None]
     inner_first: Callable[[Instruction], bool]
-    kernel: Callable[[Instruction, str, Build], Kernel]
+    kernel: Callable[[Instruction, str, Recipe, Build], Kernel]
 
 
 @RULES.runs(Opcode.DOT)
@@ -82,25 +82,34 @@ def _chosen(builder: ProgramBuilder, node: Instruction, *, library: bool = False
     assert isinstance(schedules, Schedules)
     product = product_in(node)
     family = _FAMILIES[product.opcode]
-    sizes, recipe = family.sizes(product), family.recipe(product)
+    sizes, recipe = family.sizes(product), _recipe(product, schedules.architecture)
     worth = math.prod(sizes) >= _WORTH_TRYING
     if recipe is None or schedules.choose is None or not worth:
         return choice(product, schedules.architecture, library=library)
-    found = alternatives(product, library=library)
+    found = alternatives(product, schedules.architecture, library=library)
     return schedules.choose(node, ranked(found, sizes, recipe, schedules.architecture))
 
 
 def _launch(builder: ProgramBuilder, node: Instruction, chosen: Candidate) -> list[Step]:
     if isinstance(chosen, Tiling | SkinnyTiling):
-        return builder.launch(node, lambda name: kernel_by(node, name, chosen))
+        schedules = builder.kernels.scheduler
+        assert isinstance(schedules, Schedules)
+        recipe = _recipe(product_in(node), schedules.architecture)
+        assert recipe is not None
+        return builder.launch(node, lambda name: kernel_by(node, name, recipe, chosen))
     return builder.launch(node)
+
+
+def _recipe(product: Instruction, architecture: Architecture) -> Recipe | None:
+    """How a product is computed there; None where tiles are no way to do so."""
+    return _FAMILIES[product.opcode].recipe(product, architecture.has_float_byte_tiles)
 
 
 def takes_epilogue(architecture: Architecture, product: Instruction) -> bool:
     """Whether elementwise work on the result of a product belongs into its kernel, rather than
     into one of its own behind a call of the library."""
     family = _FAMILIES[product.opcode]
-    sizes, recipe = family.sizes(product), family.recipe(product)
+    sizes, recipe = family.sizes(product), _recipe(product, architecture)
     if recipe is None or min(sizes) == 0:
         return False
     best = choice(product, architecture, library=True)
@@ -121,10 +130,12 @@ def takes_prologue(architecture: Architecture, node: Instruction) -> bool:
     return isinstance(best, Tiling | SkinnyTiling)
 
 
-def alternatives(product: Instruction, *, library: bool = False) -> list[Candidate]:
+def alternatives(
+    product: Instruction, architecture: Architecture, *, library: bool = False
+) -> list[Candidate]:
     """The ways in which a product may run. `library`: also as a call of cuBLAS."""
     family = _FAMILIES[product.opcode]
-    sizes, recipe = family.sizes(product), family.recipe(product)
+    sizes, recipe = family.sizes(product), _recipe(product, architecture)
     if recipe is None or min(sizes) == 0:
         return [Loops()]
     found = candidates(sizes, recipe, inner_first=family.inner_first(product))
@@ -136,8 +147,8 @@ def alternatives(product: Instruction, *, library: bool = False) -> list[Candida
 def choice(product: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
     """The way that should be the fastest."""
     family = _FAMILIES[product.opcode]
-    found = alternatives(product, library=library)
-    recipe = family.recipe(product)
+    found = alternatives(product, architecture, library=library)
+    recipe = _recipe(product, architecture)
     if recipe is None or len(found) == 1:
         return found[0]
     return fastest(found, family.sizes(product), recipe, architecture)
@@ -201,7 +212,9 @@ def _inner_first(dot: Instruction) -> bool:
     return last in operand_dimensions(dot)[side].contracting
 
 
-def kernel_by(node: Instruction, name: str, chosen: Tiling | SkinnyTiling) -> Kernel:
+def kernel_by(
+    node: Instruction, name: str, recipe: Recipe, chosen: Tiling | SkinnyTiling
+) -> Kernel:
     """The kernel of a product or a fusion around one, in a certain way."""
 
     def build(p: Product) -> None:
@@ -210,7 +223,7 @@ def kernel_by(node: Instruction, name: str, chosen: Tiling | SkinnyTiling) -> Ke
         else:
             skinny_product(p.e, p.sizes, p.lhs, p.rhs, p.recipe, chosen, p.finish)
 
-    return _FAMILIES[product_in(node).opcode].kernel(node, name, build)
+    return _FAMILIES[product_in(node).opcode].kernel(node, name, recipe, build)
 
 
 _FAMILIES = {

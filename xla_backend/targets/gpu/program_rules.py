@@ -8,6 +8,7 @@ from xla_backend.targets.gpu import (
     scan_rules,
     scatter_rules,
     small_linalg_rules,
+    solver_rules,
     sort_rules,
     state_rules,
 )
@@ -20,6 +21,7 @@ _RULE_MODULES = (
     scan_rules,
     scatter_rules,
     small_linalg_rules,
+    solver_rules,
     sort_rules,
     state_rules,
 )

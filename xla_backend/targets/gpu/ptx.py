@@ -10,12 +10,16 @@ from xla_backend.targets.gpu.architectures import TRIPLE, Architecture
 
 # Of entries on disk.
 _KIND = "ptx"
+# Versions of PTX that instructions need which are written as such.
+_NEEDED = {".e4m3": 84, ".e5m2": 84}
 _LEVEL = 3  # of LLVM's code generator, which does what no pass before it did
 
 
-def llvm_target(architecture: Architecture) -> TargetInfo:
-    """LLVM's names of an architecture and of the PTX that it is given."""
-    return make_target(TRIPLE, architecture.name, f"+ptx{architecture.ptx}")
+def llvm_target(architecture: Architecture, ir: str = "") -> TargetInfo:
+    """LLVM's names of an architecture and of the PTX that it is given; a later one than usual where
+    a module has instructions that need it."""
+    needed = [version for name, version in _NEEDED.items() if name in ir]
+    return make_target(TRIPLE, architecture.name, f"+ptx{max([architecture.ptx, *needed])}")
 
 
 def compile_ptx(ir: str, architecture: Architecture, cache: bool = False) -> str:
@@ -24,7 +28,7 @@ def compile_ptx(ir: str, architecture: Architecture, cache: bool = False) -> str
     Raises:
       IrError: the text does not parse or the module does not verify.
     """
-    target = llvm_target(architecture)
+    target = llvm_target(architecture, ir)
     keep = cache and cache_settings().internal
     key = store.entry_key(_KIND, ir, target.key, str(_LEVEL), objects.llvm_version())
     found = store.load(key, _KIND, target.key) if keep else None

@@ -1,8 +1,10 @@
-"""The function of a step that one block runs whole (`residents`): its launches one behind another,
-loops and branches around them, and a barrier wherever threads hand something on.
+"""The function of a step that one block, or a grid of them, runs whole (`residents`): its launches
+one behind another, loops and branches around them, and a barrier wherever threads hand something
+on: before a step that meets memory which steps since the last barrier used otherwise.
 
-The blocks of a launch come one after another. Where its threads work together, the first threads of
-the block are those of the launch; else the launch's threads are spread over all that there are.
+The blocks of a launch come one after another, those of a grid side by side. Where its threads work
+together, the first threads of a block are those of the launch; else the launch's threads are spread
+over all that there are. How many blocks a grid has is the device's business: the function asks.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.hlo.types import PrimitiveType
@@ -30,7 +33,8 @@ from xla_backend.program.ir import (
     launched_buffers,
 )
 from xla_backend.targets.gpu.access import WIDEST
-from xla_backend.targets.gpu.emitter import THREAD, KernelEmitter, own_number
+from xla_backend.targets.gpu.emitter import BLOCK, THREAD, KernelEmitter, own_number
+from xla_backend.targets.gpu.grid_barrier import BLOCKS, declare_counter, emit_grid_barrier
 from xla_backend.targets.gpu.kernel_functions import KernelFunctions, used_buffers
 from xla_backend.targets.gpu.residents import works_together
 from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
@@ -43,15 +47,28 @@ _WORD_TYPES = {16: "<4 x i32>", 8: "i64", 4: "i32", 2: "i16", 1: "i8"}
 Memory = tuple[Space, int]
 
 
+class Use(NamedTuple):
+    """What a step does with a slice."""
+
+    place: Slice
+    written: bool
+
+
+# Spaces of whose pieces two may be the same memory: results take over that of arguments.
+_MAY_BE_SHARED = {Space.ARGUMENT, Space.OUTPUT}
+
+
 @dataclass(frozen=True, slots=True)
 class ResidentFunction:
-    """The function of a resident step: it is launched as one block.
+    """The function of a resident step.
 
     It takes the addresses of pieces of memory, each a multiple of 16.
 
     Fields:
       name: in the module.  step: the name of the step.
       memories: whose addresses it takes, in order.
+      blocks: the most that are of use. More than one are launched together, so that all are there
+        at once, and fewer where the device has no room for so many.
       threads: exactly so many.
       shared_bytes, dynamic_shared: as of a `LaunchFunction`.
     """
@@ -59,6 +76,7 @@ class ResidentFunction:
     name: str
     step: str
     memories: tuple[Memory, ...]
+    blocks: int
     threads: int
     shared_bytes: int
     dynamic_shared: int
@@ -79,6 +97,10 @@ class _Writer:
         self.memories = tuple(sorted({p.memory for p in self._places(step.steps)}, key=str))
         self.parameters = {memory: f"%memory{n}" for n, memory in enumerate(self.memories)}
         self.threads = step.threads
+        self.is_grid = step.blocks > 1
+        self.counter = ""  # of barriers of the grid
+        # What threads may still be using, since they were last together.
+        self.pending: list[Use] = []
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -132,10 +154,21 @@ class _Writer:
         total, dynamic = functions.shared_memory(self.name, shared, self.own_pointers)
         self.w = w
         self.thread = own_number(w, THREAD)
+        # Number of this block and of all; of this thread in all of them, and of all threads.
+        self.block, self.blocks = "0", "1"
+        self.own, self.all = self.thread, str(self.threads)
+        if self.is_grid:
+            self.counter = declare_counter(functions.module, self.name)
+            self.block, self.blocks = own_number(w, BLOCK), own_number(w, BLOCKS)
+            first = w.op("mul", w.index, self.block, str(self.threads))
+            self.own = w.op("add", w.index, first, self.thread)
+            self.all = w.op("mul", w.index, self.blocks, str(self.threads))
         self._emit(self.step.steps)
         w.ret()
-        name = self.step.name
-        return ResidentFunction(self.name, name, self.memories, self.threads, total, dynamic)
+        step = self.step
+        return ResidentFunction(
+            self.name, step.name, self.memories, step.blocks, self.threads, total, dynamic
+        )
 
     def _counts_are_narrow(self) -> bool:
         """Whether 32 bits count the bytes of all arrays and the rounds of all loops."""
@@ -143,7 +176,23 @@ class _Writer:
         counts = [place.offset + place.size for place in self._places(self.step.steps)]
         return max([*counts, *(loop.trips or 0 for loop in loops)]) < 1 << 30
 
+    def _order(self, uses: Sequence[Use]) -> None:
+        """Uses that come next, when those are over that they must not meet."""
+        if any(_meets(use, before) for use in uses for before in self.pending):
+            self._barrier()
+        self.pending += uses
+
     def _barrier(self) -> None:
+        """All threads have done what is above."""
+        if not self.pending:
+            return
+        self.pending = []
+        if self.is_grid:
+            emit_grid_barrier(self.w, self.counter, self.thread, self.blocks)
+        else:
+            self._block_barrier()
+
+    def _block_barrier(self) -> None:
         if self.threads > 1:
             self.w.call("llvm.nvvm.barrier0", "void")
 
@@ -176,21 +225,29 @@ class _Writer:
 
     def _while(self, step: While) -> None:
         w = self.w
+        # A round begins where another one ended.
+        self._barrier()
         if step.trips is not None:
             if step.trips:
                 with w.loop(0, step.trips):
                     self._emit(step.body)
+                    self._barrier()
             return
+        seen: list[Use] = []
 
         def condition(_: list[str]) -> str:
             self._emit(step.condition)
-            return w.cmp("ne", "i8", self._read(step.predicate), "0")
+            found = w.cmp("ne", "i8", self._read(step.predicate), "0")
+            seen.extend(self.pending)
+            return found
 
         def body(_: list[str]) -> list[str]:
             self._emit(step.body)
+            self._barrier()
             return []
 
         w.while_([], condition, body)
+        self.pending = seen
 
     def _if(self, step: If) -> None:
         w = self.w
@@ -208,35 +265,40 @@ class _Writer:
             self._emit(branches[0])
             return
 
+        before, after = list(self.pending), list[Use]()
+
         def first() -> list[str]:
             self._emit(branches[0])
+            after.extend(self.pending)
             return []
 
         def others() -> list[str]:
+            self.pending = before
             self._choose(chosen[1:], branches[1:])
+            after.extend(self.pending)
             return []
 
         self.w.if_else(chosen[0], [], first, others)
+        self.pending = after
 
     def _read(self, place: Slice) -> str:
-        """A scalar that all threads read before any of them goes on, and changes it."""
+        """A scalar that all threads read, each for itself."""
+        self._order([Use(place, False)])
         bits = 8 * place.shape.byte_size
-        text = self.w.value(f"load i{bits}, {_POINTER} {self._address(place)}")
-        self._barrier()
-        return text
+        return self.w.value(f"load i{bits}, {_POINTER} {self._address(place)}")
 
     def _copy(self, step: Copy) -> None:
         w, size = self.w, step.target.size
         if not size:
             return
+        self._order([Use(step.source, False), Use(step.target, True)])
         places = (size, step.target.offset, step.source.offset)
         word = next(n for n in _WORDS if not any(place % n for place in places))
         ty = _WORD_TYPES[word]
-        with w.loop(self.thread, size // word, self.threads) as loop:
+        with w.loop(self.own, size // word, self.all) as loop:
             value = w.value(f"load {ty}, {self._word(step.source, ty, loop.index)}, align {word}")
             target = self._word(step.target, ty, loop.index)
             w.line(f"store {ty} {value}, {target}, align {word}")
-        self._barrier()
 
     def _word(self, place: Slice, ty: str, index: str) -> str:
         base = self._address(place)
@@ -251,10 +313,19 @@ class _Writer:
         for buffer, place in zip(launched_buffers(kernel), step.buffers):
             pointers[buffer] = self._address(place)
         common = [s for s in kernel.stages if is_pure(s)]
+        uses = [
+            Use(place, buffer.role is not BufferRole.OPERAND)
+            for buffer, place in zip(launched_buffers(kernel), step.buffers)
+        ]
+        self._order(uses)
+        first = True
         for stage in kernel.stages:
             if isinstance(stage, Loop):
+                if not first:
+                    self._barrier()
+                    self.pending = list(uses)
+                first = False
                 self._stage(pointers, common, stage)
-                self._barrier()
 
     def _stage(self, pointers: dict[Buffer, str], common: list[Statement], stage: Loop) -> None:
         w, threads = self.w, threads_of(stage).var.extent
@@ -262,20 +333,20 @@ class _Writer:
         emit = partial(self._thread, pointers, common, stage)
         if not works_together(threads_of(stage)):
             total = blocks * threads
-            if total == self.threads:
+            if total == self.threads and not self.is_grid:
                 emit(*self._split(self.thread, threads))
                 return
-            with w.loop(self.thread, total, self.threads) as loop:
+            with w.loop(self.own, total, self.all) as loop:
                 emit(*self._split(loop.index, threads))
             return
-        with w.loop(0, blocks) as loop:
+        with w.loop(self.block, blocks, self.blocks) as loop:
             if threads == self.threads:
                 emit(loop.index, self.thread)
             else:
                 with w.if_(w.cmp("slt", w.index, self.thread, str(threads))):
                     emit(loop.index, self.thread)
             # The next block's threads write what these share.
-            self._barrier()
+            self._block_barrier()
 
     def _split(self, number: str, threads: int) -> tuple[str, str]:
         """The block and the thread of a launch from its number in the whole launch."""
@@ -304,3 +375,14 @@ class _Writer:
         emitter.emit(common)
         for s in stage.body:
             emitter.emit(inner.body if s is inner else [s])
+
+
+def _meets(one: Use, other: Use) -> bool:
+    """Whether two uses of memory need an order."""
+    return (one.written or other.written) and _overlap(one.place, other.place)
+
+
+def _overlap(one: Slice, other: Slice) -> bool:
+    if one.memory != other.memory:
+        return {one.memory[0], other.memory[0]} <= _MAY_BE_SHARED
+    return one.offset < other.offset + other.size and other.offset < one.offset + one.size

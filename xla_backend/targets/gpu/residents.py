@@ -1,4 +1,5 @@
-"""Control flow that stays on the device: loops and branches that one block is enough for.
+"""Control flow that stays on the device: loops and branches that one block is enough for, or as
+many blocks as the device holds at once.
 
 while 100 times:                    by one block of 256 threads:
   body:                      ->       while 100 times:
@@ -7,8 +8,10 @@ while 100 times:                    by one block of 256 threads:
                                           copy ...
 
 A launch takes the host and the device some microseconds, about what one block takes for a few
-thousand elements; and where a condition decides, the host would have to wait for it. Larger bodies
-are launched from outside, step by step.
+thousand elements; and where a condition decides, the host would have to wait for it. What is too
+much for one block is done by a grid of blocks that wait for each other after each launch, which
+takes them about as long as a launch takes the device. Bodies that keep a grid busy much longer than
+that, and those with steps of other kinds, are launched from outside, step by step.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from xla_backend.kernels.ir import (
     BufferRole,
     Kernel,
     Loop,
+    MatrixLoad,
     MatrixTile,
     Shuffle,
     Statement,
@@ -39,6 +43,7 @@ from xla_backend.program.ir import (
     Steps,
     Undefined,
     While,
+    all_steps,
 )
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.schedule.stages import threads_of
@@ -47,6 +52,13 @@ from xla_backend.targets.gpu.schedule.stages import threads_of
 _MOST_ROUNDS = 4
 _MOST_SERIAL = 1 << 10
 _MOST_COPIED = 1 << 16
+# Of a grid: threads of a block, of which each multiprocessor has one, so that all are there at once
+# whatever registers they take; and the rounds that are worth it, where the host would wait for
+# conditions and where it would not.
+_GRID_THREADS = 512
+_MOST_GRID_ROUNDS = 16
+_MOST_COUNTED_ROUNDS = 4
+_COPIED_AT_ONCE = 16
 
 
 def with_residents(program: Program, architecture: Architecture) -> Program:
@@ -71,11 +83,60 @@ class _Finder:
         threads = self._threads(step)
         if threads is not None:
             return Resident(step.name, step.cycles, threads, (step,))
+        grid = self._grid(step)
+        if grid is not None:
+            return grid
         if isinstance(step, If):
             branches = tuple(map(self.steps, step.branches))
             return If(step.name, step.cycles, step.selector, branches)
         condition, body = self.steps(step.condition), self.steps(step.body)
         return While(step.name, step.cycles, condition, step.predicate, body, step.trips)
+
+    # -- several blocks ----------------------------------------------------------------------------
+
+    def _grid(self, step: While | If) -> Resident | None:
+        """A step as that of a grid; None if it has steps of other kinds or too much to do."""
+        inside = self._inside((step,))
+        if not all(isinstance(s, Launch | Copy | Undefined | While | If | Call) for s in inside):
+            return None
+        kernels = [self._kernels[s.kernel] for s in inside if isinstance(s, Launch)]
+        stages = [s for kernel in kernels for s in kernel.stages if isinstance(s, Loop)]
+        threads = max([_GRID_THREADS, *(threads_of(s).var.extent for s in stages)])
+        tiles = any(isinstance(s, MatrixTile) for s in walk([*stages]))
+        if any(
+            _shared_bytes(kernel) > self._architecture.shared_per_block for kernel in kernels
+        ) or (threads > _GRID_THREADS and tiles):
+            return None
+        whole = [s for s in stages if works_together(threads_of(s))]
+        if any(threads_of(s).var.extent % WARP for s in whole):
+            return None
+        copied = [s.target.size for s in inside if isinstance(s, Copy)]
+        wanted = [s.var.extent for s in whole]
+        wanted += [
+            -(-s.var.extent * threads_of(s).var.extent // threads)
+            for s in stages
+            if not works_together(threads_of(s))
+        ]
+        wanted += [-(-size // (threads * _COPIED_AT_ONCE)) for size in copied]
+        most = max(wanted, default=1)
+        counted = all(s.trips is not None for s in inside if isinstance(s, While))
+        counted = counted and not any(isinstance(s, If) for s in inside)
+        rounds = _MOST_COUNTED_ROUNDS if counted else _MOST_GRID_ROUNDS
+        blocks = self._architecture.multiprocessors
+        if most > rounds * blocks:
+            return None
+        return Resident(step.name, step.cycles, threads, (step,), max(2, min(most, blocks)))
+
+    def _inside(self, steps: Steps) -> list[Step]:
+        """All steps, those of procedures among them."""
+        found: list[Step] = []
+        for step in all_steps(steps):
+            found.append(step)
+            if isinstance(step, Call):
+                found += self._inside(self._procedures[step.procedure])
+        return found
+
+    # -- one block ---------------------------------------------------------------------------------
 
     def _threads(self, step: Step) -> int | None:
         """How many threads a block needs for a step; None if it is not one block's work."""
@@ -105,10 +166,7 @@ class _Finder:
         return most
 
     def _threads_of_kernel(self, kernel: Kernel) -> int | None:
-        shared = sum(
-            b.size * b.element_type.byte_size for b in kernel.buffers if b.role is BufferRole.SHARED
-        )
-        if shared > self._architecture.static_shared:
+        if _shared_bytes(kernel) > self._architecture.static_shared:
             return None
         needed = [self._threads_of_stage(s) for s in kernel.stages if isinstance(s, Loop)]
         return None if None in needed else max([WARP, *(n for n in needed if n is not None)])
@@ -126,12 +184,18 @@ class _Finder:
         return min(most, -(-blocks * threads // WARP) * WARP) if rounds <= _MOST_ROUNDS else None
 
 
+def _shared_bytes(kernel: Kernel) -> int:
+    return sum(
+        b.size * b.element_type.byte_size for b in kernel.buffers if b.role is BufferRole.SHARED
+    )
+
+
 def works_together(threads: Loop) -> bool:
     """Whether the threads of a block share more than whole warps do: then blocks stay whole."""
     warps = threads.var.extent % WARP == 0
     return any(
         isinstance(s, Barrier)
-        or (isinstance(s, Shuffle | MatrixTile) and not warps)
+        or (isinstance(s, Shuffle | MatrixTile | MatrixLoad) and not warps)
         or any(b.role is BufferRole.SHARED for b in accessed(s))
         for s in walk(threads.body)
     )

@@ -7,9 +7,10 @@ the bytes and operations that there are no ways around would take at the card's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xla_backend.targets.gpu.access_counts import SECTOR
+from xla_backend.kernels.warp_accesses import SECTOR
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, WARP
 from xla_backend.targets.gpu.cards import Card
 from xla_backend.targets.gpu.occupancy import Occupancy, occupancy
@@ -21,6 +22,9 @@ from xla_backend.targets.gpu.work import Work
 _LATENCY = 800e-9
 _CACHE_LATENCY = 300e-9
 _CACHE_BYTES_PER_CLOCK = 48
+# Seconds of a barrier of all blocks: each counts itself, and reads what the last one wrote, through
+# the second-level cache, one after the other at its unit of atomics.
+_GRID_BARRIER = 1.5e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Estimate:
     Fields:
       seconds: as modelled; roofline_seconds: at the card's full rates.
       bound: what takes longest: "memory", "cache", "shared memory", "arithmetic",
-        "latency".
+        "latency", and of a grid of blocks "barriers".
       occupancy: of its multiprocessors.
     """
 
@@ -84,6 +88,24 @@ def estimate_block(work: Work, card: Card, registers: int) -> Estimate:
     bound = max(seconds, key=lambda what: seconds[what])
     roofline = max(work.bytes / card.bandwidth, _arithmetic(work, card, instructions=False))
     return Estimate(sum(seconds.values()), roofline, bound, resident)
+
+
+def estimate_grid(
+    work: Work, parts: Sequence[tuple[Work, float]], card: Card, registers: int
+) -> Estimate:
+    """What steps take that blocks run together, `work` in all: each of the parts, so many times, as
+    if it were a launch, with a barrier behind it.
+
+    Raises:
+      ValueError: a block cannot be launched there.
+    """
+    architecture = ARCHITECTURES[card.architecture]
+    resident = occupancy(architecture, work.threads, registers, work.shared_bytes)
+    barriers = sum(times for _, times in parts) * _GRID_BARRIER
+    moving = sum(times * estimate(part, card, registers).seconds for part, times in parts)
+    bound = "barriers" if barriers > moving else "memory"
+    roofline = max(work.bytes / card.bandwidth, _arithmetic(work, card, instructions=False))
+    return Estimate(barriers + moving, roofline, bound, resident)
 
 
 def _arithmetic(work: Work, card: Card, *, instructions: bool) -> float:

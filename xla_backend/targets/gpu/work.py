@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import ZERO, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
+    AsyncCopy,
+    AsyncWait,
     Atomic,
     Barrier,
     Buffer,
@@ -29,6 +31,7 @@ from xla_backend.kernels.ir import (
     Load,
     Loop,
     LoopKind,
+    MatrixLoad,
     MatrixTile,
     Move,
     Shuffle,
@@ -37,7 +40,8 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.targets.gpu.access_counts import SECTOR, bank_passes, requests, sectors
+from xla_backend.kernels.warp_accesses import SECTOR
+from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
 from xla_backend.targets.gpu.architectures import WARP
 
 # How many blocks and rounds accesses are looked at in: a power of two, so that counts of what is
@@ -157,6 +161,8 @@ class _Counter:
         self._moved: dict[Buffer, float] = {}
         self._asked: dict[Loop | None, float] = {}  # bytes a thread reads in a round of a loop
         self._shared: set[Buffer] = set()
+        waits = [s.pending for s in walk(stage.body) if isinstance(s, AsyncWait)]
+        self._rounds_ahead = 1 + max(waits, default=0)
 
     def count(self) -> Work:
         work = self._work
@@ -222,6 +228,10 @@ class _Counter:
             self._work.barriers += place.rounds
         elif isinstance(s, MatrixTile):
             self._tile(s, place)
+        elif isinstance(s, AsyncCopy):
+            self._async_copy(s, place)
+        elif isinstance(s, MatrixLoad):
+            self._matrix_load(s, place)
         elif isinstance(s, Compute):
             weight = TRANSCENDENTAL if s.opcode.is_transcendental else 1
             self._operation(str(s.operands[0].type), weight, place)
@@ -240,6 +250,24 @@ class _Counter:
         operations = self._work.matrix_operations
         name = {"f32": "tf32"}.get(str(s.lhs[0].type), str(s.lhs[0].type))
         operations[name] = operations.get(name, 0.0) + 2.0 * rows * columns * depth * warps
+
+    def _async_copy(self, s: AsyncCopy, place: _Place) -> None:
+        element = Var("element", s.count, 1 << 20)
+        wide = replace(place, lanes=Loop(element, kind=LoopKind.LANES))
+        here = Index.of(element) if s.count > 1 else ZERO
+        self._access(s.buffer, s.index + here, wide, s.guard, reads=True)
+        self._access(s.target, s.target_index + here, wide, None, reads=False)
+
+    def _matrix_load(self, s: MatrixLoad, place: _Place) -> None:
+        """One access for each matrix, of eight whole rows."""
+        assert self._threads is not None
+        size = s.buffer.element_type.byte_size
+        element = Var("element", _WIDEST // size, 1 << 20)
+        lane = Index.of(self._threads.var) % WARP
+        for n in range(len(s.results) * size // 4):
+            rows = (*place.conditions, (lane, 8 * n, 8 * n + 8))
+            wide = replace(place, conditions=rows, lanes=Loop(element, kind=LoopKind.LANES))
+            self._access(s.buffer, s.index + Index.of(element), wide, None, reads=True)
 
     # -- who is where ------------------------------------------------------------------------------
 
@@ -262,8 +290,8 @@ class _Counter:
     ) -> None:
         if buffer.role in (BufferRole.LOCAL, BufferRole.REGISTERS):
             return
-        if guard in self._ranges:
-            place = replace(place, conditions=(*place.conditions, self._ranges[guard]))
+        if guard is not None:
+            place = replace(place, conditions=(*place.conditions, *self._holds(guard)))
         width = buffer.element_type.byte_size
         samples = list(self._samples(place))
         for sample in samples:
@@ -282,7 +310,14 @@ class _Counter:
             lanes = place.lanes.var.extent if place.lanes else 1
             asked = self._asked
             here = asked.get(place.innermost, 0.0)
-            asked[place.innermost] = here + width * lanes * place.copies
+            asked[place.innermost] = here + width * lanes * place.copies * self._rounds_ahead
+
+    def _holds(self, guard: Value) -> tuple[tuple[Index, int, int], ...]:
+        """The ranges that a guard says an index to be in, as far as it is made of such."""
+        made = self._made.get(guard)
+        if isinstance(made, Compute) and made.opcode is Opcode.AND:
+            return tuple(x for operand in made.operands for x in self._holds(operand))
+        return (self._ranges[guard],) if guard in self._ranges else ()
 
     def _request(
         self, buffer: Buffer, addresses: np.ndarray, active: np.ndarray, width: int, times: float

@@ -206,6 +206,37 @@ def test_argmax(axis, kept):
     )
 
 
+LAST = """
+last {
+  f0 = pred[] parameter(0)
+  v0 = s32[] parameter(1)
+  f1 = pred[] parameter(2)
+  v1 = s32[] parameter(3)
+  f = pred[] or(f0, f1)
+  v = s32[] select(f1, v1, v0)
+  ROOT t = (pred[], s32[]) tuple(f, v)
+}
+"""
+
+
+@pytest.mark.parametrize(("dims", "axis", "kept"), [("3,700", 1, "3"), ("700,3", 0, "3")])
+def test_what_selects_by_place_keeps_the_order(dims, axis, kept):
+    """The last element whose flag is set: lanes of neighbours would mix up which is the last."""
+    module = module_of(
+        f"""p = pred[{dims}] parameter(0)
+        x = s32[{dims}] parameter(1)
+        no = pred[] constant(false)
+        none = s32[] constant(-1)
+        ROOT r = (pred[{kept}], s32[{kept}]) reduce(p, x, no, none), dimensions={{{axis}}},
+          to_apply=last""",
+        LAST,
+    )
+    rng = np.random.default_rng(0)
+    shape = tuple(map(int, dims.split(",")))
+    values = np.arange(2100, dtype=np.int32).reshape(shape)
+    check_native(module, [rng.random(shape) < 0.05, values])
+
+
 def test_reduce_maximum_with_nan():
     x = np.random.default_rng(0).standard_normal((7, 100)).astype(np.float32)
     x[2, 50] = np.nan
@@ -324,3 +355,23 @@ def test_scatter_of_scalars():
     )
     indices = np.random.default_rng(0).integers(-2, 14, (50, 1)).astype(np.int32)
     check_native(module, [x, indices, u], scale=10)
+
+
+@pytest.mark.parametrize("pads", ["39_0", "0_39"])
+def test_prefixes_of_what_does_not_commute(pads):
+    """(a, b) followed by (c, d) is x -> c * (a x + b) + d."""
+    called = """c { a = s32[] parameter(0)  b = s32[] parameter(1)
+      c = s32[] parameter(2)  d = s32[] parameter(3)
+      ac = s32[] multiply(a, c)  bc = s32[] multiply(b, c)  e = s32[] add(bc, d)
+      ROOT r = (s32[], s32[]) tuple(ac, e) }"""
+    check_native(
+        module_of(
+            f"""a = s32[2,40] parameter(0)
+            b = s32[2,40] parameter(1)
+            one = s32[] constant(1)
+            zero = s32[] constant(0)
+            ROOT r = (s32[2,40], s32[2,40]) reduce-window(a, b, one, zero),
+              window={{size=1x40 pad=0_0x{pads}}}, to_apply=c""",
+            called,
+        )
+    )

@@ -212,6 +212,10 @@ def test_names_of_targets():
     more = find_target(Target("wasm32-unknown-wasi", features="+relaxed-simd"))
     assert more.features == "+simd128,+relaxed-simd"
     assert find_target("sm_90") == Target("nvptx64-nvidia-cuda", "sm_90")
+    with pytest.raises(TypeError, match=r"and this is 90: write 'sm_90'"):
+        find_target(90)
+    with pytest.raises(TypeError, match=r"and this is 91: write one of x86-64, .*sm_120"):
+        find_target(91)
     assert find_target("nvptx64-nvidia-cuda").cpu == "sm_80"
     for wrong in ("spirv64-unknown", "arch", "aarch64_be", "sm_75"):
         with pytest.raises(ValueError, match=f"target '{wrong}'.*x86-64-v2.*Target"):

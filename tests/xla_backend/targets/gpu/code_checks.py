@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import pytest
 from native_checks import check_text
 
 from xla_backend.hlo.types import PrimitiveType as P
@@ -16,9 +15,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.kernel_functions import KernelFunctions
 from xla_backend.targets.gpu.ptx import compile_ptx, llvm_target
-from xla_backend.targets.gpu.ptxas import Resources, assemble, find_ptxas
-
-NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas here")
+from xla_backend.targets.gpu.ptxas import Resources, assemble
 
 
 def functions_of(

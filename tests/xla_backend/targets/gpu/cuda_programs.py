@@ -59,14 +59,16 @@ def compiled(
     *,
     graphs: bool = True,
     ptx: str | None = None,
+    choose: Choose | None = None,
     **changed: Any,
 ) -> CudaExecutable:
     """The executable of an HLO text on the first device; `ptx`: in place of the generated one;
+    `choose`: how products are computed;
     `changed`: what the functions say otherwise of their launches."""
     module = parse_module(text)
     device: Any = (of or CudaClient()).devices()[0]
     options = CompileOptions(verify=True, target=Target(TRIPLE, "sm_90"))
-    planned, code = known(module, options)
+    planned, code = known(module, options, choose)
     code.functions = {
         name: tuple(replace(function, **changed) for function in functions)
         for name, functions in code.functions.items()

@@ -23,21 +23,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.xla_backend.targets.gpu.fake_cublas import FakeCublas, fake_library
+from tests.xla_backend.targets.gpu.fake_solvers import FakeCusolver
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Kernel, Loop
 from xla_backend.program.ir import Program, Resident, launched_buffers
 from xla_backend.program.stepper import Stepper
-from xla_backend.targets.gpu.cuda import availability, driver
-from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
+from xla_backend.targets.gpu.cuda import availability, cublas_library, driver
+from xla_backend.targets.gpu.cuda.cupy_library import load_cupy, load_library
 
 SUCCESS, INVALID, OUT_OF_MEMORY, CONFIGURATION, NOT_READY = 0, 1, 2, 9, 600
 INVALID_DEVICE, BAD_PTX, NEW_PTX, NO_ENTRY = 101, 218, 222, 500
-ILLEGAL_ADDRESS, TOO_LARGE, CAPTURING = 700, 701, 900
+ILLEGAL_ADDRESS, TOO_LARGE, TOGETHER_TOO_LARGE, CAPTURING = 700, 701, 720, 900
 _GARBAGE = 0xA5
+_MULTIPROCESSORS = 132
 _NAMES = {
     1: "cudaErrorInvalidValue: invalid argument",
     2: "cudaErrorMemoryAllocation: out of memory",
@@ -49,6 +51,7 @@ _NAMES = {
     500: "CUDA_ERROR_NOT_FOUND: named symbol not found",
     700: "cudaErrorIllegalAddress: an illegal memory access was encountered",
     701: "cudaErrorLaunchOutOfResources: too many resources requested for launch",
+    720: "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: too many blocks in cooperative launch",
     900: "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing",
 }
 
@@ -153,6 +156,10 @@ class Device:
     @property
     def cublas_handle(self) -> int:
         return 1000 + self.id
+
+    @property
+    def cusolver_handle(self) -> int:
+        return 2000 + self.id
 
     def __enter__(self) -> Device:
         if not 0 <= self.id < len(GPUS):
@@ -411,7 +418,7 @@ class _Runtime(types.SimpleNamespace):
             "name": gpu.name.encode(),
             "major": gpu.capability[0],
             "minor": gpu.capability[1],
-            "multiProcessorCount": 132,
+            "multiProcessorCount": _MULTIPROCESSORS,
             "totalGlobalMem": gpu.memory_bytes,
             "sharedMemPerBlockOptin": 227 << 10,
             "maxThreadsPerBlock": 1024,
@@ -450,6 +457,28 @@ class _Runtime(types.SimpleNamespace):
             to_host, from_host = kind == self.memcpyDeviceToHost, kind == self.memcpyHostToDevice
             data = _host(source, size) if from_host else gpu.view(source, size)
             (_host(target, size) if to_host else gpu.view(target, size))[:] = data
+
+        found.put(copy)
+
+    def memcpy2DAsync(
+        self,
+        target: int,
+        target_pitch: int,
+        source: int,
+        source_pitch: int,
+        width: int,
+        height: int,
+        kind: int,
+        stream: int,
+    ) -> None:
+        assert kind == self.memcpyDeviceToDevice
+        assert width <= min(target_pitch, source_pitch)
+        found = _objects[stream]
+
+        def copy() -> None:
+            for row in range(height):
+                data = found.gpu.view(source + row * source_pitch, width)
+                found.gpu.view(target + row * target_pitch, width)[:] = data
 
         found.put(copy)
 
@@ -578,6 +607,20 @@ class _Driver:
         _objects[function].attributes["shared"] = value
 
     @staticmethod
+    def occupancyMaxActiveBlocksPerMultiprocessor(function: int, threads: int, shared: int) -> int:
+        assert _objects[function].attributes["shared"] >= shared
+        return 2048 // threads
+
+    @staticmethod
+    def launchCooperativeKernel(*launch: int) -> None:
+        """All blocks are there at once, or none."""
+        function, blocks, threads = launch[0], launch[1], launch[4]
+        each = _Driver.occupancyMaxActiveBlocksPerMultiprocessor(function, threads, launch[7])
+        if blocks > each * _MULTIPROCESSORS:
+            raise CUDADriverError(TOGETHER_TOO_LARGE)
+        _Driver.launchKernel(*launch, 0)
+
+    @staticmethod
     def launchKernel(
         function: int,
         gx: int,
@@ -649,81 +692,6 @@ def _no_function(target: Any) -> Any:
     raise AssertionError(f"a block calls {target}")
 
 
-# -- libraries -------------------------------------------------------------------------------------
-
-
-class _Cublas:
-    """Column-major products. Numbers are those of cublas_api.h."""
-
-    CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
-    CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 70, 77
-    types = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
-
-    def gemmStridedBatchedEx(
-        self,
-        handle: int,
-        transa: int,
-        transb: int,
-        m: int,
-        n: int,
-        k: int,
-        alpha: int,
-        a: int,
-        a_type: int,
-        lda: int,
-        stride_a: int,
-        b: int,
-        b_type: int,
-        ldb: int,
-        stride_b: int,
-        beta: int,
-        c: int,
-        c_type: int,
-        ldc: int,
-        stride_c: int,
-        batches: int,
-        compute: int,
-        algorithm: int,
-    ) -> None:
-        stream = get_current_stream()
-        if stream.capture is not None:
-            raise NotImplementedError(
-                "calling cuBLAS API during stream capture is currently unsupported"
-            )
-        gpu = stream.gpu
-        assert handle == 1000 + gpu.number and algorithm == -1
-        scalar = ctypes.c_double if compute == 70 else ctypes.c_float
-        factors = [scalar.from_address(address).value for address in (alpha, beta)]
-        assert factors == [1, 0]
-        assert lda >= (k if transa else m) and ldb >= (n if transb else k) and ldc >= m
-        gpu.count("products")
-
-        def matrix(address: int, kind: int, ld: int, rows: int, columns: int) -> np.ndarray:
-            dtype = np.dtype(self.types[kind])
-            raw = gpu.view(address, ((columns - 1) * ld + rows) * dtype.itemsize).view(dtype)
-            place = np.arange(rows)[:, None] + ld * np.arange(columns)
-            return raw[place]
-
-        def run() -> None:
-            sizes = [np.dtype(self.types[t]).itemsize for t in (a_type, b_type, c_type)]
-            wide = np.float64 if compute == 70 else np.float32
-            for i in range(batches):
-                x = matrix(
-                    a + i * stride_a * sizes[0], a_type, lda, *((k, m) if transa else (m, k))
-                )
-                y = matrix(
-                    b + i * stride_b * sizes[1], b_type, ldb, *((n, k) if transb else (k, n))
-                )
-                x, y = (z.T if t else z for z, t in ((x, transa), (y, transb)))
-                product = x.astype(wide) @ y.astype(wide)
-                dtype = np.dtype(self.types[c_type])
-                assert ldc == m
-                out = gpu.view(c + i * stride_c * sizes[2], m * n * sizes[2]).view(dtype)
-                out[:] = product.T.reshape(-1).astype(dtype)
-
-        stream.put(run)
-
-
 # -- the module ------------------------------------------------------------------------------------
 
 
@@ -743,8 +711,6 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
     cupy.ndarray, cupy.from_dlpack, cupy.ascontiguousarray = ndarray, from_dlpack, ascontiguousarray
     names = ("fftn", "ifftn", "rfftn", "irfftn")
     cupy.fft = types.SimpleNamespace(**{n: _on_arrays(getattr(np.fft, n)) for n in names})
-    names = ("eigh", "eigvalsh", "svd")
-    cupy.linalg = types.SimpleNamespace(**{n: _on_arrays(getattr(np.linalg, n)) for n in names})
     cupy.cuda = types.SimpleNamespace(
         Device=Device,
         Event=Event,
@@ -752,7 +718,9 @@ def make_module(version: str = "14.2.0", built: int = 12090, runs: int = 12080) 
         MemoryPointer=MemoryPointer,
         MemoryPool=MemoryPool,
         PinnedMemoryPool=PinnedMemoryPool,
-        cublas=_Cublas(),
+        cublas=FakeCublas(get_current_stream),
+        cufft=types.SimpleNamespace(),
+        cusolver=FakeCusolver(get_current_stream),
         Stream=Stream,
         UnownedMemory=UnownedMemory,
         driver=_Driver,
@@ -780,7 +748,11 @@ def install(
     version = runs // 1000, runs % 1000 // 10
     monkeypatch.setattr(availability, "find_driver", lambda: driver.Driver(version, listed, ""))
     monkeypatch.setattr(availability, "cupy_distribution", lambda: ("cupy", "14.2.0", None))
+    monkeypatch.setattr(availability, "absent_libraries", list)
     load_cupy.clear()
+    load_library.clear()
+    library = fake_library(_current, lambda number: _objects[number])
+    monkeypatch.setattr(cublas_library, "_load", lambda name: library)
     monkeypatch.setattr(_local, "device", 0, raising=False)
     known_functions.stages.clear()
     known_functions.residents.clear()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from test_products import dot
 
 from tests.xla_backend.targets.gpu import fake_cupy
 from tests.xla_backend.targets.gpu.cuda_programs import remember
 from xla_backend.compile_options import CompileOptions
+from xla_backend.debug_options import FlagError, parse_flags
+from xla_backend.flag_effects import with_flags
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.instruction import Instruction
@@ -21,6 +26,7 @@ from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.persistent.settings import cache_settings, change_cache_settings
 from xla_backend.program.ir import Launch, Library, Program
 from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu.autotune_results import read_results, write_result
 from xla_backend.targets.gpu.autotuning import Autotuner, trial_module
 from xla_backend.targets.gpu.compiler import plan_program
 from xla_backend.targets.gpu.cuda import timing
@@ -41,8 +47,14 @@ class PretendedTimer:
         self.model = model
         self.fast = fast
         self.tried: list[Candidate] = []
+        self.made = 0
 
-    def seconds(self, module: HloModule, choose: Choose) -> float:
+    def operands(self, module: HloModule) -> int:
+        self.made += 1
+        return self.made
+
+    def seconds(self, module: HloModule, choose: Choose, operands: int) -> float:
+        assert operands == self.made
         verify(module)
         seen: list[Candidate] = []
 
@@ -136,7 +148,12 @@ def test_a_device_times_programs(monkeypatch, kept):
     assert isinstance(device, CudaDevice)
     timer = CudaTimer(device, CompileOptions())
     module = trial_module(root_of(dot("f32[16,16]", "f32[16,16]", "f32[16,16]")))
-    assert timer.seconds(module, lambda node, found: found[0]) > 0
+    operands = timer.operands(module)
+    assert len(operands) == 2
+    given = operands[0]
+    values = given.kind.to_host(given)
+    assert set(np.unique(values)) == {0, 1} and (values[0] != values[1]).any()
+    assert timer.seconds(module, lambda node, found: found[0], operands) > 0
     assert timer.model == "NVIDIA H200"
     options = CompileOptions(gpu=GpuOptions(autotune_level=0))
     assert client._chooser(device, options) is None
@@ -156,8 +173,8 @@ class Refusing(PretendedTimer):
         super().__init__()
         self.refused, self.error = refused, error
 
-    def seconds(self, module: HloModule, choose: Choose) -> float:
-        seconds = super().seconds(module, choose)
+    def seconds(self, module: HloModule, choose: Choose, operands: int) -> float:
+        seconds = super().seconds(module, choose, operands)
         if isinstance(self.tried[-1], self.refused):
             raise self.error
         return seconds
@@ -187,3 +204,109 @@ def test_other_settings_are_tried_anew(kept):
     steps_with(LARGE, Autotuner(first, "a"))
     steps_with(LARGE, Autotuner(second, "b"))
     assert first.tried and second.tried
+
+
+def test_operands_are_made_once(kept):
+    timer = PretendedTimer()
+    steps_with(LARGE, Autotuner(timer))
+    assert timer.made == 1 and len(timer.tried) > 4
+
+
+class Full(PretendedTimer):
+    """A device without memory for operands."""
+
+    def operands(self, module: HloModule) -> int:
+        raise OutOfMemory("there is none")
+
+
+def test_a_full_device_is_tried_another_time(kept):
+    """Nothing is remembered on disk of one that ran nothing."""
+    assert len(steps_with(LARGE, Autotuner(Full()))) == 1
+    refusing = Refusing(object, OutOfMemory("there is none"))
+    steps_with(LARGE, Autotuner(refusing))
+    timer = PretendedTimer()
+    steps_with(LARGE, Autotuner(timer))
+    assert refusing.tried and timer.tried
+
+
+def test_results_in_files(kept, tmp_path):
+    change_cache_settings(internal=False)
+    path = str(tmp_path / "results.json")
+    first = PretendedTimer(Cublas)
+    assert steps_with(LARGE, Autotuner(first, dump=path)) == (Library,)
+    content = json.loads((tmp_path / "results.json").read_text())
+    assert content["version"] == 1 and len(content["seconds"]) == 1
+    assert [p.name for p in tmp_path.iterdir() if "results" in p.name] == ["results.json"]
+    other = PretendedTimer(Tiling)
+    again = Autotuner(other, load=path, dump=path)
+    assert steps_with(LARGE, again) == (Library,) and not other.tried
+    # One more product: both are in the file.
+    steps_with(dot("bf16[512,256]", "bf16[256,512]", "f32[512,512]"), again)
+    assert other.tried
+    assert len(json.loads((tmp_path / "results.json").read_text())["seconds"]) == 2
+    # Another model knows nothing of them.
+    stranger = PretendedTimer(Tiling, "another")
+    assert steps_with(LARGE, Autotuner(stranger, load=path)) == (Launch,) and stranger.tried
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, r"the file cannot be read \(No such file"),
+        ("nonsense", "the file is no JSON"),
+        ('{"version": 2, "seconds": {}}', "the file has no results; take one that"),
+        ("[]", "the file has no results"),
+        ('{"version": 1, "seconds": {"key": [1, 2]}}', "the file has no results"),
+    ],
+)
+def test_files_without_results_are_errors(content, words, tmp_path):
+    path = tmp_path / "results.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(FlagError, match=rf"--xla_gpu_load_autotune_results_from={path}: {words}"):
+        Autotuner(PretendedTimer(), load=str(path))
+
+
+def test_threads_write_one_file(tmp_path):
+    path = tmp_path / "results.json"
+    failed = []
+
+    def write(thread):
+        try:
+            for i in range(50):
+                write_result(str(path), f"{thread}, {i}", {"a": 1.0, "b": float("inf")})
+        except Exception as error:  # whatever it is: shown below
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert read_results(str(path)) == {f"{n}, {i}": {"a": 1.0} for n in range(4) for i in range(50)}
+
+
+def test_a_file_that_cannot_be_written_names_the_flag(tmp_path):
+    path = tmp_path / "missing" / "results.json"
+    with pytest.raises(FlagError, match=rf"--xla_gpu_dump_autotune_results_to={path}: .*No such"):
+        write_result(str(path), "key", {"a": 1.0})
+
+
+def test_files_of_results_by_flags(monkeypatch, kept, tmp_path):
+    """Two compilations with other files are measured alike: the files are no part of the key."""
+    fake_cupy.install(monkeypatch, 1)
+    client = CudaClient()
+    (device,) = client.devices()
+    path = tmp_path / "results.json"
+    path.write_text('{"version": 1, "seconds": {"a": {"b": 1.0}}}')
+    plain, reading, writing = (
+        client._chooser(device, with_flags(CompileOptions(), parse_flags(text)))
+        for text in (
+            "",
+            f"--xla_gpu_load_autotune_results_from={path}",
+            f"--xla_gpu_dump_autotune_results_to={path}",
+        )
+    )
+    assert plain._settings == reading._settings == writing._settings
+    assert reading._loaded == {"a": {"b": 1.0}} and writing._dump == str(path)

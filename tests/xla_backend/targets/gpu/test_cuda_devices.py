@@ -9,7 +9,7 @@ import pytest
 
 from tests.xla_backend.targets.gpu import fake_cupy
 from tests.xla_backend.targets.gpu.fake_cupy import FakeGpu
-from xla_backend.targets.gpu.cuda import availability, driver
+from xla_backend.targets.gpu.cuda import availability, cupy_library, driver, report
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.cuda.driver import Driver, Gpu
 
@@ -62,6 +62,7 @@ def test_what_is_missing_is_said(
     monkeypatch.setattr(availability, "find_driver", lambda: driver)
     monkeypatch.setattr(availability, "cupy_is_installed", lambda: cupy is not None)
     monkeypatch.setattr(availability, "cupy_distribution", lambda: cupy)
+    monkeypatch.setattr(availability, "absent_libraries", list)
     said = availability.missing()
     assert bool(said) == bool(words), said
     assert all(word in said for word in words), said
@@ -70,6 +71,54 @@ def test_what_is_missing_is_said(
         with pytest.raises(RuntimeError) as error:
             CudaClient()
         assert str(error.value) == said
+
+
+class Loader:
+    """What CuPy finds CUDA's libraries with."""
+
+    class DynamicLibNotFoundError(RuntimeError):
+        pass
+
+    def __init__(self, *found: str) -> None:
+        self.found, self.asked = found, []  # type: ignore[var-annotated]
+
+    def load_nvidia_dynamic_lib(self, name: str) -> None:
+        self.asked.append(name)
+        if name not in self.found:
+            raise self.DynamicLibNotFoundError(name)
+
+
+def test_libraries_that_cupy_comes_without_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain `pip install cupy-cuda13x` brings none of them."""
+    installed = ["nvidia-cufft", "nvidia-cusolver-cu12", "cupy-cuda13x"]
+    loader = Loader("cublas")
+
+    def version(name: str) -> str:
+        if name not in installed:
+            raise cupy_library.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(cupy_library, "version", version)
+    monkeypatch.setattr(cupy_library, "find_spec", lambda name: name)
+    monkeypatch.setattr(cupy_library.importlib, "import_module", lambda name: loader)
+    monkeypatch.setattr(availability, "find_driver", lambda: Driver((13, 0), (H200,), ""))
+    monkeypatch.setattr(availability, "cupy_is_installed", lambda: True)
+    monkeypatch.setattr(availability, "cupy_distribution", lambda: CUDA13)
+    said = availability.missing()
+    assert said.startswith("CuPy does not find CUDA's libnvrtc, which pip installs with it only")
+    assert said.endswith('pip install "pyjax[cuda13]"')
+    assert loader.asked == ["cublas", "nvrtc"]  # others are known to be there
+    assert dict(report.facts())["cuda libraries"] == said
+    loader.found += ("nvrtc",)
+    assert not availability.missing()
+    assert dict(report.facts())["cuda libraries"] == "found"
+    installed[:] = ["cupy-cuda12x"]
+    assert availability.missing().endswith(
+        'libcusolver, libcufft, which pip installs with it only when asked to: pip install "pyjax['
+        'cuda12]"'
+    )
+    monkeypatch.setattr(cupy_library, "find_spec", lambda name: None)  # CuPy 13 finds them itself
+    assert not availability.missing()
 
 
 def test_a_driver_is_not_asked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +209,11 @@ def test_devices_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = CudaClient(visible_devices=[2, 0]).devices()
     assert [(d.id, d.local_hardware_id) for d in chosen] == [(0, 2), (1, 0)]
     assert [d.local_hardware_id for d in CudaClient(visible_devices=2).devices()] == [2]
-    with pytest.raises(ValueError, match="there is no GPU 3; this machine has 3"):
-        CudaClient(visible_devices=[3])
+    for none in (3, -1):
+        with pytest.raises(ValueError, match=f"there is no GPU {none}; this machine has 3"):
+            CudaClient(visible_devices=[none])
+    with pytest.raises(ValueError, match="GPU 2 is named twice"):
+        CudaClient(visible_devices=[2, 0, 2])
     with pytest.raises(ValueError, match=r"GPU 1: code is made for sm_80 .*Tesla V100 \(sm_70\)"):
         CudaClient(visible_devices=[1])
     with pytest.warns(UserWarning, match=r"older than sm_80\): Tesla V100"):
@@ -175,6 +227,39 @@ def test_a_fraction_that_is_none_is_an_error(
     fake_cupy.install(monkeypatch)
     with pytest.raises(ValueError, match="write the part of a GPU's memory"):
         CudaClient(memory_fraction=given)  # type: ignore[arg-type]
+
+
+def test_memory_is_taken_when_it_is_needed_or_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = fake_cupy.install(monkeypatch, 1)[0]
+    CudaClient()
+    assert gpu.used() == 0
+    client = CudaClient(memory_fraction="0.5", preallocate="true")
+    half = gpu.memory_bytes // 2
+    assert gpu.used() == half
+    (device,) = client.devices()
+    assert device.memory_stats() == {
+        "bytes_in_use": 0,
+        "peak_bytes_in_use": half,
+        "bytes_reserved": half,
+        "bytes_limit": half,
+        "num_allocs": 1,
+    }
+    with pytest.raises(ValueError, match="preallocate is 'perhaps': write true or false"):
+        CudaClient(preallocate="perhaps")
+
+
+def test_allocators_that_do_nothing_say_why(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    fake_cupy.install(monkeypatch, 1)
+    CudaClient(allocator="bfc")
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="'platform' does nothing: memory comes from a pool that"):
+        CudaClient(allocator="platform")
+    with pytest.warns(UserWarning, match="'cuda_async' does nothing: all memory of a device is"):
+        CudaClient(allocator="cuda_async")
+    with pytest.raises(ValueError, match="allocator is 'best': write one of default, bfc, platf"):
+        CudaClient(allocator="best")
 
 
 def test_a_cupy_of_its_own_making_says_late_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.custom_calls import register_custom_call
 from xla_backend.targets.gpu.cuda import errors
 from xla_backend.targets.gpu.cuda.client import CudaClient
+from xla_backend.targets.gpu.cuda.cupy_library import load_library
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 TWICE = """HloModule twice
@@ -121,14 +123,14 @@ def test_no_memory_for_results_changes_nothing(gpus: list[FakeGpu]) -> None:
     device: Any = executable.device
     buffers = on(device, X)
     with device.active():
-        device.memory._pool.set_limit(size=device.memory.stats()["bytes_reserved"])
+        device.pool._pool.set_limit(size=device.pool.stats()["bytes_reserved"])
     in_use = device.memory_stats()["bytes_in_use"]
     given = buffers.copy()
     with pytest.raises(OutOfMemory, match=r"cannot allocate 96 bytes on cuda:0 for an array float"):
         started(executable, given, {0})
     assert given[0] is buffers[0] and device.memory_stats()["bytes_in_use"] == in_use
     with device.active():
-        device.memory._pool.set_limit(fraction=1.0)
+        device.pool._pool.set_limit(fraction=1.0)
     outputs, _ = started(executable, given, {0})
     np.testing.assert_array_equal(kind_on(device).to_host(outputs[0]), -X)
 
@@ -188,3 +190,51 @@ def test_errors_have_a_meaning_and_an_advice(status: int) -> None:
     assert said.startswith("on cuda:3 ") and str(error) in said and "; " in said
     assert isinstance(failure, errors.DeviceLost) == (status in (214, 719))
     assert errors.status_of(ValueError()) is None
+
+
+def library_error(kind: str, field: str, number: int) -> Exception:
+    """As CuPy raises it: by the names of its classes and of what holds their number."""
+    error = type(kind, (RuntimeError,), {})(f"{kind} {number}")
+    setattr(error, field, number)
+    return error
+
+
+@pytest.mark.parametrize(
+    "kind, field, number, words",
+    [
+        ("CUBLASError", "status", 3, "cuBLAS has no memory to work in .*jax_cuda_memory_fraction"),
+        ("CUBLASError", "status", 1, "cuBLAS cannot start, mostly for want of memory"),
+        ("CUBLASError", "status", 8, r"cuBLAS has no code for the device .*pyjax\[cuda13\]"),
+        ("CUBLASError", "status", 7, "cuBLAS does not take what it was called with .*; report"),
+        ("CUBLASError", "status", 13, "cuBLAS reported an error .*; see `nvidia-smi`"),
+        ("CUSOLVERError", "status", 2, "cuSOLVER has no memory to work in"),
+        ("CUSOLVERError", "status", 9, "cuSOLVER does not take what it was called with"),
+        ("CuFFTError", "result", 2, "cuFFT has no memory to work in"),
+        ("CuFFTError", "result", 8, "cuFFT does not take what it was called with"),
+        ("NVRTCError", "status", 6, "NVRTC does not take what it was called with"),
+        ("NVRTCError", "status", 11, "NVRTC reported an error"),
+    ],
+)
+def test_errors_of_libraries_name_the_device(
+    kind: str, field: str, number: int, words: str, gpus: list[FakeGpu]
+) -> None:
+    device: Any = CudaClient().devices()[1]
+    with pytest.raises(RuntimeFailure, match=rf"^on cuda:1 {words}") as raised:
+        with device.active():
+            raise library_error(kind, field, number)
+    assert f"({kind} {number})" in str(raised.value)
+    assert not isinstance(raised.value, errors.DeviceLost) and not device.is_lost
+
+
+@pytest.mark.parametrize("name", ["cublas", "cusolver", "cufft"])
+def test_a_library_that_is_not_there_is_named(
+    name: str, gpus: list[FakeGpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Without:
+        def __getattr__(self, found: str) -> Any:
+            raise ImportError(f'Failure finding "lib{found}.so.13"')
+
+    monkeypatch.setattr(sys.modules["cupy"], "cuda", Without())
+    words = rf'CuPy does not find CUDA\'s lib{name}, .*pip install "pyjax\[cuda13\]" \(Failure'
+    with pytest.raises(RuntimeFailure, match=words):
+        load_library(name)

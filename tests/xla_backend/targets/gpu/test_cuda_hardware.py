@@ -14,6 +14,13 @@ import pyjax.numpy as jnp
 from pyjax import grad, jit, lax
 from tests.xla_backend.targets.gpu.test_cuda_libraries import check_gemm
 from tests.xla_backend.targets.gpu.test_cuda_programs import BODIES, DONATING, RANDOM, X, text_of
+from tests.xla_backend.targets.gpu.test_cuda_solvers import (
+    SIZES,
+    check_solver,
+    choices,
+    operands,
+    tolerance_of,
+)
 from xla_backend.compile_options import CompileOptions
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.evaluator import evaluate
@@ -23,6 +30,7 @@ from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.targets.gpu.cuda import availability
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.routines.cublas import TYPES
+from xla_backend.targets.gpu.routines.solvers import REALS, SOLVERS, routine_name
 
 pytestmark = [
     pytest.mark.gpu,
@@ -69,6 +77,17 @@ def test_products_of_the_library(name: str, device: Any) -> None:
     for lhs_inner_first in (True, False):
         for rhs_inner_first in (True, False):
             check_gemm(device, name, 3, lhs_inner_first, rhs_inner_first)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("type", REALS)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solvers_of_the_libraries(name: str, type: Any, batches: int, device: Any) -> None:
+    for sizes in SIZES[name]:
+        for options in choices(name, sizes):
+            given = operands(name, type, batches, sizes, options)
+            routine = routine_name(name, type)
+            check_solver(device, name, routine, given, 10 * tolerance_of(type), unique=True)
 
 
 def test_more_memory_than_there_is(device: Any) -> None:

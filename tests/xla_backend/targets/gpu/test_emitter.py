@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from code_checks import (
-    NEEDS_PTXAS,
     Threads,
     check_assembles,
     check_ptx,
@@ -13,6 +12,7 @@ from code_checks import (
     ptx_of,
 )
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index

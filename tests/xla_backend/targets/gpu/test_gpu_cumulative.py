@@ -14,7 +14,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.interpreter import run_kernel
-from xla_backend.kernels.ir import BufferRole, Kernel, Loop, LoopKind, Value
+from xla_backend.kernels.ir import BufferRole, Kernel, Loop, LoopKind, Value, walk
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.scans import Scanned, scan, scan_spans
 from xla_backend.kernels.races import KernelRunError
@@ -181,3 +181,27 @@ def test_a_barrier_that_is_left_out_is_found() -> None:
             run_kernel(kernel, [x], shapes)
         body.insert(at, barrier)
     in_any_order(kernel, [x], shapes)
+
+
+@pytest.mark.parametrize(("dims", "axis", "vectors"), [
+    ((3, 1000), 1, True), ((70000,), 0, True), ((2, 60), 1, True),
+    ((3, 1001), 1, False), ((1000, 3), 0, False),
+])  # fmt: skip
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_of_whole_vectors_are_accessed_in_vectors(dims, axis, vectors, reverse) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, dims).astype(np.int32)
+    (kernel,) = check_emulated(cumulative("s32", dims, axis, "add", reverse), [x]).values()
+    lanes = [s for s in walk(kernel.stages) if isinstance(s, Loop) and s.kind is LoopKind.LANES]
+    assert bool(lanes) == vectors
+
+
+def test_vectors_keep_the_order_of_what_does_not_commute() -> None:
+    for n, window in ((1000, "999_0"), (1000, "0_999"), (40, "39_0")):
+        module = module_of(
+            f"""a = s32[2,{n}] parameter(0)  b = s32[2,{n}] parameter(1)
+            one = s32[] constant(1)  zero = s32[] constant(0)
+            ROOT r = (s32[2,{n}], s32[2,{n}]) reduce-window(a, b, one, zero),
+              window={{size=1x{n} pad=0_0x{window}}}, to_apply=c""",
+            MAPS,
+        )
+        check_emulated(module, arguments_of(module))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from code_checks import NEEDS_PTXAS
 
 import xla_backend
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import FlagError
 from xla_backend.dump_options import DumpOptions

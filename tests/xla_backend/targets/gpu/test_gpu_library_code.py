@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from code_checks import NEEDS_PTXAS, check_assembles
+from code_checks import check_assembles
 from native_checks import module_of
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.kernels.from_hlo.nests import scan_axis
 from xla_backend.kernels.ir import Kernel

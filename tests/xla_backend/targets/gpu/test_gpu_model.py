@@ -4,8 +4,8 @@ counts."""
 from __future__ import annotations
 
 import pytest
-from code_checks import NEEDS_PTXAS
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.hlo.parser import parse_module
 from xla_backend.library import compile
 from xla_backend.targets.emulator import EmulatorExecutable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from code_checks import NEEDS_PTXAS
 
 import pyjax
 import pyjax.numpy as jnp
 import xla_backend
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.compile_target import Target
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.targets.gpu import generated_code
@@ -136,7 +136,8 @@ ENTRY e {{
 
 
 def test_rounds_of_loops_are_counted() -> None:
-    found = code(text=loop("cosine", "constant(100)")).analysis()
+    text = loop("cosine", "constant(100)").replace("1048576", "67108864")
+    found = code(text=text).analysis()
     most = max(found.launches, key=lambda k: k.work.bytes)
     assert most.executions == 100 and not found.open_loops
 
@@ -153,6 +154,14 @@ def test_loops_of_one_block() -> None:
     for kernel in made.kernels():
         assert kernel.inline and kernel.launches == (only.launch,)
         assert f".visible .entry {only.launch.function}(" in kernel.assembly
+
+
+def test_loops_of_a_grid() -> None:
+    found = code(text=loop("cosine", "constant(100)")).analysis()
+    only = max(found.launches, key=lambda k: k.work.flops)
+    assert only.executions == 1 and 1 < only.launch.blocks <= 132
+    assert only.work.operations["f32"] == 100 * 1048576 * TRANSCENDENTAL
+    assert only.estimate.bound == "barriers" and only.estimate.seconds > 100 * 1.5e-6
 
 
 def test_copies() -> None:
@@ -191,3 +200,14 @@ def test_functions_are_compiled_for_gpus_that_are_not_here() -> None:
         on_cpu.compile(target="sm_90")
     with pytest.raises(ValueError, match=r"compile\(target=...\) makes code for a machine"):
         lowered.lower(lowering_platforms=("cuda",)).compile()
+
+
+@pytest.mark.parametrize("name", ["platforms", "lowering_platforms"])
+def test_other_platforms_are_named_after_tracing(name: str) -> None:
+    twice = pyjax.jit(lambda x: 2 * x)
+    with pytest.raises(TypeError, match=rf"(?s)no argument '{name}'.*\.lower\(lowering_plat"):
+        twice.lower(np.ones(3), **{name: ["cuda"]})
+    of_its_own = pyjax.jit(lambda x, platforms: platforms * x)
+    assert "multiply" in of_its_own.lower(np.ones(3), platforms=2.0).as_text()
+    any_name = pyjax.jit(lambda x, **names: names["platforms"] * x)
+    assert "multiply" in any_name.lower(np.ones(3), platforms=2.0).as_text()

@@ -19,6 +19,12 @@ from xla_backend.targets.gpu.target_code import GpuTargetCode, make_target_code
 EXACT = ROWS + ", operand_precision={highest,highest}"
 TRANSPOSED = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
 SIDES = ("[256,256]", "[256,256]", "[256,256]")
+CONVERTED = f"""
+ENTRY e {{
+  a = s8[256,256] parameter(0)  b = s8[256,256] parameter(1)
+  x = s32[256,256] convert(a)  y = s32[256,256] convert(b)
+  ROOT r = s32[256,256] dot(x, y), {ROWS}
+}}"""
 KERNELS = {
     "bf16": (
         dot(*(f"bf16{s}" for s in SIDES), TRANSPOSED), Tiling(128, 128, 32, 2, 4),
@@ -29,6 +35,11 @@ KERNELS = {
     "s8": (
         dot("s8[256,256]", "s8[256,256]", "s32[256,256]"), Tiling(64, 64, 64, 2, 2),
         r"m16n8k32\S*s8",
+    ),
+    "converted s8": (CONVERTED, Tiling(64, 64, 64, 2, 2), r"m16n8k32\S*s8"),
+    "u8 and s8": (
+        dot("u8[256,256]", "s8[256,256]", "s32[256,256]", TRANSPOSED), Tiling(64, 64, 64, 2, 2),
+        r"m16n8k32\S*u8\.s8",
     ),
     "f32": (dot(*(f"f32{s}" for s in SIDES), EXACT), Tiling(128, 128, 8, 16, 16), r"fma\.rn\.f32"),
     "f64": (dot(*(f"f64{s}" for s in SIDES)), Tiling(64, 64, 8, 16, 16), r"fma\.rn\.f64"),
@@ -62,10 +73,66 @@ def test_instructions_and_registers(monkeypatch, name, architecture):
         assert resources.registers <= 168
 
 
-def test_global_memory_is_read_16_bytes_at_a_time(monkeypatch):
-    text, tiling, _ = KERNELS["bf16"]
+EXACTLY = TRANSPOSED + ", operand_precision={highest,highest}"
+ROUGHLY = TRANSPOSED + ", algorithm=dot_any_f8_any_f8_f32_fast_accum"
+IN_F32 = TRANSPOSED + ", algorithm=dot_any_f8_any_f8_f32"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "attributes", "instruction"),
+    [
+        ("sm_80", TRANSPOSED, r"m16n8k16\S*f16\.f16"),
+        ("sm_90", TRANSPOSED, r"m16n8k32\S*e4m3\.e5m2"),
+        ("sm_90", EXACTLY, r"m16n8k16\S*f16\.f16"),
+        ("sm_90", ROUGHLY, r"m16n8k32\S*e4m3\.e5m2"),
+        ("sm_90", IN_F32, r"m16n8k16\S*f16\.f16"),
+        ("sm_120", TRANSPOSED, r"m16n8k32\S*e4m3\.e5m2"),
+    ],
+)
+def test_tiles_of_float_bytes(monkeypatch, architecture, attributes, instruction):
+    """Where there are some, and no more bits are asked for."""
+    sides = ("f8e4m3fn[256,256]", "f8e5m2[256,256]", "f32[256,256]")
+    monkeypatch.setattr(product_rules, "fastest", lambda *_: Tiling(64, 64, 64, 2, 2))
+    code = code_of(dot(*sides, attributes), architecture)
+    ptx = code.assembly()
+    assert re.search(instruction, ptx)
+    version = re.search(r"\.version (\d+\.\d+)", ptx)
+    assert version is not None
+    assert (float(version[1]) < 8.4) == ("f16" in instruction)
+    if code.code.can_assemble:
+        for resources in code.code.assembled().resources.values():
+            assert resources.spill_stores == resources.spill_loads == 0
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+def test_slabs_are_copied_and_tiles_loaded_by_the_hardware(monkeypatch, name):
+    """16 bytes by each copy, several slabs ahead; four matrices by each load."""
+    text, tiling, _ = KERNELS[name]
+    monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
+    ptx = code_of(text, "sm_80").assembly()
+    assert not re.search(r"ld\.(global|shared)|st\.shared", ptx)
+    copies = re.findall(r"cp\.async\.c[ag]\S*", ptx)
+    assert copies and set(copies) == {"cp.async.cg.shared.global"}
+    assert re.search(r"cp\.async\.wait_group\s+1;", ptx)
+    loads = re.findall(r"ldmatrix\S*", ptx)
+    turned = [".trans" in load for load in loads]
+    assert loads and all(".x4." in load for load in loads)
+    assert any(turned) == (name == "f16") and not all(turned)
+
+
+def test_columns_of_bytes_are_turned_by_the_hardware(monkeypatch):
+    text, tiling, _ = KERNELS["s8"]
+    monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
+    ptx = code_of(text, "sm_80").assembly()
+    assert not re.search(r"ld\.(global|shared)|st\.shared", ptx)
+    loads = re.findall(r"ldmatrix\S*", ptx)
+    assert any(".trans" in load for load in loads) and "prmt.b32" in ptx
+
+
+def test_rounded_factors_go_through_registers_16_bytes_at_a_time(monkeypatch):
+    text, tiling, _ = KERNELS["tf32"]
     monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
     ptx = code_of(text, "sm_80").assembly()
     loads = re.findall(r"ld\.global\S*", ptx)
     assert loads and all(".v4.b32" in load for load in loads)
-    assert not re.search(r"ld\.shared\S*b16", ptx), "pairs of factors are one word"
+    assert "ldmatrix" in ptx

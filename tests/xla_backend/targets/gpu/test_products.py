@@ -18,12 +18,25 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.interpreter import GridOrder, Interpreter
-from xla_backend.kernels.ir import BufferRole, Kernel, Loop, MatrixTile, Value, walk
+from xla_backend.kernels.ir import (
+    AsyncGroup,
+    AsyncWait,
+    Barrier,
+    BufferRole,
+    If,
+    Kernel,
+    Loop,
+    MatrixTile,
+    Statement,
+    Value,
+    walk,
+)
 from xla_backend.kernels.library.dots import sizes_of
 from xla_backend.kernels.library.factors import Sizes, factor
 from xla_backend.kernels.library.matrix_product import Tiling, matrix_product
 from xla_backend.kernels.library.recipes import Recipe, recipe_for
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
+from xla_backend.kernels.races import RaceError
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.program.ir import Launch, Library
 from xla_backend.targets.emulator import EmulatorExecutable
@@ -62,7 +75,7 @@ def product(
 
         def element(e, at, row, inner, source=source, outer=outer, last=last):  # type: ignore[no-untyped-def]
             place = (at * outer + row) * k + inner if last else (at * k + inner) * outer + row
-            return e.builder.load(source, place, e.guard)
+            return e.load(source, place, source.element_type)
 
         factors.append(factor(element, (batch, outer, k), {}, recipe, zero=True))
 
@@ -141,6 +154,39 @@ def test_algorithms_have_their_precision(algorithm, error):
     assert found > error / 100
 
 
+def without(kernel: Kernel, kind: type[Statement]) -> Kernel:
+    """A kernel that lacks statements of a kind."""
+    for s in list(walk(kernel.stages)):
+        if isinstance(s, Loop | If):
+            s.body[:] = [x for x in s.body if not isinstance(x, kind)]
+    return kernel
+
+
+@pytest.mark.parametrize("kind", [AsyncWait, AsyncGroup, Barrier])
+def test_a_pipeline_that_does_not_wait_is_found(kind):
+    """Slabs are multiplied before they are there, or while they are written."""
+    sizes = Sizes(1, 32, 32, 256)
+    recipe = recipe_for(BF16, BF16, F32)
+    assert recipe is not None
+    tiling = Tiling(32, 32, 32, 2, 2, stages=4)
+    got, want = run(product(sizes, BF16, recipe, tiling), sizes, BF16)
+    np.testing.assert_allclose(got, want, atol=1e-4)
+    with pytest.raises(RaceError):
+        run(without(product(sizes, BF16, recipe, tiling), kind), sizes, BF16)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_slabs_ahead(stages):
+    sizes = Sizes(1, 32, 32, 100)
+    recipe = recipe_for(F16, F16, F32)
+    assert recipe is not None
+    kernel = product(sizes, F16, recipe, Tiling(32, 32, 32, 2, 2, stages=stages))
+    got, want = run(kernel, sizes, F16)
+    np.testing.assert_allclose(got, want, atol=1e-4)
+    shared = sum(b.size for b in kernel.buffers if b.role is BufferRole.SHARED)
+    assert shared == min(stages, 4) * 2 * 32 * 32
+
+
 def test_parts_of_what_is_not_finite():
     """inf - inf would make nan of an infinite result."""
     recipe = recipe_for(F32, F32, F32, algorithm="dot_bf16_bf16_f32_x3")
@@ -207,6 +253,9 @@ DOTS = [
     ("s8[33,64]", "s8[64,72]", "s32[33,72]", ROWS, 0),
     ("s8[33,64]", "s8[64,72]", "s8[33,72]", ROWS, 0),
     ("u8[17,24]", "u8[24,16]", "u32[17,16]", ROWS, 0),
+    ("s8[17,24]", "u8[24,16]", "s32[17,16]", ROWS, 0),
+    ("s8[100,48]", "u8[100,80]", "s32[48,80]",
+     "lhs_contracting_dims={0}, rhs_contracting_dims={0}", 0),
     ("s32[17,20]", "s32[20,16]", "s32[17,16]", ROWS, 0),
     ("s64[17,20]", "s64[20,16]", "s64[17,16]", ROWS, 0),
     ("s16[17,20]", "s16[20,16]", "s16[17,16]", ROWS, 0),
@@ -214,6 +263,7 @@ DOTS = [
     ("c64[7,9]", "c64[9,5]", "c64[7,5]", ROWS, 1e-5),
     ("f8e4m3fn[16,64]", "f8e5m2[64,40]", "f32[16,40]", ROWS, 1e-6),
     ("f8e8m0fnu[16,64]", "f8e4m3fn[64,40]", "f32[16,40]", ROWS, 1e-6),
+    ("f8e4m3fn[33,64]", "f8e4m3fn[64,40]", "bf16[33,40]", ROWS, 1e-2),
     ("bf16[64,64]", "f32[64,64]", "f32[64,64]", ROWS, 1e-3),
     ("f32[2,20,33]", "f32[2,33,17]", "f32[2,20,17]", BATCHED + "{1}", 1e-5),
     ("f32[2,20,33]", "f32[2,17,33]", "f32[2,20,17]", BATCHED + "{2}", 1e-5),
@@ -330,6 +380,8 @@ def test_the_model_prefers_large_tiles_for_large_products():
 
 LARGE = [
     ("bf16[2048,2048]", "bf16[2048,4096]", "f32[2048,4096]", ROWS, "bf16_f32"),
+    ("bf16[2048,2048]", "bf16[2048,4096]", "bf16[2048,4096]", ROWS, "bf16"),
+    ("f16[4096,2048]", "f16[2048,4096]", "f16[4096,4096]", ROWS, "f16"),
     ("f32[4096,4096]", "f32[4096,4096]", "f32[4096,4096]", ROWS, "f32_tf32"),
     (
         "f32[4096,4096]", "f32[4096,4096]", "f32[4096,4096]",
@@ -429,6 +481,8 @@ ORDERED = {
         ("f32", 16, "rows"),
         ("f32", 16, "columns"),
         ("s8", 64, "rows"),
+        ("s8", 64, "columns"),
+        ("f8e5m2", 64, "columns"),
     ],
 )
 def test_tiles_have_no_bank_conflicts(monkeypatch, type, depth, order):

@@ -5,11 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from code_checks import NEEDS_PTXAS, Threads, functions_of
+from code_checks import Threads, functions_of
 from native_checks import module_of
 from opcode_programs import ALL, PROGRAMS
 from sample_programs import BODIES, CALLED
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P

@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from code_checks import NEEDS_PTXAS, check_assembles
+from code_checks import check_assembles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_checks import check_text
 from scheduled_checks import check, scheduled
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import BufferRole, Kernel, Loop
 from xla_backend.kernels.printer import kernel_to_text
@@ -165,15 +166,6 @@ def test_arg_max(dims: tuple[int, ...], axis: int) -> None:
     fusion = f"ROOT r = (f32[{kept}], s32[{kept}]) fusion(p), kind=kInput, calls=fused"
     called = BEST + ARG_MAX % (full, full, axis, kept, kept, axis)
     run((f"p = f32[{full}] parameter(0)\n{fusion}", called), x)
-
-
-def test_a_combiner_in_one_order_stays_serial() -> None:
-    """What is known of sums and the like is not known of it: one thread for each result."""
-    body, combiner = reduction((40, 90), (1,))
-    in_order = combiner.replace("ROOT z", "s").replace("}", "ROOT t = f32[] tanh(s) }")
-    kernel = scheduled(body, in_order)
-    assert "shuffle" not in kernel_to_text(kernel)
-    assert all(b.role is not BufferRole.SHARED for b in kernel.buffers)
 
 
 SEVERAL = """

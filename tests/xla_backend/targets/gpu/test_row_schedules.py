@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from code_checks import NEEDS_PTXAS, check_assembles
+from code_checks import check_assembles
 from emulated_checks import barriers, check_emulated
 from native_checks import arguments_of, check_text
 
 import xla_backend
+from tests.needs_ptxas import NEEDS_PTXAS
 from tests.xla_backend.passes.row_programs import Rows, layer_norm, random_rows, softmax
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.opcode import Opcode

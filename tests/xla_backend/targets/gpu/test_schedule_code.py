@@ -2,10 +2,11 @@
 assembles for all architectures."""
 
 import pytest
-from code_checks import NEEDS_PTXAS, functions_of, ptx_of
+from code_checks import functions_of, ptx_of
 from native_checks import check_text
 from scheduled_checks import scheduled
 
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.ptx import compile_ptx
 from xla_backend.targets.gpu.ptxas import assemble

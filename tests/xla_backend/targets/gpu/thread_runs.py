@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,20 +23,22 @@ from xla_backend.llvm.jit import Library
 from xla_backend.llvm.objects import compile_object
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.program.ir import launched_buffers
+from xla_backend.program.ir import Program, Resident, Space, launched_buffers
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
-from xla_backend.targets.gpu.kernel_functions import KernelFunctions, LaunchFunction
+from xla_backend.targets.gpu.kernel_functions import KernelFunctions
 from xla_backend.targets.gpu.ptx import llvm_target
+from xla_backend.targets.gpu.resident_functions import emit_resident
 
 _SHARED = 1 << 18
 _I32 = ctypes.c_int32
 
 
 class _Block:
-    """What the threads of a block that runs know of each other."""
+    """What the threads of a block that runs know of each other, and how many blocks there are."""
 
-    def __init__(self, number: int, threads: int) -> None:
+    def __init__(self, number: int, threads: int, blocks: int = 1) -> None:
         self.number = number
+        self.blocks = blocks
         self.threads = threads
         self.barrier = threading.Barrier(threads)
         warps = -(-threads // WARP)
@@ -54,6 +56,9 @@ class Runner:
         functions = KernelFunctions(ModuleWriter(llvm_target(chosen)), chosen, {})
         self.kernel = kernel
         self.launches = functions.launches(kernel)
+        self._link(functions.module)
+
+    def _link(self, module: ModuleWriter) -> None:
         self._here = threading.local()
         self._callbacks = self._provided()
         self._callbacks["__truncsfbf2"] = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(
@@ -63,7 +68,7 @@ class Runner:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._callbacks.items()
         }
-        text = as_host_text(functions.module.to_text())
+        text = as_host_text(module.to_text())
         self._library = Library(compile_object(text, host_target()), symbols)
 
     def _provided(self) -> dict[str, Callable]:
@@ -81,10 +86,15 @@ class Runner:
         provided = {
             "nvvm_tid": function(0, lambda: self._here.thread),
             "nvvm_ctaid": function(0, lambda: self._here.block.number),
+            "nvvm_nctaid": function(0, lambda: self._here.block.blocks),
             "nvvm_laneid": function(0, lambda: self._here.thread % WARP),
             "nvvm_barrier0": function(0, waiting),
             "nvvm_bar_warp": function(1, waiting_in_warp),
         }
+        provided["nvvm_matrices"] = ctypes.CFUNCTYPE(_I32, *[ctypes.c_void_p] * 2, _I32, _I32)(
+            self._matrices
+        )
+        provided["nvvm_prmt"] = function(3, _chosen_bytes)
         provided["nvvm_tile"] = ctypes.CFUNCTYPE(_I32, ctypes.c_void_p, _I32)(self._multiplied)
         for mode in ("bfly", "down", "up", "idx"):
             provided[f"nvvm_shfl_{mode}"] = function(4, self._shuffled(mode))
@@ -100,6 +110,22 @@ class Runner:
         self._warp().wait()
         first = thread - thread % WARP
         own[:4] = tile.multiplied(np.stack(block.parts[first : first + WARP]))[thread - first]
+        self._warp().wait()
+        return 0
+
+    def _matrices(self, memory: int, row: int, count: int, turned: int) -> int:
+        """PTX ISA, ldmatrix: each thread has the address of a row, and gets a word of each
+        matrix."""
+        block, thread = self._here.block, self._here.thread
+        block.words[thread] = row
+        self._warp().wait()
+        lane = thread % WARP
+        for n in range(count):
+            rows = block.words[thread - lane + 8 * n : thread - lane + 8 * n + 8]
+            held = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows])
+            held = held.T if turned else held
+            word = np.ascontiguousarray(held[lane // 4, lane % 4 * 2 :][:2]).view(np.uint32)
+            ctypes.memmove(memory + 4 * n, word.ctypes.data, 4)
         self._warp().wait()
         return 0
 
@@ -143,28 +169,50 @@ class Runner:
                 memory[buffer] = aligned(np.zeros(buffer.size, dtype))
         for launch in self.launches:
             for number in range(launch.blocks):
-                self._run(launch, _Block(number, launch.threads), list(memory.values()))
+                self._run(launch.name, [_Block(number, launch.threads)], list(memory.values()))
         outputs = [b for b in memory if b.role is BufferRole.OUTPUT]
         return [memory[b] for b in sorted(outputs, key=lambda b: b.number)]
 
-    def _run(self, launch: LaunchFunction, block: _Block, arrays: list[np.ndarray]) -> None:
+    def _run(self, name: str, blocks: Sequence[_Block], arrays: list[np.ndarray]) -> None:
+        """Run a function by all threads of some blocks at once."""
         pointers = [array.ctypes.data for array in arrays]
         types = [ctypes.c_void_p] * len(pointers)
-        function = self._library.function(launch.name, None, *types)
+        function = self._library.function(name, None, *types)
 
-        def work(thread: int) -> None:
+        def work(block: _Block, thread: int) -> None:
             self._here.block, self._here.thread = block, thread
             function(*pointers)
 
-        if block.threads == 1:
-            work(0)
+        if len(blocks) == blocks[0].threads == 1:
+            work(blocks[0], 0)
             return
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(block.threads)]
+        threads = [
+            threading.Thread(target=work, args=(block, n))
+            for block in blocks
+            for n in range(block.threads)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive(), "threads wait for each other for good"
+
+
+class ResidentRunner(Runner):
+    """The function of a resident step, linked into this process."""
+
+    def __init__(self, program: Program, step: Resident, architecture: str = "sm_90") -> None:
+        chosen = ARCHITECTURES[architecture]
+        functions = KernelFunctions(ModuleWriter(llvm_target(chosen)), chosen, {})
+        self.function = emit_resident(functions, program, step)
+        self._link(functions.module)
+
+    def run(self, memory: Mapping[tuple[Space, int], np.ndarray], blocks: int) -> None:
+        """On bytes of each of the function's memories, in place, by so many blocks at once."""
+        arrays = [memory[place] for place in self.function.memories]
+        assert not any(array.ctypes.data % 16 for array in arrays)
+        made = [_Block(n, self.function.threads, blocks) for n in range(blocks)]
+        self._run(self.function.name, made, arrays)
 
 
 class Tile(NamedTuple):
@@ -226,6 +274,51 @@ TILES = (
 )
 
 
+def _chosen_bytes(first: int, second: int, selector: int) -> int:
+    """PTX ISA, prmt in its default mode, without signs."""
+    held = np.array([first, second], np.int32).view(np.uint8)
+    chosen = [held[selector >> 4 * n & 7] for n in range(4)]
+    return int(np.array(chosen, np.uint8).view(np.int32)[0])
+
+
+_COPY = re.compile(r"cp\.async\.c[ag]\.shared\.global\.(\d+)(\.s)?$")
+_LOAD = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.b16")
+_INTRINSICS = re.compile(r"@llvm\.nvvm\.((?:cp\.async|ldmatrix|prmt)[\w.]*)\(")
+
+
+def _defined(name: str) -> str:
+    """A function that does at once what an instruction for memory does."""
+    mine = f"@nvvm.{name}"
+    copy, load = _COPY.match(name), _LOAD.match(name)
+    if copy is not None:
+        guard, size = (", i32 %read", "%read") if copy[2] else ("", copy[1])
+        return f"""
+define internal void {mine}(ptr %to, ptr %from{guard}) {{
+  call void @llvm.memset.p0.i32(ptr %to, i8 0, i32 {copy[1]}, i1 false)
+  call void @llvm.memcpy.p0.p0.i32(ptr %to, ptr %from, i32 {size}, i1 false)
+  ret void
+}}"""
+    if load is not None:
+        count = int(load[1])
+        result = "i32" if count == 1 else f"{{ {', '.join(['i32'] * count)} }}"
+        lines = [
+            f"define internal {result} {mine}(ptr %row) {{",
+            "%m = alloca [4 x i32], align 16",
+            f"call i32 @nvvm_matrices(ptr %m, ptr %row, i32 {count}, i32 {int(bool(load[2]))})",
+            f"%r = load {result}, ptr %m, align 4",
+            f"ret {result} %r",
+            "}",
+        ]
+        return "\n".join(lines)
+    if name == "prmt":
+        return (
+            f"define internal i32 {mine}(i32 %a, i32 %b, i32 %s) {{\n"
+            "%r = call i32 @nvvm_prmt(i32 %a, i32 %b, i32 %s)\nret i32 %r\n}"
+        )
+    pending = "i32 %pending" if name == "cp.async.wait.group" else ""
+    return f"define internal void {mine}({pending}) {{ ret void }}"
+
+
 def _bits_of_bf16(value: float) -> float:
     """What a compiler's run-time library has for a machine that does not round to bf16: the bits of
     the result lie in the lowest ones of a register of floats."""
@@ -250,6 +343,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
 _NAMES = {
     "llvm.nvvm.read.ptx.sreg.tid.x": "nvvm_tid",
     "llvm.nvvm.read.ptx.sreg.ctaid.x": "nvvm_ctaid",
+    "llvm.nvvm.read.ptx.sreg.nctaid.x": "nvvm_nctaid",
     "llvm.nvvm.read.ptx.sreg.laneid": "nvvm_laneid",
     "llvm.nvvm.barrier0": "nvvm_barrier0",
     "llvm.nvvm.bar.warp.sync": "nvvm_bar_warp",
@@ -276,5 +370,16 @@ def as_host_text(text: str) -> str:
         f"= internal global [{_SHARED} x i8] zeroinitializer",
         text,
     )
-    text = re.sub(r" addrspace\(\d\)", "", text)
+    text = re.sub(r" addrspace\(\d\)", "", text).replace('syncscope("device") ', "")
+    names = sorted(set(_INTRINSICS.findall(text)))
+    if names:
+        text = re.sub(r"^declare .*@llvm\.nvvm\.(cp\.async|ldmatrix|prmt).*$", "", text, flags=re.M)
+        known = (
+            "declare i32 @nvvm_matrices(ptr, ptr, i32, i32)",
+            "declare i32 @nvvm_prmt(i32, i32, i32)",
+            "declare void @llvm.memset.p0.i32(ptr, i8, i32, i1)",
+            "declare void @llvm.memcpy.p0.p0.i32(ptr, ptr, i32, i1)",
+        )
+        text = _INTRINSICS.sub(r"@nvvm.\1(", text)
+        text = "\n".join([*known, *map(_defined, names), text])
     return text.replace(" poison, align 16\n", " zeroinitializer, align 16\n")

@@ -1,4 +1,5 @@
-"""What NVIDIA GPUs need on this machine: a driver, a GPU that code can be made for, and CuPy.
+"""What NVIDIA GPUs need on this machine: a driver, a GPU that code can be made for, CuPy, and the
+libraries of CUDA that it calls.
 
 Nothing here imports CuPy, and where it is not installed nothing asks the driver either, unless
 somebody wants to know what is missing.
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from xla_backend.targets.gpu.cuda.cupy_library import absent_libraries, not_found
 from xla_backend.targets.gpu.cuda.driver import Driver, Gpu, find_driver
 
 OLDEST_CAPABILITY = (8, 0)
@@ -53,6 +55,9 @@ def missing() -> str:
     """What NVIDIA GPUs lack here, and how to get it; empty if there is nothing."""
     driver = find_driver()
     problems = [*_driver_problems(driver), *_cupy_problems(driver)]
+    if cupy_is_installed() and not problems:
+        absent = list(absent_libraries())
+        problems = [not_found(absent)] if absent else []
     return "; ".join(problems)
 
 

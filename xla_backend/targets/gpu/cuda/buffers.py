@@ -107,7 +107,7 @@ def adopt(devices: Sequence[CudaDevice], exporter: Any) -> Adopted | None:
         device,
         buffer_kind.dimensions,
         buffer_kind.numpy_dtype,
-        device.memory.watched(buffer),
+        device.pool.watched(buffer),
         array is not given,
     )
 

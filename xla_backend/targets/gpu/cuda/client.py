@@ -31,6 +31,15 @@ from xla_backend.targets.gpu.target_code import make_target_code
 
 # Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
 DEFAULT_FRACTION = 0.95
+# JAX's names, and why one does nothing here.
+_ALLOCATORS = {
+    "default": "",
+    "bfc": "",
+    "platform": "memory comes from a pool that grows as it is needed, and gives back what is free "
+    "before it refuses",
+    "cuda_async": "all memory of a device is used in the order of one stream, so that its pool "
+    "gives it again at once",
+}
 
 
 class CudaClient(HloClient):
@@ -39,6 +48,9 @@ class CudaClient(HloClient):
     Args:
       visible_devices: numbers of those to use, in this order; None: all that code is made for.
       memory_fraction: the part of the memory of each that may be taken.
+      preallocate: whether all of it is taken now; else it is when it is needed.
+      allocator: "default" or "bfc": the pool, whatever its name in JAX. Others ("platform",
+        "cuda_async") do nothing here, with a warning.
     """
 
     platform = "cuda"
@@ -48,11 +60,15 @@ class CudaClient(HloClient):
         self,
         visible_devices: Sequence[int] | int | None = None,
         memory_fraction: float | str = DEFAULT_FRACTION,
+        preallocate: bool | str = False,
+        allocator: str = "default",
     ) -> None:
         lacking = missing()
         if lacking:
             raise RuntimeError(lacking)
         fraction = _fraction(memory_fraction)
+        at_once = _truth(preallocate)
+        _check_allocator(allocator)
         cupy = load_cupy()
         _check_versions(cupy)
         if isinstance(visible_devices, int):  # as jax_pjrt_client_create_options has it
@@ -64,6 +80,9 @@ class CudaClient(HloClient):
         self._devices = [
             CudaDevice(self, id, number, cupy, fraction) for id, number in enumerate(numbers)
         ]
+        if at_once:
+            for device in self._devices:
+                device.pool.take_all()
 
     def devices(self) -> list[Device]:
         return list(self._devices)
@@ -95,14 +114,16 @@ class CudaClient(HloClient):
         options = replace(options, dump=None)
         found = self._tuners.find((device, options))
         if found is None:
-            settings = f"{options.gpu} {options.fast_math} {self.platform_version}"
-            found = Autotuner(CudaTimer(device, options), settings)
+            load, dump = options.gpu.autotuned_before, options.gpu.autotune_results
+            flags = replace(options.gpu, autotuned_before="", autotune_results="")
+            settings = f"{flags} {options.fast_math} {self.platform_version}"
+            found = Autotuner(CudaTimer(device, options), settings, load, dump)
             self._tuners.put((device, options), found)
         return found
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         assert isinstance(device, CudaDevice)
-        return device.memory.stats()
+        return device.pool.stats()
 
 
 def _architecture(devices: Sequence[CudaDevice]) -> Architecture:
@@ -123,6 +144,25 @@ def _fraction(given: float | str) -> float:
             "more than 0 and at most 1"
         )
     return fraction
+
+
+def _truth(preallocate: bool | str) -> bool:
+    known = {"true": True, "false": False}
+    found = known.get(str(preallocate).lower())
+    if found is None:
+        raise ValueError(f"preallocate is {preallocate!r}: write true or false")
+    return found
+
+
+def _check_allocator(allocator: str) -> None:
+    if allocator not in _ALLOCATORS:
+        raise ValueError(
+            f"allocator is {allocator!r}: write one of {', '.join(_ALLOCATORS)}, such as in "
+            "XLA_PYTHON_CLIENT_ALLOCATOR"
+        )
+    reason = _ALLOCATORS[allocator]
+    if reason:
+        warnings.warn(f"the allocator {allocator!r} does nothing: {reason}", stacklevel=3)
 
 
 def _cuda_version(cupy: Any) -> str:
@@ -151,9 +191,15 @@ def _numbers(cupy: Any, visible: Sequence[int] | None) -> list[int]:
         capability = properties["major"], properties["minor"]
         found.append(Gpu(properties["name"].decode(), capability))
     if visible is not None:
-        for number in visible:
-            if number >= len(found):
-                raise ValueError(f"there is no GPU {number}; this machine has {len(found)}")
+        for place, number in enumerate(visible):
+            if not 0 <= number < len(found):
+                raise ValueError(
+                    f"there is no GPU {number}; this machine has {len(found)}, counted from 0"
+                )
+            if number in visible[:place]:
+                raise ValueError(
+                    f"GPU {number} is named twice (jax_cuda_visible_devices): name each one once"
+                )
             if not is_supported(found[number]):
                 raise ValueError(f"GPU {number}: {unsupported((found[number],))}")
         return list(visible)

@@ -16,13 +16,13 @@ Function = LaunchFunction | ResidentFunction
 
 
 def all_functions(code: GeneratedCode) -> Iterable[Function]:
-    """Those of kernels, and of steps that one block runs."""
+    """Those of kernels, and of steps that stay on the device."""
     return chain(*code.functions.values(), code.residents.values())
 
 
-def blocks_of(function: Function) -> int:
-    """How many blocks a launch has."""
-    return 1 if isinstance(function, ResidentFunction) else function.blocks
+def waits_for_all(function: Function) -> bool:
+    """Whether the blocks of a launch wait for each other: all must be there at once."""
+    return isinstance(function, ResidentFunction) and function.blocks > 1
 
 
 class LoadedCode:
@@ -37,6 +37,7 @@ class LoadedCode:
         self._device = device
         self._driver = device.cupy.cuda.driver
         self._functions: dict[str, Any] = {}
+        self._blocks: dict[str, int] = {}
         functions = list(all_functions(code))
         if not functions:
             return
@@ -44,11 +45,25 @@ class LoadedCode:
         with device.active():
             self._module.load(code.ptx.encode())
             for function in functions:
-                self._functions[function.name] = self._load(function)
+                found = self._functions[function.name] = self._load(function)
+                self._blocks[function.name] = self._blocks_of(function, found.ptr)
 
     def pointer(self, name: str) -> int:
         """What launches call a function."""
         return self._functions[name].ptr
+
+    def blocks(self, name: str) -> int:
+        """How many blocks a launch of a function has."""
+        return self._blocks[name]
+
+    def _blocks_of(self, function: Function, pointer: int) -> int:
+        """As many as are of use; of those that wait for each other, as many as the device holds."""
+        if not waits_for_all(function):
+            return function.blocks
+        each = self._driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            pointer, function.threads, function.dynamic_shared
+        )
+        return min(function.blocks, each * self._device.properties["multiProcessorCount"])
 
     def _load(self, function: Function) -> Any:
         driver, limits = self._driver, self._device.properties
@@ -56,7 +71,7 @@ class LoadedCode:
         most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, found.ptr)
         shared, blocks = limits["sharedMemPerBlockOptin"], limits["maxGridSize"][0]
         for wanted, limit, what in (
-            (blocks_of(function), blocks, "blocks"),
+            (function.blocks, blocks, "blocks"),
             (function.threads, limits["maxThreadsPerBlock"], "threads of a block"),
             (function.threads, most, "threads of a block, for the registers that each takes"),
             (function.dynamic_shared, shared, "bytes of shared memory of a block"),

@@ -49,7 +49,9 @@ class Command:
 
 @dataclass(slots=True, eq=False)
 class LaunchCommand(Command):
-    """Launch a function on so many blocks of so many threads, with addresses for arguments."""
+    """Launch a function on so many blocks of so many threads, with addresses for arguments.
+    `together`: all blocks are there at once, or the driver refuses; no part of graphs, which older
+    drivers do not make of such launches."""
 
     launch: Callable[..., None]
     function: int
@@ -58,10 +60,12 @@ class LaunchCommand(Command):
     shared: int
     places: Sequence[Place]
     owner: Any  # of the code
-    nodes: int | None = field(default=1, init=False)
+    together: bool = False
+    nodes: int | None = field(init=False)
     bases: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.nodes = None if self.together else 1
         self.bases = frozenset(place.base for place in self.places)
 
     def run(self, run: Run) -> None:
@@ -80,7 +84,7 @@ class LaunchCommand(Command):
             self.shared,
             run.stream.ptr,
             ctypes.addressof(pointers),
-            0,
+            *([] if self.together else [0]),  # no other way of passing arguments
         )
 
 
@@ -140,20 +144,29 @@ class SolverCommand(Command):
             [device.array(place.address(run.bases), shape) for place, shape in arrays]
             for arrays in (self.operands, self.results)
         )
-        with device.cupy.cuda.using_allocator(device.memory.allocator()):
+        with device.cupy.cuda.using_allocator(device.pool.allocator()):
             self.function(device.cupy, operands, results, self.attributes)
 
 
 @dataclass(slots=True, eq=False)
 class LibraryCommand(Command):
-    """Call a routine of the vendor's libraries."""
+    """Call a routine of the vendor's libraries, which puts its work on a stream; operands: numbers,
+    and where memory is. `captured`: it may be part of a graph."""
 
-    routine: Callable[[Run], None]
-    nodes: int | None = field(default=None, init=False)
-    bases: frozenset[int] = field(default=frozenset(), init=False)
+    routine: Callable[..., None]
+    operands: Sequence[Any]
+    captured: bool
+    nodes: int | None = field(init=False)
+    bases: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes = 1 if self.captured else None
+        self.bases = frozenset(o.base for o in self.operands if isinstance(o, Place))
 
     def run(self, run: Run) -> None:
-        self.routine(run)
+        bases = run.bases
+        values = [o.address(bases) if isinstance(o, Place) else o for o in self.operands]
+        self.routine(run.stream.ptr, *values)
 
 
 @dataclass(slots=True, eq=False)

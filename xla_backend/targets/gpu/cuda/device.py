@@ -50,7 +50,7 @@ class Active:
             self._device.stream.__exit__(None, None, None)
         finally:
             self._cuda.__exit__(None, None, None)
-        if error is not None and errors.status_of(error) is not None:
+        if error is not None and errors.is_of_cuda(error):
             raise self._device.failure(error) from error
 
 
@@ -63,6 +63,7 @@ class CudaDevice(Device):
       limits: what its properties say about launches.
       stream: what everything on it runs on.
       under_way: the last jobs that were started here, oldest first; some may be over.
+      libraries: what calls of CUDA's libraries need here, by the library's name.
       keeping: jobs that keep somebody else's memory until they are over, by identity, oldest first.
     """
 
@@ -83,10 +84,11 @@ class CudaDevice(Device):
         self._lost = ""  # why, if it is
         with cupy.cuda.Device(number):
             self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.memory = DeviceMemory(cupy, number, fraction, self.active, f"cuda:{id}")
+        self.pool = DeviceMemory(cupy, number, fraction, self.active, f"cuda:{id}")
         self._transfers = Transfers(cupy, self.stream)
         self.under_way: deque[Any] = deque(maxlen=_MOST_REMEMBERED)
         self.keeping: dict[int, Any] = {}
+        self.libraries: dict[str, Any] = {}
 
     def active(self) -> Active:
         """A block in which this device and its stream are the current ones.
@@ -131,7 +133,7 @@ class CudaDevice(Device):
         Raises:
           OutOfMemory: there is none.
         """
-        return self.memory.buffer(self, kind)
+        return self.pool.buffer(self, kind)
 
     def to_device(self, address: int, data: np.ndarray) -> None:
         """Copy bytes to the device's memory, in order with all that runs there."""

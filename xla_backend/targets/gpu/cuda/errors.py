@@ -1,4 +1,5 @@
-"""What CUDA's errors mean for whoever uses arrays, and what to do about them."""
+"""What errors of CUDA and of its libraries mean for whoever uses arrays, and what to do about
+them."""
 
 from __future__ import annotations
 
@@ -94,26 +95,78 @@ _MEANINGS = {
 _UNKNOWN = Meaning("CUDA reported an error", "see `nvidia-smi` and the system's log")
 
 
+class Library(NamedTuple):
+    """A library of CUDA, whose errors have numbers of their own.
+
+    Fields:
+      name: as its makers write it.
+      no_memory, no_start, no_architecture, refused: numbers of what is meant by that.
+      field: of the exception, that holds the number.
+    """
+
+    name: str
+    no_memory: int
+    no_start: int
+    no_architecture: int | None
+    refused: frozenset[int]
+    field: str = "status"
+
+
+# By the exception that CuPy raises.
+_LIBRARIES = {
+    "CUBLASError": Library("cuBLAS", 3, 1, 8, frozenset({7, 15})),
+    "CUSOLVERError": Library("cuSOLVER", 2, 1, 4, frozenset({3, 8, 9})),
+    "CuFFTError": Library("cuFFT", 2, 7, None, frozenset({1, 3, 4, 8, 16}), "result"),
+    "NVRTCError": Library("NVRTC", 1, 7, None, frozenset({5, 6})),
+}
+_LESS = (
+    "lower jax_cuda_memory_fraction, so that more of the device's memory is left to CUDA's "
+    "libraries, or end other processes there (see `nvidia-smi`)"
+)
+
+
 def status_of(error: BaseException) -> int | None:
     """The number of an error of CUDA's runtime or driver; None for other exceptions."""
     status = getattr(error, "status", None)
     return status if isinstance(status, int) and "CUDA" in type(error).__name__ else None
 
 
+def is_of_cuda(error: BaseException) -> bool:
+    """Whether CUDA or one of its libraries reported an error."""
+    return status_of(error) is not None or type(error).__name__ in _LIBRARIES
+
+
 def meaning_of(status: int) -> Meaning:
+    """Of an error of CUDA's runtime or driver, by its number."""
     return _MEANINGS.get(status, _UNKNOWN)
+
+
+def _meaning(error: BaseException) -> Meaning:
+    library = _LIBRARIES.get(type(error).__name__)
+    if library is None:
+        return meaning_of(status_of(error) or 0)
+    name, status = library.name, getattr(error, library.field, None)
+    if status == library.no_memory:
+        return Meaning(f"{name} has no memory to work in", _LESS)
+    if status == library.no_start:
+        return Meaning(f"{name} cannot start, mostly for want of memory", _LESS)
+    if status is not None and status == library.no_architecture:
+        newer = 'install a newer one (pip install --upgrade "pyjax[cuda13]")'
+        return Meaning(f"{name} has no code for the device", newer)
+    if status in library.refused:
+        return Meaning(f"{name} does not take what it was called with", "report this bug")
+    return Meaning(f"{name} reported an error", "see `nvidia-smi` and the system's log")
 
 
 def message(device: object, error: BaseException) -> str:
     """One line about an error of CUDA on a device, with CUDA's own words, and what to do."""
-    meaning = meaning_of(status_of(error) or 0)
+    meaning = _meaning(error)
     return f"on {device} {meaning.what} ({error}); {meaning.fix}"
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether the device is of no use any more after this."""
-    status = status_of(error)
-    return status is not None and meaning_of(status).lost
+    return _meaning(error).lost
 
 
 def failure(device: object, error: Any) -> RuntimeFailure:

@@ -131,7 +131,7 @@ class CudaExecutable(LoadedExecutable):
             on_device(arguments[number], device)
         arena = outputs = blocks = None
         try:
-            arena = device.memory.take(self.temp_size, f"temporaries of {self.module.name!r}")
+            arena = device.pool.take(self.temp_size, f"temporaries of {self.module.name!r}")
             blocks = arguments.copy()
             outputs = self._outputs(arguments, donated, blocks, device)
             addresses = [buffer.address for buffer in blocks]

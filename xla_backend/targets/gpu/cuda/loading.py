@@ -28,7 +28,7 @@ from xla_backend.program.ir import (
 )
 from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
-from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, blocks_of
+from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, waits_for_all
 from xla_backend.targets.gpu.cuda.commands import (
     Command,
     CopyCommand,
@@ -44,7 +44,7 @@ from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.graphs import in_stretches
 from xla_backend.targets.gpu.cuda.layout import Layout, Place
 from xla_backend.targets.gpu.cuda.library_calls import library_command
-from xla_backend.targets.gpu.cuda.solvers import device_function, stays_on_host
+from xla_backend.targets.gpu.cuda.transforms import device_function, stays_on_host
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 
 HostFunctions = Callable[[str | Opcode], HostFunction]
@@ -109,7 +109,7 @@ class LoadedProgram:
 
     def _kept(self, arrays: Sequence[np.ndarray], offsets: Sequence[int], size: int) -> Any:
         """Memory that holds arrays as long as the program is there."""
-        memory = self._device.memory.take(size, "the constants and the state of a program")
+        memory = self._device.pool.take(size, "the constants and the state of a program")
         for array, offset in zip(arrays, offsets):
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._device.to_device(memory.ptr + offset, data)
@@ -171,12 +171,14 @@ class LoadedProgram:
         return [self._launch(function, places) for function in self._functions[step.kernel]]
 
     def _launch(self, function: Function, places: Sequence[Place]) -> Command:
+        driver, together = self._device.cupy.cuda.driver, waits_for_all(function)
         return LaunchCommand(
-            self._device.cupy.cuda.driver.launchKernel,
+            driver.launchCooperativeKernel if together else driver.launchKernel,
             self._code.pointer(function.name),
-            blocks_of(function),
+            self._code.blocks(function.name),
             function.threads,
             function.dynamic_shared,
             places,
             self._code,
+            together,
         )

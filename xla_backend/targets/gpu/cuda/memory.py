@@ -16,6 +16,7 @@ from xla_backend.runtime.buffer import Buffer, BufferKind, OutOfMemory
 from xla_backend.runtime.places import current_place
 
 _SHOWN = 5
+_ROUND = 2 << 20  # bytes: pages of the device
 
 
 class CudaBuffer(Buffer):
@@ -103,6 +104,17 @@ class DeviceMemory:
         # Called as pop(number, reference): a function in Python might be interrupted there.
         self._live[number] = weakref.ref(buffer, partial(self._live.pop, number))
         return buffer
+
+    def take_all(self) -> None:
+        """Take what may be taken from the device, for the pool to give away. Less is free where
+        other processes are on it: then as much as that.
+
+        Raises:
+          OutOfMemory: not even that much is to be had.
+        """
+        with self._active():
+            nbytes = min(self._pool.get_limit(), self._device.mem_info[0])
+        self.take(nbytes // _ROUND * _ROUND, "all that may be taken (preallocate)")
 
     def free_blocks(self) -> None:
         """Give everything free back to the device."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xla_backend.targets.gpu.cuda import availability
+from xla_backend.targets.gpu.cuda.cupy_library import absent_libraries, not_found
 from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas, version
 
 
@@ -22,6 +23,9 @@ def facts() -> Iterator[tuple[str, str]]:
     installed = availability.cupy_is_installed()
     named = f"{found[1]} ({found[0]})" if found else "of an unknown version"
     yield "cupy", named if installed else "not installed"
+    if installed:
+        absent = list(absent_libraries())
+        yield "cuda libraries", not_found(absent) if absent else "found"
     yield "ptxas", _assembler()
     lacking = availability.missing()
     yield "cuda", f"not usable: {lacking}" if lacking else "usable"

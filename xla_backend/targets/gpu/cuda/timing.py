@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.pending import Origin
 from xla_backend.targets.gpu.compiler import plan_scheduled
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.executable import CudaExecutable
+from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 from xla_backend.targets.gpu.product_candidates import Choose
 
@@ -22,6 +25,8 @@ from xla_backend.targets.gpu.product_candidates import Choose
 # such rows, as others may use the device, too.
 _IN_A_ROW = 8
 _ROWS = 3
+# Elements of an operand before they come again.
+_NUMBERS = 1_000_003
 
 
 class CudaTimer:
@@ -33,27 +38,41 @@ class CudaTimer:
         properties = device.cupy.cuda.runtime.getDeviceProperties(device.number)
         self.model = properties["name"].decode()
 
-    def seconds(self, module: HloModule, choose: Choose) -> float:
-        """How long one run of a scheduled module takes, on numbers of which none is special."""
+    def operands(self, module: HloModule) -> list[CudaBuffer]:
+        """Arguments of a module, on the device.
+
+        Raises:
+          OutOfMemory: there is no memory for them.
+        """
+        assert module.entry is not None
+        shapes = [s for p in module.entry.parameters for s in p.shape.flatten()]
+        return [self._numbers(shape) for shape in shapes]
+
+    def _numbers(self, shape: Shape) -> CudaBuffer:
+        """An array of which no element is special: a few numbers again and again."""
+        dtype = shape.element_type.numpy_dtype
+        some = np.random.default_rng(0).integers(0, 2, _NUMBERS, np.int8).astype(dtype)
+        kind = CudaBufferKind(self._device, shape.dimensions, dtype)
+        return kind.from_host(np.resize(some, shape.dimensions))
+
+    def seconds(self, module: HloModule, choose: Choose, operands: Sequence[CudaBuffer]) -> float:
+        """How long one run of a scheduled module takes."""
         device = self._device
         planned = plan_scheduled(module, self._options, (), choose)
         code = GeneratedCode(
             planned.program, planned.instructions, planned.architecture, self._options
         )
         executable = CudaExecutable(planned, module, code, device, graphs=False)
-        rng = np.random.default_rng(0)
-        arguments = []
-        for shape in planned.program.parameters:
-            dtype = shape.element_type.numpy_dtype
-            kind = CudaBufferKind(device, shape.dimensions, dtype)
-            arguments.append(
-                kind.from_host(rng.integers(0, 2, shape.dimensions, np.int8).astype(dtype))
-            )
         context = ExecutionContext(device)
-        executable.execute(list(arguments), (), context)
-        return min(self._row(executable, arguments, context) for _ in range(_ROWS))
+        executable.execute(list(operands), (), context)
+        return min(self._row(executable, operands, context) for _ in range(_ROWS))
 
-    def _row(self, executable: CudaExecutable, arguments: list, context: ExecutionContext) -> float:
+    def _row(
+        self,
+        executable: CudaExecutable,
+        arguments: Sequence[CudaBuffer],
+        context: ExecutionContext,
+    ) -> float:
         begin = perf_counter()
         for _ in range(_IN_A_ROW):
             executable.start(list(arguments), (), context, (), Origin())

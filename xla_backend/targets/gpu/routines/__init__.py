@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from xla_backend.program.routines import Routine
-from xla_backend.targets.gpu.routines import cublas
+from xla_backend.targets.gpu.routines import cublas, solvers
 
-ROUTINES: dict[str, Routine] = {**cublas.ROUTINES}
+ROUTINES: dict[str, Routine] = {**cublas.ROUTINES, **solvers.ROUTINES}

@@ -11,9 +11,9 @@ from xla_backend.kernels.schedule.teams import Team
 from xla_backend.targets.gpu.architectures import WARP
 from xla_backend.targets.gpu.schedule.row_shapes import (
     ENOUGH_THREADS,
-    MOST_THREADS,
     USUAL_THREADS,
     fits_registers,
+    most_threads,
     power_of_two,
     unrolled_for,
 )
@@ -29,15 +29,16 @@ def column_team(nest: RowNest) -> Team:
     """The threads of columns."""
     minor = nest.kept[-1].var.extent
     several = len(nest.walks) > 1
+    most = most_threads(nest)
     columns = min(WARP, power_of_two(minor))
     across = WARP // columns
-    while columns * across < MOST_THREADS and nest.row_length >= 2 * across * _LEAST_ELEMENTS:
+    while columns * across < most and nest.row_length >= 2 * across * _LEAST_ELEMENTS:
         busy = nest.rows * across >= ENOUGH_THREADS
         kept = not several or fits_registers(nest, columns * across, across, 1)
         if columns * across >= USUAL_THREADS and busy and kept:
             break
         across *= 2
-    while columns * across < USUAL_THREADS and columns < minor:
+    while columns * across < min(USUAL_THREADS, most) and columns < minor:
         columns *= 2
     in_registers = several and fits_registers(nest, columns * across, across, 1)
     unrolled = unrolled_for(nest, 1)

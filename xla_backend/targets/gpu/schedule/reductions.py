@@ -1,7 +1,6 @@
 """Reductions, and fusions that work row by row: teams of threads for each row.
 
-Few long rows are reduced in two launches: parts by many blocks, then those together. Reductions
-whose order matters are left to other families.
+Few long rows are reduced in two launches: parts by many blocks, then those together.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ def schedule(kernel: Kernel, architecture: Architecture, done: Callable[[str], N
             stages = [*reduce_in_parts(kernel, stage, size)]
             done("reduce_in_parts")
         for each in stages:
-            _in_teams(kernel, each)
+            _in_teams(kernel, each, parts=each is not stages[-1])
             done("run_in_teams")
 
 
-def _in_teams(kernel: Kernel, stage: Loop) -> None:
+def _in_teams(kernel: Kernel, stage: Loop, *, parts: bool) -> None:
     nest = row_nest_of(stage)
     assert nest is not None
     across = runs_across(nest) and not nest.exchanged()
     team = column_team(nest) if across else row_team(nest)
-    run_in_teams(kernel, stage, team)
+    run_in_teams(kernel, stage, team, parts=parts)
 
 
 def _part(nest: RowNest) -> int:

@@ -13,6 +13,7 @@ from xla_backend.kernels.ir import Load, Loop, Store
 from xla_backend.kernels.schedule.dependence import mentions, results_of
 from xla_backend.kernels.schedule.row_nests import RowNest, Walk
 from xla_backend.kernels.schedule.teams import register_words, words
+from xla_backend.targets.gpu.architectures import WARP
 
 # As many threads as keep a large card busy.
 ENOUGH_THREADS = 1 << 17
@@ -24,6 +25,11 @@ _MOST_LANES = 8
 _BYTES_AT_ONCE = 64
 _LEAST_UNROLLED, _MOST_UNROLLED = 4, 16
 _LIGHT_STATEMENTS = 16
+# Registers for the partial results of all lanes, those of what steps with code of their own load,
+# and bytes for what the threads of a block have reduced.
+_MOST_STATE = 16
+_MOST_LOADED = 64
+_SHARED_FOR_PARTS = 32 << 10
 
 
 def power_of_two(number: int) -> int:
@@ -58,6 +64,8 @@ def lanes_of(nest: RowNest) -> int:
     """How many elements of a row a thread takes at once, in accesses of up to 16 bytes."""
     sizes = _sizes(nest)
     lanes = min(_MOST_LANES, _VECTOR_BYTES // max(sizes, default=_VECTOR_BYTES))
+    while lanes > 1 and lanes * state_words(nest) > _MOST_STATE:
+        lanes //= 2
     while lanes > 1 and not all(_in_lanes(found, lanes) for found in nest.walks):
         lanes //= 2
     return lanes
@@ -75,10 +83,31 @@ def _sizes(nest: RowNest) -> list[int]:
 
 def unrolled_for(nest: RowNest, lanes: int) -> int:
     """Steps of a walk that have code of their own: enough for loads under way."""
+    state = state_words(nest)
+    if state:
+        return max(1, min(_LEAST_UNROLLED, _MOST_LOADED // (lanes * state)))
     if any(len(found.body) > _LIGHT_STATEMENTS for found in nest.walks):
         return _LEAST_UNROLLED
     step = lanes * max(_sizes(nest), default=_VECTOR_BYTES)
     return max(_LEAST_UNROLLED, min(_MOST_UNROLLED, _BYTES_AT_ONCE // step))
+
+
+def state_words(nest: RowNest) -> int:
+    """Registers of 32 bits that partial results take which start from a first element; 0 if all
+    start from neutral values."""
+    return max(
+        (sum(words(v.type) for v in w.results) for w in nest.walks if w.from_first), default=0
+    )
+
+
+def most_threads(nest: RowNest) -> int:
+    """The largest block whose threads have registers for what they reduce, and shared memory for
+    partial results."""
+    state = state_words(nest)
+    most = USUAL_THREADS if state else MOST_THREADS
+    while most > WARP and most * state * 4 > _SHARED_FOR_PARTS:
+        most //= 2
+    return most
 
 
 def _in_lanes(found: Walk, lanes: int) -> bool:

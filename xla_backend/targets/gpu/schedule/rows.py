@@ -11,10 +11,10 @@ from xla_backend.kernels.schedule.teams import Team
 from xla_backend.targets.gpu.architectures import WARP
 from xla_backend.targets.gpu.schedule.row_shapes import (
     ENOUGH_THREADS,
-    MOST_THREADS,
     USUAL_THREADS,
     fits_registers,
     lanes_of,
+    most_threads,
     power_of_two,
     unrolled_for,
 )
@@ -30,8 +30,9 @@ def row_team(nest: RowNest) -> Team:
     lanes = lanes_of(nest)
     vectors = nest.row_length // lanes
     several = len(nest.walks) > 1
+    most = most_threads(nest)
     across = min(WARP, power_of_two(vectors)) if not nest.exchanged() else WARP
-    while across < min(MOST_THREADS, vectors) and (
+    while across < min(most, vectors) and (
         nest.rows * across < ENOUGH_THREADS
         or vectors > _MOST_STEPS * across
         or (several and not fits_registers(nest, max(across, USUAL_THREADS), across, lanes))
@@ -39,7 +40,7 @@ def row_team(nest: RowNest) -> Team:
         across *= 2
     block = across
     if across <= WARP and not nest.exchanged():
-        block = max(WARP, min(USUAL_THREADS, across * power_of_two(nest.rows)))
+        block = max(WARP, min(USUAL_THREADS, most, across * power_of_two(nest.rows)))
     in_registers = several and fits_registers(nest, max(across, USUAL_THREADS), across, lanes)
     unrolled = unrolled_for(nest, lanes)
     return Team(block, across, 1, nest.rows, lanes, unrolled, in_registers)

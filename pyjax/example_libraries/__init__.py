@@ -1,0 +1,3 @@
+"""Small libraries written with the public functions, as examples: optimizers."""
+
+from pyjax.example_libraries import optimizers as optimizers

@@ -1,0 +1,3 @@
+"""Geometry: the submodule `transform`."""
+
+from pyjax.scipy.spatial import transform as transform

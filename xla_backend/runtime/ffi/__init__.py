@@ -1,0 +1,1 @@
+"""XLA's foreign function interface: functions of shared libraries as custom calls."""
