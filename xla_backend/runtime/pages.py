@@ -68,3 +68,12 @@ def memory_limit() -> int:
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return machine if soft == resource.RLIM_INFINITY else min(machine, soft)
+
+
+def mapped_bytes() -> int:
+    """Address space of this process that is in use, touched or not. Linux; 0 elsewhere."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * mmap.PAGESIZE
+    except FileNotFoundError:
+        return 0

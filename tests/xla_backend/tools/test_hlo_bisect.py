@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import stat
@@ -114,6 +115,13 @@ def test_a_sound_module_is_not_shrunk(file: str, capsys: pytest.CaptureFixture[s
     assert hlo_bisect.main([file]) == 0
     captured = capsys.readouterr()
     assert "does not fail" in captured.err and captured.out == ""
+
+
+def test_a_process_that_has_mapped_much(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its children may have some memory, too."""
+    with mmap.mmap(-1, 9 << 30, prot=mmap.PROT_READ):
+        assert hlo_bisect.main([file]) == 0
+    assert "does not fail" in capsys.readouterr().err
 
 
 PLANTED = [(MaximumToMinimum, "maximum"), (ThreeToFour, "constant"), (Raises, "tanh")]

@@ -13,13 +13,14 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from time import monotonic
 
+from xla_backend.runtime.pages import mapped_bytes
 from xla_backend.tools.fuzz.checks import Failure
 
 Check = Callable[[int], Failure | None]
 
 # Linked code stays in the process; a new one starts small.
 _SEEDS_PER_PROCESS = 250
-_MEMORY_BYTES = 8 << 30
+_MEMORY_BYTES = 8 << 30  # beyond what the process that asks has mapped
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -57,7 +58,8 @@ class _Worker:
 
 
 def _serve(connection: Connection, check: Check) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    most = mapped_bytes() + _MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 2)  # aborts of libraries write there; the exit status tells
