@@ -122,7 +122,7 @@ def test_times_decide_and_a_record_says_what(
     pgle: None, caplog: pytest.LogCaptureFixture, time: float, threaded: bool
 ) -> None:
     caplog.set_level(logging.INFO, "pyjax")
-    f = tanh_sum() if not threaded else pyjax.jit(lambda x: jnp.tanh(x[:30, :30]).sum(0))
+    f = tanh_sum() if not threaded else pyjax.jit(lambda x: jnp.tanh(x[:30, :64]).sum(0))
     for _ in range(3):
         expected = np.asarray(f(X)).tobytes()
     feed(f, time, time, time)

@@ -112,5 +112,7 @@ def test_operations_without_such_a_form_are_refused():
 def test_sums_run_in_lanes():
     """The whole groups of a loop with a run-time extent, and then those of the last that count."""
     code = compile_sized(program(VECTOR, ["total"], "f32", (N, M)), [N])
-    assert re.search(r"lanes\(32\):\n *acc1 = .*\n *for i in range\(\(n0 // 32\)\):", code.loop_ir)
-    assert "if -(n0 % 32) + lane < 0:" in code.loop_ir
+    group = re.search(
+        r"lanes\((\d+)\):\n *acc1 = .*\n *for i in range\(\(n0 // \1\)\):", code.loop_ir
+    )
+    assert group and f"if -(n0 % {group[1]}) + lane < 0:" in code.loop_ir
