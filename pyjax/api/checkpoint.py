@@ -351,13 +351,10 @@ def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: _Plan) -> None:
 
 
 def _transpose(cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-    linear = [ad.is_undefined_primal(x) for x in args]
-    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, [type(ct) is not Zero for ct in cts])
-    values = [x for x, lin in zip(args, linear) if not lin]
-    dense = [ct for ct in cts if type(ct) is not Zero]
-    found = iter(bind_lifted(remat_p, *values, *dense, jaxpr=new, **params))
-    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
-    return [next(linear_cts) if lin else None for lin in linear]
+    def call(new: ClosedJaxpr, *operands: Any) -> list[Any]:
+        return bind_lifted(remat_p, *operands, jaxpr=new, **params)
+
+    return ad.transpose_call(jaxpr, cts, args, call)
 
 
 def _batching(
@@ -406,8 +403,8 @@ remat_p = define_primitive(
     dce=dce_call_rule(lambda jaxpr, params: {**params, "jaxpr": jaxpr}),
     effects=_effects,
     impl=_impl,
+    multiple_results=True,
 )
-remat_p.multiple_results = True
 called_programs[remat_p] = "jaxpr"
 varying_rules[remat_p] = as_program_says("jaxpr")
 lift_rules[remat_p] = lift_leading("jaxpr")

@@ -416,8 +416,8 @@ custom_lin_p = define_primitive(
     batching=_no_forward_mode,
     lowering=_no_forward_mode,
     impl=_no_forward_mode,
+    multiple_results=True,
 )
-custom_lin_p.multiple_results = True
 varying_rules[custom_lin_p] = as_typed
 keep_refs.add(custom_lin_p)  # what a rule writes to is a residual
 
@@ -438,8 +438,8 @@ unknown_p = define_primitive(
     batching=_unknown_batching,
     lowering=_no_forward_mode,
     impl=_no_forward_mode,
+    multiple_results=True,
 )
-unknown_p.multiple_results = True
 varying_rules[unknown_p] = as_typed
 
 

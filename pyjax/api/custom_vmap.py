@@ -310,13 +310,7 @@ def _remake(
 def _transpose(
     cts: Sequence[Any], *args: Any, call_jaxpr: ClosedJaxpr, num_consts: int, **_: Any
 ) -> list[Any]:
-    linear = [ad.is_undefined_primal(x) for x in args]
-    nonzero = [type(ct) is not Zero for ct in cts]
-    new, nonzero_out = ad.transpose_jaxpr(call_jaxpr, linear, nonzero)
-    values = [x for x, lin in zip(args, linear) if not lin]
-    found = iter(new.eval(*values, *[ct for ct, nz in zip(cts, nonzero) if nz]))
-    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
-    return [next(linear_cts) if lin else None for lin in linear]
+    return ad.transpose_call(call_jaxpr, cts, args, ClosedJaxpr.eval)
 
 
 custom_vmap_call_p = define_recorded_call("custom_vmap_call", _remake, transpose=_transpose)

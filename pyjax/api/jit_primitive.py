@@ -178,14 +178,10 @@ def _linearize(
 def _transpose(
     cts: Sequence[Any], *args: Any, jaxpr: ClosedJaxpr, name: str, **_: Any
 ) -> list[Any]:
-    linear = [ad.is_undefined_primal(x) for x in args]
-    nonzero = [type(ct) is not Zero for ct in cts]
-    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
-    values = [x for x, lin in zip(args, linear) if not lin]
-    dense = [ct for ct in cts if type(ct) is not Zero]
-    found = iter(bind_lifted(jit_p, *values, *dense, **_params(new, name)))
-    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
-    return [next(linear_cts) if lin else None for lin in linear]
+    def call(new: ClosedJaxpr, *operands: Any) -> list[Any]:
+        return bind_lifted(jit_p, *operands, **_params(new, name))
+
+    return ad.transpose_call(jaxpr, cts, args, call)
 
 
 def _batching(
@@ -242,8 +238,8 @@ jit_p = define_primitive(
     linearize=_linearize,
     dce=dce_call_rule(_with_jaxpr),
     effects=_effects,
+    multiple_results=True,
 )
-jit_p.multiple_results = True
 called_programs[jit_p] = "jaxpr"
 varying_rules[jit_p] = as_program_says("jaxpr")
 lift_rules[jit_p] = lift_leading("jaxpr")

@@ -7,10 +7,15 @@ from typing import Any
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import Effects, no_effects
-from pyjax.core.errors import ConcretizationTypeError, fail
 from pyjax.core.jaxpr import JaxprEqn, Var
 from pyjax.core.primitive import Primitive
-from pyjax.core.trace import Tracer, eval_trace, set_current_trace, to_concrete_value
+from pyjax.core.trace import (
+    Tracer,
+    eval_trace,
+    not_concrete_error,
+    set_current_trace,
+    to_concrete_value,
+)
 
 ParamDict = dict[str, Any]
 Value = Any
@@ -52,12 +57,8 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     if isinstance(val, Tracer):
         found = to_concrete_value(val)
         if found is None:
-            fail(
-                ConcretizationTypeError,
-                "Abstract tracer value encountered where concrete value is expected: "
-                f"{val.aval.str_short()}. {context}",
-                val.origin(),
-                "Make the argument static (static_argnums, static_argnames).",
+            raise not_concrete_error(
+                val, context, "Make the argument static (static_argnums, static_argnames)."
             )
         val = found
     return val if force is None else force(val)

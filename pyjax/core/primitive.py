@@ -160,8 +160,7 @@ class CallPrimitive(Primitive):
     def bind(self, *args: Any, **params: Any) -> Any:
         return self.rebind(*args, **params)
 
-    def bind_all(self, *args: Any, **params: Any) -> list[Any]:
-        return self.rebind(*args, **params)
+    bind_all = bind
 
 
 def _declared_avals(primitive: Primitive, out: Any) -> list[Any]:

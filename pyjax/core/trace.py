@@ -38,6 +38,7 @@ __all__ = [
     "escaped_tracer_error",
     "eval_trace",
     "is_concrete",
+    "not_concrete_error",
     "run_compiled",
     "set_current_trace",
     "set_eval_handler",
@@ -221,11 +222,9 @@ class Tracer(Array):
         value = to_concrete_value(self)
         if value is not None:
             return value.__reduce_ex__(protocol)
-        fail(
-            ConcretizationTypeError,
-            f"Abstract tracer value encountered where concrete value is expected: traced array "
-            f"with shape {self.aval.str_short()} is to be pickled ({self}).",
-            self.origin(),
+        raise not_concrete_error(
+            self,
+            "It is to be pickled.",
             "Pickle what the transformed function returns, or call pyjax.debug.callback.",
         )
 
@@ -343,6 +342,17 @@ class EvalTrace(Trace):
 
 eval_trace = EvalTrace()
 start_with(eval_trace)
+
+
+def not_concrete_error(tracer: Tracer, use: str, fix: str) -> ConcretizationTypeError:
+    """The error for a tracer where Python needs a value; `use` says for what, `fix` what to do."""
+    return new_error(
+        ConcretizationTypeError,
+        f"Abstract tracer value encountered where concrete value is expected: traced array with "
+        f"shape {tracer.aval.str_short()}. {use}",
+        tracer.origin(),
+        fix,
+    )
 
 
 def escaped_tracer_error(tracer: Tracer) -> UnexpectedTracerError:

@@ -109,8 +109,8 @@ call_exported_p = define_primitive(
     transpose=Unsupported("an exported program is not known to be linear"),
     batching=_batching,
     lowering=_lowering,
+    multiple_results=True,
 )
-call_exported_p.multiple_results = True
 
 
 # -- with its derivative ---------------------------------------------------------------------------

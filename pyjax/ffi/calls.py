@@ -292,8 +292,8 @@ ffi_call_p = define_primitive(
     batching=_batching,
     lowering=_lowering,
     effects=_effects,
+    multiple_results=True,
 )
-ffi_call_p.multiple_results = True
 
 
 def ffi_lowering(

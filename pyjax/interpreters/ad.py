@@ -416,6 +416,27 @@ def transpose_jaxpr(
     return new, list(nonzero)
 
 
+def transpose_call(
+    closed: ClosedJaxpr, cts: Sequence[Any], args: Sequence[Any], call: Callable[..., Sequence[Any]]
+) -> list[Any]:
+    """Cotangents of the operands of a call by a call of the transposed program.
+
+    Args:
+      closed: the program that is called.
+      args: its operands, `UndefinedPrimal` where it is linear in them.
+      call: `(program, *values, *nonzero cotangents) -> results`, the same kind of call.
+    Returns:
+      None where an operand is not linear, or none of its cotangent is known.
+    """
+    linear = [is_undefined_primal(x) for x in args]
+    nonzero = [type(ct) is not Zero for ct in cts]
+    new, nonzero_out = transpose_jaxpr(closed, linear, nonzero)
+    values = [x for x, lin in zip(args, linear) if not lin]
+    found = iter(call(new, *values, *[ct for ct, nz in zip(cts, nonzero) if nz]))
+    linear_cts = iter([next(found) if nz else None for nz in nonzero_out])
+    return [next(linear_cts) if lin else None for lin in linear]
+
+
 @jaxpr_cache
 def _transpose_jaxpr(
     closed: ClosedJaxpr, linear_in: tuple[bool, ...], nonzero_cts: tuple[bool, ...]

@@ -588,8 +588,8 @@ shard_map_p = define_primitive(
     partial_eval=_partial_eval,
     dce=_dce,
     effects=_effects,
+    multiple_results=True,
 )
-shard_map_p.multiple_results = True
 lift_rules[shard_map_p] = _lift
 varying_rules[shard_map_p] = _variation
 program_contexts[shard_map_p] = in_body_of

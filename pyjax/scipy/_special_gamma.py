@@ -11,6 +11,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.gamma import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -39,28 +40,15 @@ def gammasgn(x: ArrayLike) -> Array:
     return jnp.where(((x < 0) & (x == below)) | jnp.isnan(x), np.nan, sign)
 
 
-# Lanczos' approximation of Γ(z + 1) with g = 7 (Godfrey 2001): 15 digits for re z >= -1/2.
-_LANCZOS = (
-    0.99999999999980993,
-    676.5203681218851,
-    -1259.1392167224028,
-    771.32342877765313,
-    -176.61502916214059,
-    12.507343278686905,
-    -0.13857109526572012,
-    9.9843695780195716e-6,
-    1.5056327351493116e-7,
-)
-
-
 @custom_jvp
 def _complex_gamma(z: Array) -> Array:
+    """Γ(z) by Lanczos' approximation, 15 digits for re z >= 1/2, and reflection."""
     reflected = z.real < 0.5
     w = jnp.where(reflected, 1 - z, z) - 1
-    total: Any = jnp.full_like(w, _LANCZOS[0])
-    for k, coefficient in enumerate(_LANCZOS[1:], 1):
+    total: Any = jnp.full_like(w, LANCZOS_FIRST)
+    for k, coefficient in enumerate(LANCZOS, 1):
         total = total + coefficient / (w + k)
-    t = w + 7.5
+    t = w + (LANCZOS_G + 0.5)
     value = float(np.sqrt(2 * np.pi)) * lax.exp((w + 0.5) * lax.log(t) - t) * total
     return jnp.where(reflected, np.pi / (lax.sin(np.pi * z) * value), value)
 

@@ -183,5 +183,5 @@ define_rules(
     lowering=_lowering,
     effects=_effects,
     impl=_impl,
+    multiple_results=True,
 )
-check_p.multiple_results = True

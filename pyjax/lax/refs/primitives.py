@@ -346,6 +346,6 @@ addupdate_p = define_primitive(
     batching=_addupdate_batching,
     lowering=_never_lowered,
     effects=lambda *avals, indexers: frozenset([AccumEffect(0)]),
+    multiple_results=True,
 )
-addupdate_p.multiple_results = True
 discharge_rules[addupdate_p] = _addupdate_discharge

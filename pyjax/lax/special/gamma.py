@@ -23,9 +23,9 @@ from pyjax.lax.reduce import reduce_or
 from pyjax.lax.special.common import const, horner, lower_in_float64
 
 # Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
-_LANCZOS_G = 7.0
-_LANCZOS_FIRST = 0.99999999999980993
-_LANCZOS = (
+LANCZOS_G = 7.0
+LANCZOS_FIRST = 0.99999999999980993
+LANCZOS = (
     676.5203681218851,
     -1259.1392167224028,
     771.32342877765313,
@@ -80,10 +80,10 @@ def lgamma_float64(x: Array) -> Array:
     """log |gamma(x)| of a float64 array."""
     reflects = lt(x, const(x, 0.5))
     z = sub(select(reflects, sub(const(x, 1.0), x), x), const(x, 1.0))
-    total: Any = const(x, _LANCZOS_FIRST)
-    for i, c in enumerate(_LANCZOS):
+    total: Any = const(x, LANCZOS_FIRST)
+    for i, c in enumerate(LANCZOS):
         total = add(total, div(const(x, c), add(z, const(x, i + 1.0))))
-    t = add(z, const(x, _LANCZOS_G + 0.5))
+    t = add(z, const(x, LANCZOS_G + 0.5))
     # (z + 1/2) log t - t in an order that does not overflow early.
     half = add(z, const(x, 0.5))
     # (`half` may be 0, log(t) is at least 2.)
