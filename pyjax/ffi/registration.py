@@ -16,7 +16,7 @@ from pyjax.ffi.attributes import decoded
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.client import ExecutionContext
-from xla_backend.runtime.custom_calls import HostFunction, register_custom_call
+from xla_backend.runtime.custom_calls import HostFunction, find_custom_call, register_custom_call
 from xla_backend.runtime.ffi.handlers import Handlers, OriginalFunction
 from xla_backend.runtime.ffi.interface import set_registrar, type_number
 from xla_backend.runtime.ffi.structures import Stage, TypeId
@@ -129,13 +129,12 @@ class _Latest:
         self.function(operands, results, attributes, context)
 
 
-_targets: dict[str, _Latest] = {}
-
-
 def _register(name: str, function: HostFunction) -> None:
-    target = _targets.setdefault(name, _Latest(function))
-    target.function = function
-    register_custom_call(name, target, replace=True)
+    known = find_custom_call(name)
+    if isinstance(known, _Latest):
+        known.function = function
+    else:
+        register_custom_call(name, _Latest(function), replace=True)
 
 
 def _register_handlers(name: str, platform: str, handlers: Mapping[Stage, int]) -> None:

@@ -40,7 +40,7 @@ class _OneProcess:
     coordinator_address = None
 
 
-def _on_cpu_only() -> dict[str, Any]:
+def _started_platforms() -> dict[str, Any]:
     """The platforms that have been started: none, for all that a library can change by it."""
     return {}
 
@@ -166,7 +166,7 @@ PRIVATE: dict[str, _Made] = {
         {"Array": "pyjax:Array", "Shape": lambda: tuple[int, ...], "DType": "numpy:dtype"},
     ),
     "jax._src.util": _Made(("pyjax.api_util",), {"wraps": "functools:wraps"}),
-    "jax._src.xla_bridge": _Made(("pyjax.extend.backend", "pyjax"), {"_backends": _on_cpu_only}),
+    "jax._src.xla_bridge": _Made(("pyjax.extend.backend", "pyjax"), {"_backends": _started_platforms}),
     "jax.lib": _Made((), {"__version__": lambda: jax_version, **_RUNTIME_ERROR}),
     "jax.lib.xla_bridge": _Made(("pyjax.extend.backend",)),
     "jax.lib.xla_client": _Made((), _CLIENT),
