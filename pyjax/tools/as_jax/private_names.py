@@ -166,7 +166,9 @@ PRIVATE: dict[str, _Made] = {
         {"Array": "pyjax:Array", "Shape": lambda: tuple[int, ...], "DType": "numpy:dtype"},
     ),
     "jax._src.util": _Made(("pyjax.api_util",), {"wraps": "functools:wraps"}),
-    "jax._src.xla_bridge": _Made(("pyjax.extend.backend", "pyjax"), {"_backends": _started_platforms}),
+    "jax._src.xla_bridge": _Made(
+        ("pyjax.extend.backend", "pyjax"), {"_backends": _started_platforms}
+    ),
     "jax.lib": _Made((), {"__version__": lambda: jax_version, **_RUNTIME_ERROR}),
     "jax.lib.xla_bridge": _Made(("pyjax.extend.backend",)),
     "jax.lib.xla_client": _Made((), _CLIENT),
