@@ -13,6 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.trace import Tracer
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import register_pytree_node_class, tree_flatten, tree_unflatten
 from pyjax.interpreters.traced_function import trace_function
 
@@ -71,6 +72,7 @@ class _Residuals:
         return _Residuals(closed, out_tree, list(consts))
 
 
+@api_boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable, list[Any]]:
     """Turn values that a function closes over into arguments.
 

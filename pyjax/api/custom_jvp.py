@@ -14,6 +14,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, state
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
@@ -114,6 +115,7 @@ class custom_jvp:
 
         self.defjvp(jvp)
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.jvp is None:

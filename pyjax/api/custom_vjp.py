@@ -29,6 +29,7 @@ from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_name
 from pyjax.core.structural import pvary
 from pyjax.core.trace import CustomCall, Tracer, state
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -116,6 +117,7 @@ class custom_vjp:
         self.symbolic_zeros = symbolic_zeros
         self.optimize_remat = optimize_remat
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.fwd is None or self.bwd is None:

@@ -15,6 +15,7 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, Tracer, state
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall, broadcast_bdim
@@ -63,6 +64,7 @@ class custom_vmap:
         self.vmap_rule = vmap_rule
         return vmap_rule
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.vmap_rule is None:

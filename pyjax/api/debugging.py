@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pyjax.core.trace import Tracer
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.lax.callbacks import debug_callback, debug_print
 from pyjax.sharding.shardings import Sharding
 
 
+@api_boundary
 def callback(
     callback: Callable[..., None] | None = None,
     *args: Any,
@@ -22,20 +24,15 @@ def callback(
     """Call a Python function with the run-time values of the arguments, for its side effect.
 
     Args:
-      callback: function without result; left out: a decorator is returned.
+      callback: function without result; left out: what takes it and its arguments is returned.
       ordered: keep the order of ordered callbacks.
       partitioned: call per device with its part; with one device the same.
     Under grad the function sees the primal values, under vmap it is called for each example.
     """
-    function = callback
-    if function is None:
-        return lambda f: functools.partial(_call, f, ordered)
-    _call(function, ordered, *args, **kwargs)
+    if callback is None:
+        return functools.partial(debug_callback, ordered=ordered)
+    debug_callback(callback, *args, ordered=ordered, **kwargs)
     return None
-
-
-def _call(function: Callable[..., None], ordered: bool, *args: Any, **kwargs: Any) -> None:
-    debug_callback(function, *args, ordered=ordered, **kwargs)
 
 
 class _Checker(string.Formatter):
@@ -57,6 +54,7 @@ class _Checker(string.Formatter):
         return value
 
 
+@api_boundary
 def print(
     fmt: str | None = None,
     *args: Any,
@@ -65,16 +63,22 @@ def print(
     skip_format_check: bool = False,
     _use_logging: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Print `fmt.format(*args, **kwargs)` when the compiled program gets there.
 
     Args:
-      fmt: a format string (not an f-string: values are not known while tracing).
+      fmt: a format string (not an f-string: values are not known while tracing); left out: what
+        takes it and its arguments is returned.
       ordered: keep the order of ordered prints.
       skip_format_check: allow arguments that `fmt` does not use.
+    NumPy's print options are those of the moment when this is called, or traced.
     Raises:
       TypeError: fmt is no string.  ValueError: an argument is not used.
     """
+    if fmt is None:
+        return functools.partial(
+            print, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check
+        )
     if not isinstance(fmt, str):
         raise TypeError(
             f"debug.print takes a format string first, got {type(fmt).__name__}; write "
@@ -83,6 +87,7 @@ def print(
     if not skip_format_check:
         _Checker().vformat(fmt, args, kwargs)
     debug_print(fmt, *args, ordered=ordered, **kwargs)
+    return None
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, aval_described, checked_shape
 from pyjax.core.pytree import tree_flatten, tree_unflatten
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.interpreters.traced_function import trace_function
 
 
@@ -93,6 +94,7 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
+@api_boundary
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` without computing anything.
 

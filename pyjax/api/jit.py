@@ -30,7 +30,7 @@ from pyjax.core.trace import (
     set_current_trace,
     state,
 )
-from pyjax.core.traceback_filter import api_boundary
+from pyjax.core.traceback_filter import api_boundary, leave
 from pyjax.core.tree_util import (
     broadcast_prefix,
     keystr,
@@ -147,11 +147,15 @@ class Jit:
     # -- calling -----------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._has_direct_path and (not entered or state.traces[0] is eval_trace):
-            compiled, arrays = self._known(args, kwargs)
-            if compiled is not None:
-                return self._run(compiled, arrays)
-        return self._call(args, kwargs)
+        try:
+            if self._has_direct_path and (not entered or state.traces[0] is eval_trace):
+                compiled, arrays = self._known(args, kwargs)
+                if compiled is not None:
+                    return self._run(compiled, arrays)
+            return self._call(args, kwargs)
+        except Exception as error:
+            leave(error)
+            raise
 
     def _known(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -404,6 +408,7 @@ class Jit:
 
     # -- stages and the rest -----------------------------------------------------------------------
 
+    @api_boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without compiling."""
         dynamic, names, static = self._signature.split(args, kwargs)
@@ -424,6 +429,7 @@ class Jit:
             device,
         )
 
+    @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Trace and lower to HLO for these arguments.
 
@@ -442,6 +448,7 @@ class Jit:
                 )
         return self.trace(*args, **kwargs).lower()
 
+    @api_boundary
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the result for these arguments."""
         return self.trace(*args, **kwargs).out_info

@@ -10,6 +10,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
 from pyjax.core.jaxpr import Jaxpr, eval_jaxpr
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.flat_function import FlatFunction
@@ -17,6 +18,7 @@ from pyjax.interpreters.linearize import Linearized, linearize_aux
 from pyjax.interpreters.tangents import Zero
 
 
+@api_boundary
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -106,6 +108,7 @@ class _LinearMap:
         self._in_avals = in_avals
         self._out_tree = out_tree
 
+    @api_boundary
     def __call__(self, residuals: list[Any], *tangents: Any) -> Any:
         leaves, tree = tree_flatten(tangents)
         if tree != self._in_tree:
@@ -130,6 +133,7 @@ class _LinearMap:
         return tree_unflatten(self._out_tree, outs)
 
 
+@api_boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Value of `fun` at `primals` and its derivative there as a function of tangents.
 

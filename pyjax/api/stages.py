@@ -13,6 +13,7 @@ from pyjax.core.compile_log import because
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import AbstractRef
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     PyTreeDef,
     keystr,
@@ -339,6 +340,7 @@ class Compiled(_Stage):
         self._executable = executable
         self._program = program
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs))
         if in_tree.exact_key() != self.in_tree.exact_key():

@@ -12,6 +12,7 @@ from pyjax.api.flat import check_arrays, check_callable, check_leaves
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     GetAttrKey,
     Partial,
@@ -50,6 +51,7 @@ class Pullback:
         self.out_tree = out_tree
         self._out_avals = out_avals
 
+    @api_boundary
     def __call__(self, residuals: list[Any], *args: Any) -> Any:
         if len(args) != 1:
             raise TypeError(
@@ -172,6 +174,7 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
     )
 
 
+@api_boundary
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
@@ -214,6 +217,7 @@ def vjp(
     return out, pullback, tree_unflatten(flat.aux_tree, aux)
 
 
+@api_boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable:
     """Transpose a function that is known to be linear, without evaluating it.
 

@@ -23,7 +23,11 @@ _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend
 _PROGRAMS = {
     os.path.join(_PACKAGE, "tools", "demo.py")
 }  # a user's program that happens to live here
-_HIDDEN_FILES = {threading.__file__, "<string>", "<frozen runpy>"}
+_HIDDEN_FILES = {threading.__file__, "<frozen runpy>"}
+# Methods that are made of text, as those of data classes are, name no file; neither does the user's
+# program of `python -c`.
+if "-c" not in sys.orig_argv[1:] or hasattr(sys.modules["__main__"], "__file__"):
+    _HIDDEN_FILES.add("<string>")
 _HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
 excluded_paths: list[str] = []  # paths that libraries have hidden, too
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")

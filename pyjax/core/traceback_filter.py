@@ -21,6 +21,7 @@ from pyjax.core.source_info import is_internal_file
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NOTE = (
+    "--------------------\n"
     "For simplicity, pyjax has removed its internal frames from the traceback of this exception. "
     "Set JAX_TRACEBACK_FILTERING=off to include these."
 )
@@ -47,7 +48,7 @@ def _mode() -> str:
     return "tracebackhide" if in_ipython() else "quiet_remove_frames"
 
 
-def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
+def user_entries(traceback: TracebackType | None) -> TracebackType | None:
     """A copy of a traceback with the library's frames left out; None if nothing else is there."""
     frames = []
     while traceback is not None:
@@ -76,14 +77,24 @@ def filter_exception(error: BaseException) -> BaseException:
     if mode == "tracebackhide":
         _hide_frames(error.__traceback__)
         return error
-    filtered = _user_frames(error.__traceback__)
+    filtered = user_entries(error.__traceback__)
     if mode == "remove_frames":
+        if isinstance(error.__cause__, SimplifiedTraceback):  # it has left a function before
+            return error.with_traceback(filtered)
         complete = SimplifiedTraceback().with_traceback(error.__traceback__)
         complete.__cause__ = error.__cause__
         error.__cause__ = complete
     elif _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     return error.with_traceback(filtered)
+
+
+def leave(error: BaseException) -> None:
+    """Filter an exception that is about to leave a function that users call, if it is the outermost
+    of them. The handler then says `raise` without an exception, which, other than `raise error`,
+    adds no entry for its own frame."""
+    if not _depth.value:
+        filter_exception(error)
 
 
 def api_boundary(fun: F) -> F:
@@ -96,9 +107,9 @@ def api_boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
-            if _depth.value > 1:
-                raise
-            raise filter_exception(error)  # noqa: B904 - the cause is the exception's own
+            if _depth.value == 1:
+                filter_exception(error)
+            raise
         finally:
             _depth.value -= 1
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.lax.common import aval_of, canonical_axis, shape_of
 from pyjax.lax.indexing.slicing import slice_in_dim
@@ -27,6 +28,7 @@ def _interleave(even: Array, odd: Array, axis: int) -> Array:
     return concatenate([merged, slice_in_dim(even, n, n + 1, axis=axis)], axis)
 
 
+@api_boundary
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

@@ -7,13 +7,14 @@ configuration, a string that carries the function and so keeps it alive with the
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, is_valid_value
 from pyjax.core.effects import (
     Effect,
     debug_effect,
@@ -21,8 +22,10 @@ from pyjax.core.effects import (
     ordered_debug_effect,
     ordered_io_effect,
 )
-from pyjax.core.errors import fail
+from pyjax.core.errors import JaxRuntimeError, fail
 from pyjax.core.primitive import Primitive
+from pyjax.core.trace import eval_trace, state
+from pyjax.core.traceback_filter import api_boundary, user_entries
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped
 from pyjax.interpreters.hlo import aval_to_shape
@@ -31,6 +34,7 @@ from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.loops import map as lax_map
 from pyjax.lax.control_flow.tracing import require_callable
 from pyjax.runtime.array import array_from_host
+from pyjax.runtime.dispatch import as_operand
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -68,16 +72,51 @@ def _run(
     callback: FlatCallback = attributes.backend_config.callback
     # The memory is the program's: what the function keeps must be copies.
     arrays = [array_from_host(np.array(x), ShapedArray(x.shape, x.dtype)) for x in operands]
-    outs = callback.function(*arrays)
-    for result, out in zip(results, outs):
-        value = np.asarray(out)
-        if value.shape != result.shape:
-            raise ValueError(
-                f"{callback.name}: the callback returned an array of shape {value.shape}, but "
-                f"{result.shape} was declared.\n  Its results must have the declared shapes; fix "
-                "the function or result_shape_dtypes."
+    outs = [np.asarray(x) for x in callback.function(*arrays)]
+    if len(outs) != len(results):
+        _fail_result(callback, f"{len(outs)} arrays", f"{len(results)} were")
+    for number, (result, out) in enumerate(zip(results, outs)):
+        got = ShapedArray(out.shape, dtypes.canonicalize_dtype(out.dtype))
+        declared = ShapedArray(result.shape, result.dtype)
+        if got != declared:
+            _fail_result(
+                callback, f"{got.str_short()} as value {number}", f"{declared.str_short()} was"
             )
-        result[...] = value.astype(result.dtype, copy=False)
+        result[...] = out
+
+
+def _fail_result(callback: FlatCallback, got: str, declared: str) -> NoReturn:
+    fail(
+        JaxRuntimeError,
+        f"RuntimeError: the callback {callback.name} returned {got}, but {declared} declared.",
+        "The program was compiled for the declared number, shapes and dtypes of results.",
+        "Declare what the function returns in result_shape_dtypes, or convert its results: "
+        "np.asarray(x, dtype).",
+    )
+
+
+def _call(name: str, callback: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a user's function for a program."""
+    try:
+        return callback(*args, **kwargs)
+    except JaxRuntimeError:
+        raise
+    except Exception as error:
+        raise _callback_failed(name, error) from error
+
+
+def _callback_failed(name: str, error: Exception) -> JaxRuntimeError:
+    """What a program raises whose callback raised `error`. Libraries look for `Type: message` in
+    its text, and people for the line."""
+    frames = user_entries(error.__traceback__)
+    trace = "".join(
+        f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n'
+        for frame in traceback.extract_tb(frames)
+    )
+    return JaxRuntimeError(
+        f"INTERNAL: the callback {name} of a program raised an exception: Traceback "
+        f"(most recent call last):\n{trace}{type(error).__name__}: {error}",
+    )
 
 
 register_custom_call(CALLBACK_TARGET, _run, replace=True)
@@ -176,22 +215,14 @@ pure_callback_p = define_primitive(
 )
 
 
-def _flat(
-    name: str, callback: Callable[..., Any], in_tree: Any, out_tree: Any | None
-) -> FlatCallback:
+def _flat(name: str, callback: Callable[..., Any], in_tree: Any) -> FlatCallback:
+    name = getattr(callback, "__name__", name)
+
     def function(*leaves: Any) -> Sequence[Any]:
         args, kwargs = tree_unflatten(in_tree, leaves)
-        result = callback(*args, **kwargs)
-        if out_tree is None:
-            return []
-        outs, tree = tree_flatten(result)
-        if tree != out_tree:
-            raise TypeError(
-                f"{name}: the callback returned structure {tree}, but {out_tree} was declared."
-            )
-        return outs
+        return tree_flatten(_call(name, callback, args, kwargs))[0]
 
-    return FlatCallback(getattr(callback, "__name__", name), function)
+    return FlatCallback(name, function)
 
 
 def _result_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
@@ -205,6 +236,7 @@ def _result_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
     return avals, tree
 
 
+@api_boundary
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -235,7 +267,7 @@ def pure_callback(
     avals, out_tree = _result_avals(result_shape_dtypes)
     outs = pure_callback_p.bind(
         *leaves,
-        callback=_flat("pure_callback", callback, in_tree, out_tree),
+        callback=_flat("pure_callback", callback, in_tree),
         result_avals=avals,
         sharding=sharding,
         vmap_method=vmap_method,
@@ -276,6 +308,7 @@ io_callback_p = define_primitive(
 )
 
 
+@api_boundary
 def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -295,7 +328,7 @@ def io_callback(
     avals, out_tree = _result_avals(result_shape_dtypes)
     outs = io_callback_p.bind(
         *leaves,
-        callback=_flat("io_callback", callback, in_tree, out_tree),
+        callback=_flat("io_callback", callback, in_tree),
         result_avals=avals,
         sharding=sharding,
         ordered=bool(ordered),
@@ -338,31 +371,45 @@ debug_callback_p = define_primitive(
 )
 
 
+@api_boundary
 def debug_callback(
     callback: Callable[..., None], *args: Any, ordered: bool = False, **kwargs: Any
 ) -> None:
     """Call a Python function for its side effect, for debugging.
 
-    Under grad it sees the primals; under vmap it is called for each example.
+    Under grad it sees the primals; under vmap it is called for each example. Arguments that are no
+    arrays reach it as they are.
     """
     require_callable("debug_callback: callback", callback)
     leaves, in_tree = tree_flatten((args, kwargs))
+    name = getattr(callback, "__name__", "debug_callback")
+
+    def arguments(values: Sequence[Any]) -> Any:
+        given = iter(values)
+        return tree_unflatten(in_tree, [next(given) if is_valid_value(x) else x for x in leaves])
+
+    def function(*values: Any) -> Sequence[Any]:
+        _call(name, callback, *arguments(values))
+        return []
+
+    arrays = [x for x in leaves if is_valid_value(x)]
+    if state.traces[0] is eval_trace:  # no program, and exceptions are the function's own
+        args, kwargs = arguments([as_operand(x) for x in arrays])
+        callback(*args, **kwargs)
+        return
     effect: Effect = ordered_debug_effect if ordered else debug_effect
-    debug_callback_p.bind(
-        *leaves, callback=_flat("debug_callback", callback, in_tree, None), effect=effect
-    )
+    debug_callback_p.bind(*arrays, callback=FlatCallback(name, function), effect=effect)
 
 
+@api_boundary
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print `fmt.format(*args, **kwargs)` with the values of traced arguments at run time."""
     fmt.format(*args, **kwargs)  # a bad format string fails here, at the user's line
 
+    options = np.get_printoptions()
+
     def show(*values: Any, **named: Any) -> None:
-        print(fmt.format(*map(_shown, values), **{k: _shown(v) for k, v in named.items()}))
+        with np.printoptions(**options):
+            print(fmt.format(*values, **named))
 
     debug_callback(show, *args, ordered=ordered, **kwargs)
-
-
-def _shown(value: Any) -> Any:
-    leaves, tree = tree_flatten(value)
-    return tree_unflatten(tree, [np.asarray(x) for x in leaves])

@@ -14,6 +14,7 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import is_concrete
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -176,6 +177,7 @@ def _is_identity(init: Any, opcode: Opcode, dtype: np.dtype) -> bool:
     return bool(np.array_equal(np.asarray(init), identity_of(opcode, dtype)))
 
 
+@api_boundary
 def reduce(
     operands: Any,
     init_values: Any,

@@ -18,6 +18,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
 from pyjax.core.source_info import called_function
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
 from pyjax.numpy import util
 from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
@@ -338,6 +339,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
     return asarray(np.fromstring(string, dtype=np.dtype(dtype), count=count, sep=sep))
 
 
+@api_boundary
 def fromfunction(
     function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
 ) -> Any:

@@ -14,6 +14,7 @@ from pyjax._config import options
 from pyjax._config.registry import deviating
 from pyjax.api.jit import jit
 from pyjax.core.trace import entered, eval_trace, state
+from pyjax.core.traceback_filter import leave
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS, is_host_value
 
@@ -55,12 +56,16 @@ def compiled_binary(
     @functools.wraps(otherwise)
     def call(x: Any, y: Any, /) -> Any:
         kind, other = type(x), type(y)
-        if (  # as `is_ready`, written out: calls cost
-            (other in _KINDS or (other is np.ndarray and y.dtype in NUMPY_DTYPES))
-            and (kind in _KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES))
-            and (not entered or state.traces[0] is eval_trace)
-        ):
-            return compiled(x, y)
-        return otherwise(x, y)
+        try:
+            if (  # as `is_ready`, written out: calls cost
+                (other in _KINDS or (other is np.ndarray and y.dtype in NUMPY_DTYPES))
+                and (kind in _KINDS or (kind is np.ndarray and x.dtype in NUMPY_DTYPES))
+                and (not entered or state.traces[0] is eval_trace)
+            ):
+                return compiled(x, y)
+            return otherwise(x, y)
+        except Exception as error:
+            leave(error)
+            raise
 
     return call

@@ -12,6 +12,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
 
 __all__ = ["choose", "clip", "nan_to_num", "piecewise", "select", "select_where"]
@@ -98,6 +99,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     return lax.select_n(which, *cases) if count > 1 else cases[0]
 
 
+@api_boundary
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Evaluate each function where its condition holds (the last condition that holds wins).
 

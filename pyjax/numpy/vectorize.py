@@ -12,6 +12,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.vmap import vmap
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.manipulation import expand_dims
@@ -123,6 +124,7 @@ def vectorize(
     parsed = None if signature is None else _parse(signature)
 
     @functools.wraps(pyfunc)
+    @api_boundary
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         where = f"on vectorized function with excluded={set(excluded)!r} and {signature=}"
         keyword_dynamic = [k for k in kwargs if k not in excluded]
@@ -199,6 +201,7 @@ def _mapped(
 # ---------------------------------------------------------------------------------------------
 
 
+@api_boundary
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
@@ -221,6 +224,7 @@ def apply_along_axis(
     return call(arr)
 
 
+@api_boundary
 def apply_over_axes(
     func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequence[int] | int
 ) -> Array:

@@ -12,6 +12,7 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core.structural import moveaxis
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     broadcast_prefix,
     tree_flatten,
@@ -95,6 +96,7 @@ class _Pmapped:
         self._out_axes = out_axes
         functools.update_wrapper(self, compiled, updated=())
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._compiled(*args, **kwargs)
         if options.pmap_no_rank_reduction.value:

@@ -11,6 +11,7 @@ from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy, relaid
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
@@ -23,6 +24,7 @@ from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, 
 from xla_backend.runtime.client import Device
 
 
+@api_boundary
 def device_put(
     x: Any,
     device: Any = None,

@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.grad import value_and_grad
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -46,6 +47,7 @@ class _State(NamedTuple):
     stuck: Array
 
 
+@api_boundary
 def minimize(
     fun: Callable[..., Any],
     x0: Array,

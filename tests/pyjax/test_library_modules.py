@@ -116,11 +116,7 @@ def test_debug_callback():
     pyjax.jit(f)(2.0).block_until_ready()
     assert seen == [20]
 
-    @debug.callback()
-    def record(v):
-        seen.append(float(v))
-
-    record(5.0)
+    debug.callback()(lambda v: seen.append(float(v)), 5.0)
     assert seen == [20, 5]
     shardings = []
     debug.inspect_array_sharding(jnp.ones(2), callback=shardings.append)

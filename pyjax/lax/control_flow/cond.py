@@ -11,6 +11,7 @@ from pyjax._config import options
 from pyjax.core.avals import typecompat
 from pyjax.core.errors import fail
 from pyjax.core.source_info import function_location
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     first_difference,
     keystr,
@@ -171,6 +172,7 @@ def _cond(
     return choose_branch(index, names, funs, operands, last_first=True)
 
 
+@api_boundary
 def cond(*args: Any, **kwargs: Any) -> Any:
     """Run one of two functions, depending on a scalar.
 
@@ -208,6 +210,7 @@ def cond(*args: Any, **kwargs: Any) -> Any:
     return _cond(*args, **kwargs)
 
 
+@api_boundary
 def switch(
     index: Any,
     branches: Sequence[Callable[..., Any]],

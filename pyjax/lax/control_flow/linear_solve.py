@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pyjax.core.avals import typecompat
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -179,6 +180,7 @@ def check_like(
             )
 
 
+@api_boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
     b: Any,

@@ -11,6 +11,7 @@ import numpy as np
 from pyjax.core import dtypes
 from pyjax.core.errors import fail
 from pyjax.core.trace import Tracer
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.core.weak_tables import WeakIdentityTable
 from pyjax.interpreters.batching import batch
@@ -95,6 +96,7 @@ def _static_int(x: Any) -> int | None:
     return None if value is None else int(np.asarray(value))
 
 
+@api_boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -215,6 +217,7 @@ def _vectorized(held: Callable[[], Any]) -> Callable[..., Any]:
 _vectorized_functions = PerFunction(_vectorized)
 
 
+@api_boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each slice along the leading axis of xs, one after the other.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.control_flow.cond import choose_branch
@@ -53,6 +54,7 @@ platform_index_p = define_primitive(
 )
 
 
+@api_boundary
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -91,6 +92,7 @@ custom_root_p = define_primitive(
 lift_rules[custom_root_p] = lift_groups
 
 
+@api_boundary
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,

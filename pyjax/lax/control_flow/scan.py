@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.errors import fail
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_rules
@@ -113,6 +114,7 @@ def _unroll_steps(unroll: int | bool, length: int) -> int:
     return steps
 
 
+@api_boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,

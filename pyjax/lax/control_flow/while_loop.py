@@ -15,6 +15,7 @@ from pyjax.core.effects import Effects, moved_effects
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var
 from pyjax.core.refs import Ref
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -452,6 +453,7 @@ def _check_predicate(tree: Any, avals: Sequence[Any]) -> None:
 _LEAF = tree_flatten(0)[1]
 
 
+@api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:

@@ -15,6 +15,7 @@ from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import to_concrete_value
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
@@ -397,6 +398,7 @@ def _is_identity(init: Any, opcode: Opcode, dtype: Any) -> bool:
     return value is not None and bool(np.asarray(value) == identity_of(opcode, dtype))
 
 
+@api_boundary
 def reduce_window(
     operand: Any,
     init_value: Any,

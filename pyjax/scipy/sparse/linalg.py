@@ -11,6 +11,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_structure
 from pyjax.flatten_util import ravel_pytree
 from pyjax.numpy.util import is_arraylike
@@ -80,6 +81,7 @@ def _limit(b: Array, tol: Any, atol: Any) -> Array:
     return jnp.maximum(tol * jnp.linalg.norm(b), atol)
 
 
+@api_boundary
 def cg(
     A: Any,
     b: Any,
@@ -125,6 +127,7 @@ def cg(
     return _solve("cg", method, A, b, x0, M, symmetric=True)
 
 
+@api_boundary
 def bicgstab(
     A: Any,
     b: Any,
@@ -173,6 +176,7 @@ def bicgstab(
     return _solve("bicgstab", method, A, b, x0, M, symmetric=False)
 
 
+@api_boundary
 def gmres(
     A: Any,
     b: Any,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -80,8 +82,69 @@ def test_exception_reaches_the_caller():
     def bad(x):
         raise KeyError("from the callback")
 
-    with pytest.raises(KeyError, match="from the callback"):
+    with pytest.raises(
+        pyjax.errors.JaxRuntimeError, match=r"KeyError: .from the callback"
+    ) as caught:
         np.asarray(jit(lambda x: pure_callback(bad, x, x))(X))
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "test_callbacks.py" in str(caught.value) and "in bad" in str(caught.value)
+
+
+def test_an_eager_debug_callback_raises_its_own_exception():
+    with pytest.raises(ZeroDivisionError):
+        debug_callback(lambda x: 1 / 0, X)
+
+
+FLOAT = pyjax.ShapeDtypeStruct((), np.float32)
+
+
+@pytest.mark.parametrize(
+    "result, text",
+    [
+        (
+            lambda x: x.astype(np.int32),
+            "returned int32[] as value 0, but float32[] was declared",
+        ),
+        (
+            lambda x: np.zeros(3, np.float32),
+            "returned float32[3] as value 0, but float32[] was",
+        ),
+        (lambda x: (x, x), "returned 2 arrays, but 1 were declared"),
+        (lambda x: None, "returned 0 arrays, but 1 were declared"),
+    ],
+)
+def test_results_are_as_declared(result, text):
+    with pytest.raises(pyjax.errors.JaxRuntimeError, match=re.escape(text)):
+        np.asarray(jit(lambda x: pure_callback(result, FLOAT, x))(1.0))
+
+
+def test_results_are_of_the_declared_structure_whatever_the_functions_is():
+    found = pure_callback(lambda x: {"y": [x]}, {"y": [FLOAT]}, [np.float32(2)])
+    assert found == {"y": [2]}
+    assert float(pure_callback(np.float64, FLOAT, np.float32(2))) == 2
+
+
+def test_debug_print_shows_arrays_in_containers_and_what_is_no_array(capsys):
+    jit(lambda x: pyjax.debug.print("{} {} {x:.1f}", {"a": x}, "text", x=x))(np.float32(2.25))
+    pyjax.effects_barrier()
+    assert capsys.readouterr().out == "{'a': Array(2.25, dtype=float32)} text 2.2\n"
+
+
+def test_debug_print_has_the_print_options_of_its_caller(capsys):
+    def f(x):
+        with np.printoptions(precision=2, suppress=True):
+            pyjax.debug.print("{}", x)
+
+    jit(f)(np.array([1.2345, 1e-7], np.float32))
+    pyjax.effects_barrier()
+    assert capsys.readouterr().out == "[1.23 0.  ]\n"
+
+
+def test_debug_functions_in_two_calls(capsys):
+    seen = []
+    pyjax.debug.callback(ordered=True)(seen.append, 3)
+    pyjax.debug.print(ordered=True)("x: {x}", x=4)
+    assert seen == [3] and capsys.readouterr().out == "x: 4\n"
 
 
 def test_errors():
@@ -89,7 +152,7 @@ def test_errors():
         grad(lambda x: lax.reduce_sum(call(x), (0, 1)))(X)
     with pytest.raises(NotImplementedError, match="vmap_method"):
         vmap(call)(X)
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(pyjax.errors.JaxRuntimeError, match=r"returned float32\[9\]"):
         declared = pyjax.ShapeDtypeStruct((2,), np.float32)
         np.asarray(pure_callback(lambda x: np.zeros(9), declared, X))
 
