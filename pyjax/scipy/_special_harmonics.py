@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.api.jvp import jvp
 from pyjax.core.errors import ConcretizationTypeError
 from pyjax.numpy.util import concrete_or_none, promote_args_inexact, static_int
 
@@ -122,3 +124,75 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     at_zero = np.zeros((order + 1,) + (1,) * z.ndim)
     at_zero[0] = 1
     return jnp.where((z == 0)[None], np.asarray(at_zero, z.dtype), values)
+
+
+def _legendre_degree(m: int, n: int, z: Array) -> int:
+    """The degree of a table of Legendre functions, its arguments checked."""
+    if z.ndim != 1:
+        raise ValueError(f"z must be a 1D array, got {z.ndim} dimensions; use z.ravel() or vmap.")
+    if z.dtype not in (np.float32, np.float64):
+        raise TypeError(
+            f"{z.dtype=!s} is not supported: Legendre functions take float32 and float64."
+        )
+    if m != n:
+        raise NotImplementedError(
+            f"Computations for m!=n are not supported, got m={m}, n={n}: use m=n, and take the "
+            "rows that are needed."
+        )
+    return static_int(n, "n")
+
+
+def lpmn_values(m: int, n: int, z: Array, is_normalized: bool) -> Array:
+    """Associated Legendre functions P_l^k(z) of all orders k and degrees l up to m = n.
+
+    Args:
+      m, n: the largest order and degree, equal static ints.
+      z: float32 or float64 [points], in [-1, 1].
+      is_normalized: with the factor that makes spherical harmonics orthonormal.
+    Returns:
+      [n + 1, n + 1, points]: entry [k, l] is order k, degree l, with the phase (-1)^k; 0 for k > l.
+    Raises:
+      ValueError: z is not one-dimensional.   TypeError: another dtype.
+      NotImplementedError: m != n.
+    Source: DLMF 14.10.3 for rising degrees, as `sph_harm_y`.
+
+    >>> lpmn_values(1, 1, jnp.array([0.5]), False)[:, 1, 0].round(4).tolist()
+    [0.5, -0.8659999966621399]
+    """
+    degree = _legendre_degree(m, n, z)
+    # Orders need sqrt(1 - z²): nan outside of [-1, 1], where whole degrees of order 0 are not.
+    sine = jnp.sqrt((1 - z) * (1 + z))
+    table = _normalised_legendre(degree, z, sine)
+    rows = []
+    for k in range(degree + 1):
+        row = []
+        for l in range(degree + 1):
+            if k > l:
+                row.append(jnp.zeros_like(z))
+                continue
+            log_ratio = math.lgamma(l - k + 1) - math.lgamma(l + k + 1)
+            norm = math.sqrt((2 * l + 1) / (4 * math.pi)) * math.exp(log_ratio / 2)
+            row.append(table[l][k] if is_normalized else table[l][k] / norm)
+        rows.append(jnp.stack(row))
+    return jnp.stack(rows)
+
+
+def lpmn(m: int, n: int, z: Array) -> tuple[Array, Array]:
+    """Associated Legendre functions P_l^k(z) up to m = n, and their derivatives by z.
+
+    Args:
+      m, n: the largest order and degree, equal static ints.
+      z: float32 or float64 [points], in [-1, 1].
+    Returns:
+      Two arrays [n + 1, n + 1, points]: entry [k, l] is order k, degree l, with the phase (-1)^k.
+    Raises:
+      ValueError: z is not one-dimensional.   TypeError: another dtype.
+      NotImplementedError: m != n.
+    Special cases: derivatives of odd orders are infinite at ±1.
+    Source: DLMF 14.10.3, and its derivative.
+
+    >>> lpmn(1, 1, jnp.array([0.5]))[1][0, :, 0].tolist()
+    [0.0, 1.0]
+    """
+    values = lpmn_values(m, n, z, False)
+    return values, jvp(lambda z: lpmn_values(m, n, z, False), (z,), (jnp.ones_like(z),))[1]

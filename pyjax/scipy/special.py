@@ -9,6 +9,9 @@ from pyjax.scipy._special_entropy import xlogy as xlogy
 from pyjax.scipy._special_expint import exp1 as exp1
 from pyjax.scipy._special_expint import expi as expi
 from pyjax.scipy._special_expint import expn as expn
+from pyjax.scipy._special_faddeeva import dawsn as dawsn
+from pyjax.scipy._special_faddeeva import erfcx as erfcx
+from pyjax.scipy._special_faddeeva import wofz as wofz
 from pyjax.scipy._special_gamma import bernoulli as bernoulli
 from pyjax.scipy._special_gamma import beta as beta
 from pyjax.scipy._special_gamma import betainc as betainc
@@ -27,7 +30,15 @@ from pyjax.scipy._special_gamma import poch as poch
 from pyjax.scipy._special_gamma import polygamma as polygamma
 from pyjax.scipy._special_gamma import zeta as zeta
 from pyjax.scipy._special_harmonics import bessel_jn as bessel_jn
+from pyjax.scipy._special_harmonics import lpmn as lpmn
+from pyjax.scipy._special_harmonics import lpmn_values as lpmn_values
 from pyjax.scipy._special_harmonics import sph_harm_y as sph_harm_y
+from pyjax.scipy._special_hypergeometric import hyp1f1 as hyp1f1
+from pyjax.scipy._special_hypergeometric import hyp2f1 as hyp2f1
+from pyjax.scipy._special_integrals import fresnel as fresnel
+from pyjax.scipy._special_integrals import owens_t as owens_t
+from pyjax.scipy._special_integrals import sici as sici
+from pyjax.scipy._special_integrals import spence as spence
 from pyjax.scipy._special_normal import boxcox as boxcox
 from pyjax.scipy._special_normal import boxcox1p as boxcox1p
 from pyjax.scipy._special_normal import erf as erf

@@ -63,11 +63,14 @@ for _norm in (None, "ortho"):
     _each(f"complex {_norm}", fft, "dct idct", z, norm=_norm)
 _UNARY = (
     "entr exp1 expi digamma gamma gammaln gammasgn loggamma factorial erf erfc erfinv expit i0 "
-    "i0e i1 i1e log_ndtr logit ndtr ndtri softmax log_softmax zeta"
+    "i0e i1 i1e log_ndtr logit ndtr ndtri softmax log_softmax zeta dawsn erfcx fresnel sici spence "
+    "wofz"
 )
 _each("vector", special, _UNARY, u)
 _each("matrix", special, _UNARY, m / 3)
-_BINARY = "kl_div rel_entr xlog1py xlogy beta betaln comb gammainc gammaincc poch boxcox boxcox1p"
+_BINARY = (
+    "kl_div rel_entr xlog1py xlogy beta betaln comb gammainc gammaincc poch boxcox boxcox1p owens_t"
+)
 _each("vector", special, _BINARY, v + 1, w)
 _each("matrix", special, _BINARY, m + 1, n)
 _each("matrix", signal, "convolve correlate convolve2d correlate2d fftconvolve", m, n)
@@ -135,6 +138,10 @@ TABLE |= {
     "multigammaln": lambda: special.multigammaln(m + 3, 2),
     "comb repetition": lambda: special.comb(v, w, repetition=True),
     "gamma complex": lambda: special.gamma(z),
+    "wofz complex": lambda: special.wofz(z),
+    "hyp1f1": lambda: special.hyp1f1(v, w, u),
+    "hyp2f1": lambda: special.hyp2f1(v, w, v + 1, u),
+    "lpmn": lambda: special.lpmn(2, 2, u),
     "dirichlet": lambda: stats.dirichlet.logpdf(m / m.sum(0, keepdims=True), w),
     "multivariate_normal": lambda: stats.multivariate_normal.logpdf(bv, v, spd),
     "mode": lambda: stats.mode(m),
