@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench gpu-check clean
+.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -52,6 +52,10 @@ bench: $(VENV)/.ready-demo,bench
 CUDA ?= cuda13
 gpu-check: $(VENV)/.ready-test,$(CUDA)
 	$(BIN)/python benchmarks/gpu_check.py $(ARGS)
+
+# HTML in build/docs; a warning is an error. Notebooks are run on the way.
+docs: $(VENV)/.ready-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs $(ARGS)
 
 $(VENV)/.ready-%: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyjax needs Python 3.11 or newer")'

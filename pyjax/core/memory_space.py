@@ -8,7 +8,7 @@ import enum
 class MemorySpace(enum.Enum):
     """The kinds of memory that programs tell apart: that of the device, and that of its host.
 
-    >>> MemorySpace.Device
+    >>> pyjax.memory.Space.Device
     MemorySpace.Device
     """
 

@@ -49,6 +49,7 @@ def pycapsule(funcptr: Any) -> Any:
     Raises:
       ValueError: a null pointer.
 
+    >>> import ctypes
     >>> type(pycapsule(ctypes.CDLL(None).printf)).__name__
     'PyCapsule'
     """

@@ -464,7 +464,7 @@ def _principal(angle: Any) -> Any:
 def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:
     """log(exp(x1) + exp(x2)) without overflow.
 
-    >>> round(logaddexp_arrays(0.0, 0.0).item(), 4)
+    >>> round(logaddexp(0.0, 0.0).item(), 4)
     0.6931
     """
     x1, x2 = _pair("logaddexp", x1, x2)

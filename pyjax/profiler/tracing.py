@@ -122,7 +122,7 @@ def trace(
 ) -> Iterator[None]:
     """Context manager: `start_trace` and `stop_trace`, with the same arguments.
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with trace(folder):
     ...         pass
