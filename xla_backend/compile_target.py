@@ -47,7 +47,7 @@ _NAMED = {
     "x86-64-v4": Target(_LINUX, "x86-64-v4"),
     "aarch64": Target("aarch64-unknown-linux-gnu"),
     "wasm32": Target("wasm32-unknown-unknown"),
-    **{name: Target(_CUDA, name) for name in ("sm_80", "sm_90", "sm_100", "sm_120")},
+    **{name: Target(_CUDA, name) for name in ("sm_80", "sm_90", "sm_90a", "sm_100", "sm_120")},
 }
 
 

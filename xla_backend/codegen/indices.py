@@ -9,6 +9,10 @@ from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
     AsyncCopy,
     Atomic,
+    AwaitArrivals,
+    BoxCopy,
+    ExpectBytes,
+    GroupProduct,
     If,
     IndexValue,
     InRange,
@@ -18,6 +22,7 @@ from xla_backend.kernels.ir import (
     Move,
     Statement,
     Store,
+    group_indices,
     walk,
 )
 
@@ -72,6 +77,8 @@ def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
         elif isinstance(s, Move | AsyncCopy):
             yield s.index
             yield s.target_index
+        elif isinstance(s, _OF_GROUPS):
+            yield from group_indices(s)
         elif isinstance(s, Loop):
             yield Index.of(s.var) + 1
             if s.limits:
@@ -79,6 +86,7 @@ def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
                 yield from (limit * step for limit in s.limits)
 
 
+_OF_GROUPS = (ExpectBytes, AwaitArrivals, BoxCopy, GroupProduct)
 _INDEXED = (
     *(Load, Store, Move, AsyncCopy, Atomic, MatrixLoad),
     *(IndexValue, InRange, If),
@@ -94,6 +102,9 @@ def step_of(loop: Loop) -> int:
             step = _common(s.index, loop.var, step)
             if isinstance(s, Move | AsyncCopy):
                 step = _common(s.target_index, loop.var, step)
+        elif isinstance(s, _OF_GROUPS):
+            for index in group_indices(s):
+                step = _common(index, loop.var, step)
         elif isinstance(s, Loop):
             for limit in s.limits:
                 step = _common(limit, loop.var, step)

@@ -3,7 +3,9 @@ them: what they write is nobody's until the thread has waited for them."""
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -13,7 +15,8 @@ from xla_backend.kernels.ir import Buffer
 Accesses = TypeVar("Accesses")
 
 
-class Copy(NamedTuple, Generic[Accesses]):
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy(Generic[Accesses]):
     """One statement's copies. `element`: what they write, `where`: the place of the statement."""
 
     target: Buffer
@@ -32,13 +35,32 @@ class CopiesUnderWay(Generic[Accesses]):
         self._groups: list[list[Copy[Accesses]]] = []
         self._marks: dict[Buffer, np.ndarray] = {}  # one more than the number of the copy
         self._texts: list[str] = []
+        self._apart: list[Copy[Accesses]] = []
 
     def begin(self, copy: Copy[Accesses], size: int) -> None:
         """A copy into a buffer of which all blocks together have `size` elements."""
+        self._mark(copy, size)
+        self._begun.append(copy)
+
+    def begin_apart(self, copy: Copy[Accesses], size: int) -> None:
+        """The same of one that is in no group, and is over when somebody says so (`end`)."""
+        self._mark(copy, size)
+        self._apart.append(copy)
+
+    def end(self, copy: Copy[Accesses]) -> None:
+        """A copy that is in no group is done."""
+        self._apart.remove(copy)
+        self._marks[copy.target][copy.element] = 0
+
+    @property
+    def apart(self) -> Sequence[Copy[Accesses]]:
+        """Those in no group that are not over."""
+        return self._apart
+
+    def _mark(self, copy: Copy[Accesses], size: int) -> None:
         marks = self._marks.get(copy.target)
         if marks is None:
             marks = self._marks[copy.target] = np.zeros(size, np.int32)
-        self._begun.append(copy)
         self._texts.append(copy.where)
         marks[copy.element] = len(self._texts)
 
@@ -71,6 +93,7 @@ class CopiesUnderWay(Generic[Accesses]):
     def clear(self) -> None:
         """The blocks are over."""
         self._begun.clear()
+        self._apart.clear()
         self._groups.clear()
         self._marks.clear()
         self._texts.clear()

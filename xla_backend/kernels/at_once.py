@@ -10,15 +10,21 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
     Buffer,
     BufferRole,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     Kernel,
     Loop,
     LoopKind,
     MatrixLoad,
     MatrixTile,
+    PrepareArrivals,
     Shuffle,
     Statement,
     accessed,
@@ -35,6 +41,7 @@ _MOST_SHARED = 1 << 20
 _COOPERATIVE = (
     *(Atomic, Barrier, MatrixLoad, MatrixTile, Shuffle),
     *(AsyncCopy, AsyncGroup, AsyncWait),
+    *(PrepareArrivals, ExpectBytes, BoxCopy, AwaitArrivals, GroupProduct, GroupWait),
 )
 
 

@@ -18,7 +18,10 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
+    BoxedArray,
     Buffer,
     BufferRole,
     Carry,
@@ -26,15 +29,20 @@ from xla_backend.kernels.ir import (
     Combiner,
     Compute,
     Constant,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     IndexValue,
     InRange,
     Kernel,
+    Lines,
     Load,
     Loop,
     LoopKind,
     MatrixLoad,
     MatrixTile,
+    PrepareArrivals,
     Shuffle,
     ShuffleMode,
     Statement,
@@ -258,6 +266,46 @@ class LoopBuilder:
     def async_wait(self, pending: int) -> None:
         """Wait for all groups but the last `pending` ones."""
         self._blocks[-1].statements.append(AsyncWait(pending))
+
+    def prepare_arrivals(self, arrivals: Buffer) -> None:
+        """Let elements of shared memory count what arrives."""
+        self._blocks[-1].statements.append(PrepareArrivals(arrivals))
+
+    def expect_bytes(self, arrivals: Buffer, index: Index, count: int) -> None:
+        """So many bytes arrive in the present phase."""
+        self._blocks[-1].statements.append(ExpectBytes(arrivals, index, count))
+
+    def box_copy(
+        self,
+        target: tuple[Buffer, Index],
+        source: tuple[Buffer, BoxedArray],
+        at: Sequence[Index],
+        arrival: tuple[Buffer, Index],
+    ) -> None:
+        """Begin to copy a box, whose bytes arrive at an element of `arrivals`."""
+        copy = BoxCopy(*target, *source, tuple(at), *arrival)
+        self._blocks[-1].statements.append(copy)
+
+    def await_arrivals(self, arrivals: Buffer, index: Index, parity: Index) -> None:
+        """Wait for the end of a phase."""
+        self._blocks[-1].statements.append(AwaitArrivals(arrivals, index, parity))
+
+    # -- groups of 128 threads ---------------------------------------------------------------------
+
+    def group_product(
+        self, shape: tuple[int, int, int], lhs: Lines, rhs: Lines, sums: Sequence[Value]
+    ) -> list[Value]:
+        """Begin to multiply what lies in shared memory."""
+        results = [self._value(v.type, self.depth) for v in sums]
+        product = GroupProduct(shape, tuple(results), lhs, rhs, tuple(sums))
+        self._blocks[-1].statements.append(product)
+        return results
+
+    def group_wait(self, pending: int, values: Sequence[Value]) -> list[Value]:
+        """Wait for all products but the last `pending` ones; what the sums are then."""
+        results = [self._value(v.type, self.depth) for v in values]
+        self._blocks[-1].statements.append(GroupWait(pending, tuple(results), tuple(values)))
+        return results
 
     def argument(self, type: PrimitiveType, bounds: tuple[int, int] | None = None) -> Value:
         """A value that the user of the kernel supplies."""

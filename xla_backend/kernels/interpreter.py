@@ -33,6 +33,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.at_once import MOST_AT_ONCE, blocks_at_once, own_buffers
 from xla_backend.kernels.counters import KernelCounters
+from xla_backend.kernels.group_work import GroupWork
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.interpreter_memory import Lockstep, Memory
 from xla_backend.kernels.ir import (
@@ -40,13 +41,18 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
     Buffer,
     BufferRole,
     Carry,
     Combination,
     Compute,
     Constant,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     IndexValue,
     InRange,
@@ -57,6 +63,7 @@ from xla_backend.kernels.ir import (
     MatrixLoad,
     MatrixTile,
     Move,
+    PrepareArrivals,
     Shuffle,
     ShuffleMode,
     Statement,
@@ -115,6 +122,7 @@ class Interpreter:
         self._memory = Memory(
             kernel, operands, self._count, memory or {}, self._lockstep, self._position, counters
         )
+        self._group_work = GroupWork(self._memory, self._lockstep, self._error)
         self._rules: dict[Compute | Atomic, tuple[Elementwise, Instruction]] = {}
 
     def _checked(self, parameter: Parameter, number: int) -> int:
@@ -194,7 +202,9 @@ class Interpreter:
             for block in self._grid_order(s.var.extent):
                 self.variables[s.var] = block
                 self._memory.begin_blocks(np.array([block]))
+                self._group_work.begin_blocks()
                 yield from self._block(s.body)
+                self._group_work.end_blocks()
             return
         order = np.fromiter(self._grid_order(s.var.extent), np.int64)
         most = blocks_at_once(self.kernel, s)
@@ -203,7 +213,9 @@ class Interpreter:
             self._lockstep.enter(Axis(LoopKind.GRID, blocks.size, s.var.name))
             self.variables[s.var] = blocks
             self._memory.begin_blocks(blocks)
+            self._group_work.begin_blocks()
             yield from self._block(s.body)
+            self._group_work.end_blocks()
             self._lockstep.leave()
 
     def _may_run_together(self) -> bool:
@@ -385,6 +397,8 @@ class Interpreter:
             self._counters.statement(
                 s, self._lockstep.axes, self._taking_part(getattr(s, "guard", None))
             )
+        if self._group_work.is_multiplying and isinstance(s, Compute | Store | Shuffle | Atomic):
+            self._check_finished(s)
         if isinstance(s, _WITH_RESULT):
             result = np.asarray(self._result(s))
             self.values[s.result] = result
@@ -413,10 +427,57 @@ class Interpreter:
         elif isinstance(s, AsyncWait):
             self._together_only("waits for copies")
             self._memory.await_copies(s.pending)
-        else:
-            assert isinstance(s, Barrier), s
+        elif isinstance(s, Barrier):
             self._barrier()
+        elif isinstance(s, AwaitArrivals | GroupProduct | GroupWait):
+            self._of_all_threads(s)
+        else:
+            assert isinstance(s, PrepareArrivals | ExpectBytes | BoxCopy), s
+            self._of_one_thread(s)
         return None
+
+    def _check_finished(self, s: Compute | Store | Shuffle | Atomic) -> None:
+        if isinstance(s, Compute):
+            used = s.operands
+        else:
+            used = s.values if isinstance(s, Store) else (s.value,)
+        self._group_work.check_finished([self.values[v] for v in used])
+
+    def _of_one_thread(self, s: PrepareArrivals | ExpectBytes | BoxCopy) -> None:
+        """What one thread does for its block."""
+        work, threads = self._group_work, np.arange(self._lockstep.threads)
+        if self._mask is not None:
+            taking = np.broadcast_to(self._deep(self._mask), self._lockstep.shape)
+            threads = np.flatnonzero(taking)
+        if isinstance(s, PrepareArrivals):
+            work.prepare(s.arrivals, threads)
+        elif isinstance(s, ExpectBytes):
+            work.expect(s.arrivals, self._by_thread(s.index), s.count, threads)
+        else:
+            at = [self._by_thread(i) for i in s.at]
+            target, arrival = self._by_thread(s.target_index), self._by_thread(s.arrival)
+            work.copy(s, at, target, arrival, threads)
+
+    def _of_all_threads(self, s: AwaitArrivals | GroupProduct | GroupWait) -> None:
+        """What all threads of a block do together."""
+        work = self._group_work
+        if isinstance(s, AwaitArrivals):
+            self._together_only("waits for what arrives")
+            index, parity = self._by_thread(s.index), self._by_thread(s.parity)
+            work.await_arrivals(s.arrivals, index, parity)
+        elif isinstance(s, GroupProduct):
+            self._together_only("multiplies")
+            starts = self._by_thread(s.lhs.index), self._by_thread(s.rhs.index)
+            results = work.multiply(s, starts, [self.values[v] for v in s.sums])
+            self.values.update(zip(s.results, results))
+        else:
+            self._together_only("waits for products")
+            work.wait(s.pending)
+            self.values.update(zip(s.results, [self.values[v] for v in s.values]))
+
+    def _by_thread(self, index: Index) -> np.ndarray:
+        """An index in each of the threads of all blocks."""
+        return np.broadcast_to(np.asarray(self.index(index)), self._lockstep.shape).reshape(-1)
 
     def _barrier(self) -> None:
         try:
@@ -437,9 +498,9 @@ class Interpreter:
     ) -> None:
         self._memory.write(buffer, at, active, values)
 
-    def _error(self, what: str) -> KernelRunError:
+    def _error(self, what: str, kind: type[KernelRunError] = KernelRunError) -> KernelRunError:
         where = ", ".join(f"{k}={v}" for k, v in self._position().items())
-        return KernelRunError(f"kernel {self.kernel.name!r} {what}, at [{where}]")
+        return kind(f"kernel {self.kernel.name!r} {what}, at [{where}]")
 
     def _result(
         self, s: Compute | Load | Constant | IndexValue | InRange | Shuffle

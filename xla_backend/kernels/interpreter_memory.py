@@ -87,6 +87,49 @@ class Spread(NamedTuple):
         return flat if self.chosen is None else flat[self.chosen]
 
 
+class Readers(NamedTuple):
+    """Those who are reading elements for some time: which, their accesses, and where they began."""
+
+    buffer: Buffer
+    element: np.ndarray
+    read: Spread
+    where: str
+
+
+class ReadersUnderWay:
+    """All such of the blocks that run at once."""
+
+    def __init__(self) -> None:
+        self._all: list[Readers] = []
+        self._counts: dict[Buffer, np.ndarray] = {}  # of readers
+
+    def begin(self, readers: Readers, size: int) -> None:
+        """Of a buffer of which all blocks together have `size` elements."""
+        counts = self._counts.get(readers.buffer)
+        if counts is None:
+            counts = self._counts[readers.buffer] = np.zeros(size, np.int32)
+        counts[readers.element] += 1
+        self._all.append(readers)
+
+    def end(self, readers: Readers) -> None:
+        self._counts[readers.buffer][readers.element] -= 1
+        self._all = [found for found in self._all if found is not readers]
+
+    def of(self, buffer: Buffer, element: np.ndarray) -> tuple[int, str] | None:
+        """The number of an access to an element that is being read, and where that began."""
+        counts = self._counts.get(buffer)
+        if counts is None or not counts[element].any():
+            return None
+        n = int(np.argmax(counts[element] != 0))
+        readers = (r for r in self._all if r.buffer is buffer and element[n] in r.element)
+        return n, next(readers).where
+
+    def clear(self) -> None:
+        """The blocks are over."""
+        self._all.clear()
+        self._counts.clear()
+
+
 class Memory:
     """Buffers as flat arrays of reals, and the rules for accesses to them."""
 
@@ -109,6 +152,7 @@ class Memory:
         self._written: dict[Buffer, np.ndarray] = {}  # of buffers that begin with nothing in them
         self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
         self._copies: CopiesUnderWay[Spread] = CopiesUnderWay()
+        self._readers = ReadersUnderWay()
         self._counters = counters
         self._in_grid = False
         self._begin(_ONE_BLOCK)
@@ -137,6 +181,7 @@ class Memory:
         """All threads have finished what was before."""
         self._logs.clear()
         self._copies.clear()
+        self._readers.clear()
         self._in_grid = False
         self._begin(_ONE_BLOCK)
 
@@ -145,6 +190,7 @@ class Memory:
         self._in_grid = True
         self._begin(numbers)
         self._copies.clear()
+        self._readers.clear()
         for buffer in self.kernel.buffers:
             if not buffer.role.is_global:
                 self.arrays.pop(buffer, None)
@@ -258,7 +304,95 @@ class Memory:
             self._log(copy.source, copy.read, "read")
             self._log(copy.target, copy.written, "written")
 
+    # -- accesses of one thread for all ------------------------------------------------------------
+
+    def phase(self, block: int) -> int:
+        """How many barriers one of the blocks that run at once has come to."""
+        return int(self._phases[block])
+
+    def read_by(self, buffer: Buffer, element: np.ndarray, thread: np.ndarray) -> np.ndarray:
+        """Elements that threads read, each given by its number among those of all blocks."""
+        spread = self._one_by_one(buffer, element, thread, "read")
+        self._check_at_rest(buffer, spread, "read")
+        self._check_written(buffer, spread, "read")
+        self._log(buffer, spread, "read")
+        return self.arrays[buffer][spread.element]
+
+    def begin_copy(
+        self,
+        source: tuple[Buffer, np.ndarray],
+        target: tuple[Buffer, np.ndarray],
+        values: np.ndarray,
+        thread: int,
+    ) -> Copy[Spread]:
+        """A thread begins to copy to distinct elements, which `end_copy` ends; `values`: what they
+        are then, of which some have been read from the source."""
+        buffer, read_at = source
+        into, written_at = target
+        read = self._one_by_one(buffer, read_at, np.full(read_at.size, thread), "read", False)
+        written = self._one_by_one(into, written_at, np.full(written_at.size, thread), "written")
+        self._check_at_rest(into, written, "written")
+        self._log(into, written, "written")
+        self.arrays[into][written.element] = values
+        self._written[into][written.element] = True
+        copy = Copy(into, written.element, written, buffer, read, self._text(written, 0))
+        self._copies.begin_apart(copy, self.arrays[into].size)
+        return copy
+
+    def end_copy(self, copy: Copy[Spread]) -> None:
+        """A copy is over, and all threads of the block know: what comes is behind it."""
+        self._copies.end(copy)
+        self._log(copy.source, copy.read, "read")
+        log = self._logs.get(copy.target)
+        if log is not None:
+            log.forget("written", copy.element)
+
+    def check_over(self) -> None:
+        """Raise if blocks end while copies that one thread began are under way."""
+        if self._copies.apart:
+            copy = self._copies.apart[0]
+            raise KernelRunError(
+                f"kernel {self.kernel.name!r}: blocks end while a copy to {copy.target.name} is "
+                f"under way, begun at [{copy.where}]: wait for it before"
+            )
+
+    def begin_reads(
+        self, buffer: Buffer, element: np.ndarray, thread: np.ndarray, count: int
+    ) -> Readers:
+        """Threads begin to read elements, which `end_reads` ends; the first `count` are all."""
+        spread = self._one_by_one(buffer, element, thread, "read")
+        self._check_at_rest(buffer, spread, "read")
+        self._check_written(buffer, spread, "read")
+        self._log(buffer, spread, "read")
+        readers = Readers(buffer, spread.element[:count], spread, self._text(spread, 0))
+        self._readers.begin(readers, self.arrays[buffer].size)
+        return readers
+
+    def end_reads(self, readers: Readers) -> None:
+        """They have read: now."""
+        self._readers.end(readers)
+        self._log(readers.buffer, readers.read, "read")
+
+    def _one_by_one(
+        self,
+        buffer: Buffer,
+        element: np.ndarray,
+        thread: np.ndarray,
+        how: str,
+        counted: bool = True,
+    ) -> Spread:
+        """Accesses to elements of whose buffer each block has its own, if it is shared."""
+        spread = Spread(element.shape, np.arange(element.size), element, thread)
+        self._check_inside(buffer, spread)
+        if self._counters is not None and counted:
+            self._counters.access(buffer, how, element, self._who(spread))
+        if buffer.role.is_global:
+            return spread
+        return spread._replace(element=self._of_owners(buffer, spread, self._lockstep.threads))
+
     def _check_at_rest(self, buffer: Buffer, spread: Spread, what: str) -> None:
+        if what != "read":
+            self._check_read(buffer, spread, what)
         found = self._copies.reaching(buffer, spread.element)
         if found is not None:
             n, begun = found
@@ -266,6 +400,16 @@ class Memory:
                 f"{self._own_name(buffer, int(spread.element[n]))} is {what} at "
                 f"[{self._text(spread, n)}], and a copy begun at [{begun}] is on its way there: "
                 f"wait for it before"
+            )
+
+    def _check_read(self, buffer: Buffer, spread: Spread, what: str) -> None:
+        found = self._readers.of(buffer, spread.element)
+        if found is not None:
+            n, begun = found
+            raise RaceError(
+                f"{self._own_name(buffer, int(spread.element[n]))} is {what} at "
+                f"[{self._text(spread, n)}], and a product begun at [{begun}] still reads it: wait "
+                f"for that before"
             )
 
     def _never_changes(self, buffer: Buffer) -> bool:
@@ -298,6 +442,15 @@ class Memory:
             lanes = prod(shape) // count
             thread = chosen if lanes == 1 else chosen // lanes
         spread = Spread(shape, chosen, element, thread)
+        self._check_inside(buffer, spread)
+        if self._counters is not None and counted:
+            self._counters.access(buffer, how, element, self._who(spread))
+        if buffer.role.is_global:
+            return spread
+        return spread._replace(element=self._of_owners(buffer, spread, count))
+
+    def _check_inside(self, buffer: Buffer, spread: Spread) -> None:
+        element = spread.element
         size = self.arrays[buffer].size if buffer.role.is_global else buffer.size
         outside = element.view(np.uint64) >= size  # negative ones are large
         if outside.any():
@@ -306,11 +459,6 @@ class Memory:
                 f"{self._name(buffer, int(element[n]))} is accessed at "
                 f"[{self._text(spread, n)}], and the buffer has {size} elements"
             )
-        if self._counters is not None and counted:
-            self._counters.access(buffer, how, element, self._who(spread))
-        if buffer.role.is_global:
-            return spread
-        return spread._replace(element=self._of_owners(buffer, spread, count))
 
     def _of_owners(self, buffer: Buffer, spread: Spread, count: int) -> np.ndarray:
         """Where elements are in the memory of all blocks, or all threads."""

@@ -237,6 +237,116 @@ class MatrixLoad(Statement):
     transposed: bool = False
 
 
+@dataclass(frozen=True)
+class BoxedArray:
+    """An array in global memory, as boxes of it are copied.
+
+    Fields:
+      sizes: its dimensions, that of neighbours in memory first, three at most.
+      strides: of each dimension but the first, in elements, a multiple of 16 bytes.
+      box: the sizes of a box in the first two dimensions; the first one is a line of 128 bytes.
+      rounded: f32 is rounded to the bits of tf32 on the way.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, int]
+    rounded: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class PrepareArrivals(Statement):
+    """Each element of `arrivals`, in shared memory, counts what arrives, beginning with its first
+    phase. A phase ends when one thread has said how many bytes come (`ExpectBytes`), and all of
+    them are there. One thread does so for all; the others come after a barrier."""
+
+    arrivals: Buffer
+
+
+@dataclass(eq=False, slots=True)
+class ExpectBytes(Statement):
+    """In the present phase of arrivals[index] so many bytes arrive. One thread says so."""
+
+    arrivals: Buffer
+    index: Index
+    count: int
+
+
+@dataclass(eq=False, slots=True)
+class BoxCopy(Statement):
+    """Begin to copy a box of an array, from the element at the coordinates `at` on, to shared
+    memory from target[target_index] on, a multiple of 1024 bytes; zeros stand for what is beyond
+    the array's sizes. One thread does so. Until its bytes have arrived at arrivals[arrival], nobody
+    may touch the target.
+
+    The rows of the box are lines of 128 bytes, one after another, in which the access of 16 bytes
+    that would be number n is number n XOR (row mod 8): `kernels.lines`.
+    """
+
+    target: Buffer
+    target_index: Index
+    buffer: Buffer
+    array: BoxedArray
+    at: tuple[Index, ...]
+    arrivals: Buffer
+    arrival: Index
+
+
+@dataclass(eq=False, slots=True)
+class AwaitArrivals(Statement):
+    """Come after the end of a phase of arrivals[index], the last one whose number has this parity:
+    number 0 is the first. All threads of a block come here, and see what arrived."""
+
+    arrivals: Buffer
+    index: Index
+    parity: Index
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A matrix in shared memory, outer x depth, in lines of 128 bytes as `BoxCopy` leaves them:
+    `kernels.lines` says where each element is.
+
+    Fields:
+      index: of its first element.
+      inner_first: whether lines go along the depth, rather than along outer.
+      leading: bytes from one line along outer to the next 128 bytes of outer; only of those.
+      stride: bytes from eight lines to the next eight.
+    """
+
+    buffer: Buffer
+    index: Index
+    inner_first: bool
+    leading: int
+    stride: int
+
+
+@dataclass(eq=False, slots=True)
+class GroupProduct(Statement):
+    """results = lhs @ rhs.T + sums, for matrices in shared memory and sums of which each of 128
+    neighbouring threads holds some (`kernels.matrix_tiles.group_place`): begun here, and done at
+    some time until they have waited for it (`GroupWait`). Until then nobody may write to the
+    factors, and the sums are only good for another `GroupProduct`. All threads of a block come
+    here. `shape`: rows, columns, depth.
+    """
+
+    shape: tuple[int, int, int]
+    results: tuple[Value, ...]
+    lhs: Lines
+    rhs: Lines
+    sums: tuple[Value, ...]
+
+
+@dataclass(eq=False, slots=True)
+class GroupWait(Statement):
+    """results = values, when all `GroupProduct`s but the last `pending` ones are done. All threads
+    of a block come here."""
+
+    pending: int
+    results: tuple[Value, ...]
+    values: tuple[Value, ...]
+
+
 @dataclass(eq=False, slots=True)
 class Compute(Statement):
     """result = opcode(operands), an elementwise HLO operation on real scalars."""
@@ -385,10 +495,28 @@ def walk(statements: list[Statement]) -> Iterator[Statement]:
             yield from walk(statement.body)
 
 
+def group_indices(s: Statement) -> tuple[Index, ...]:
+    """The indices of what one thread begins for all of a block, or all do together; of other
+    statements none."""
+    if isinstance(s, ExpectBytes):
+        return (s.index,)
+    if isinstance(s, AwaitArrivals):
+        return s.index, s.parity
+    if isinstance(s, BoxCopy):
+        return s.target_index, *s.at, s.arrival
+    return (s.lhs.index, s.rhs.index) if isinstance(s, GroupProduct) else ()
+
+
 def accessed(s: Statement) -> tuple[Buffer, ...]:
     """The buffers that a statement itself reads or writes."""
     if isinstance(s, Load | Store | Atomic | MatrixLoad):
         return (s.buffer,)
     if isinstance(s, Move | AsyncCopy):
         return s.buffer, s.target
+    if isinstance(s, PrepareArrivals | ExpectBytes | AwaitArrivals):
+        return (s.arrivals,)
+    if isinstance(s, BoxCopy):
+        return s.buffer, s.target, s.arrivals
+    if isinstance(s, GroupProduct):
+        return s.lhs.buffer, s.rhs.buffer
     return (s.source, s.target) if isinstance(s, Transpose) else ()

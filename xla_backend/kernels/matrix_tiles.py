@@ -16,6 +16,9 @@ import numpy as np
 from xla_backend.kernels.index import Index
 
 WARP = 32
+# Threads that multiply together what lies in shared memory, and rows that they have.
+GROUP = 128
+GROUP_ROWS = 64
 
 # (row, column) of the element in register r of the thread with these two numbers, of any type that
 # adds and multiplies.
@@ -100,3 +103,17 @@ LAYOUTS = {
         },
     ),
 }
+
+
+def group_place(thread: Any, register: int) -> tuple[Any, Any]:
+    """(row, column) of the number in one register of a thread, of the sums that 128 threads have
+    together: each warp has 16 rows, and of each eight columns what it has of a tile (PTX ISA 8.x,
+    section "Register Fragments" of `wgmma.mma_async`). `thread`: its number among the 128."""
+    warp, lane = thread // WARP, thread % WARP
+    row, column = _SUM(lane // 4, lane % 4, register % 4)
+    return warp * 16 + row, column + register // 4 * 8
+
+
+def group_registers(columns: int) -> int:
+    """How many of the sums of 64 rows and so many columns each of 128 threads has."""
+    return columns * GROUP_ROWS // GROUP

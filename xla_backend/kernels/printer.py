@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xla_backend.hlo.opcode import Opcode
@@ -11,22 +12,29 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
     BufferRole,
     Carry,
     Combination,
     Compute,
     Constant,
     Contraction,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     IndexValue,
     InRange,
     Kernel,
+    Lines,
     Load,
     Loop,
     MatrixLoad,
     MatrixTile,
     Move,
+    PrepareArrivals,
     Shuffle,
     Statement,
     Store,
@@ -183,10 +191,45 @@ class _Printer:
             self._line(depth, f"{results} = matrix_load({rows}){turned}")
         elif isinstance(s, AsyncCopy | AsyncGroup | AsyncWait):
             self._line(depth, self._async(s))
+        elif isinstance(s, PrepareArrivals | ExpectBytes | BoxCopy | AwaitArrivals):
+            self._line(depth, self._arriving(s))
+        elif isinstance(s, GroupProduct):
+            shape = "x".join(map(str, s.shape))
+            lhs, rhs = self._lines_of(s.lhs), self._lines_of(s.rhs)
+            results, sums = self._several(s.results), self._several(s.sums)
+            self._line(depth, f"{results} = group_product({shape}, {lhs}, {rhs}, {sums})")
+        elif isinstance(s, GroupWait):
+            values = self._several(s.values)
+            wait = f"group_wait({values}, pending={s.pending})"
+            self._line(depth, f"{self._several(s.results)} = {wait}")
         elif isinstance(s, If):
             self._if(s, depth)
         elif isinstance(s, Loop):
             self._loop(s, depth)
+
+    def _several(self, values: Sequence[Value]) -> str:
+        return f"[{', '.join(self._name(v) for v in values)}]"
+
+    def _lines_of(self, lines: Lines) -> str:
+        apart = f"stride={lines.stride}"
+        if not lines.inner_first:
+            apart = f"outer, leading={lines.leading}, {apart}"
+        return f"{lines.buffer.name}[{self._index(lines.index)}...; {apart}]"
+
+    def _arriving(self, s: PrepareArrivals | ExpectBytes | BoxCopy | AwaitArrivals) -> str:
+        if isinstance(s, PrepareArrivals):
+            return f"prepare({s.arrivals.name})"
+        if isinstance(s, ExpectBytes):
+            return f"expect_bytes({s.arrivals.name}[{self._index(s.index)}], {s.count})"
+        if isinstance(s, AwaitArrivals):
+            place = f"{s.arrivals.name}[{self._index(s.index)}]"
+            return f"await_arrivals({place}, parity={self._index(s.parity)})"
+        at = ", ".join(self._index(i) for i in s.at)
+        rounded = ", tf32" if s.array.rounded else ""
+        box = f"{s.array.box[0]}x{s.array.box[1]}{rounded}"
+        arrival = f"{s.arrivals.name}[{self._index(s.arrival)}]"
+        target = f"{s.target.name}[{self._index(s.target_index)}...]"
+        return f"{target} = box_copy({box}, {s.buffer.name}[at {at}], {arrival})"
 
     def _async(self, s: AsyncCopy | AsyncGroup | AsyncWait) -> str:
         if isinstance(s, AsyncGroup):

@@ -246,6 +246,12 @@ class AccessLog:
         distinct = in_order or how == "written"
         side.record(at, place, who, phase, len(self._accesses) - 1, distinct)
 
+    def forget(self, how: str, units: np.ndarray) -> None:
+        """Everybody comes after what was done to these."""
+        side = self._sides.get(how)
+        if side is not None:
+            side.who[units] = _NOBODY
+
     def _fail(self, how: str, done: str, unit: int, who: int, access: Access) -> NoReturn:
         side = self._sides[done]
         before = self._accesses[side.number[unit]]

@@ -18,13 +18,18 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
     Buffer,
     BufferRole,
     Carry,
     Combination,
     Compute,
     Constant,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     IndexValue,
     InRange,
@@ -35,14 +40,18 @@ from xla_backend.kernels.ir import (
     MatrixLoad,
     MatrixTile,
     Move,
+    PrepareArrivals,
     Shuffle,
     Statement,
     Store,
     Transpose,
     Value,
 )
-from xla_backend.kernels.matrix_tiles import LAYOUTS
+from xla_backend.kernels.lines import LINE
+from xla_backend.kernels.matrix_tiles import GROUP_ROWS, LAYOUTS, group_registers
 
+# Of a box.
+_MOST_ROWS = 256
 _ATOMIC = frozenset({Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR, Opcode.XOR})
 # What may be around a loop of each kind; None: anything.
 _OUTSIDE = {
@@ -211,6 +220,18 @@ class _Verifier:
             self._matrix_load(s)
         elif isinstance(s, AsyncCopy | AsyncGroup | AsyncWait):
             self._asynchronous(s)
+        elif isinstance(s, PrepareArrivals | ExpectBytes | AwaitArrivals):
+            self._arrivals(s, s.arrivals)
+        elif isinstance(s, BoxCopy):
+            self._box_copy(s)
+        elif isinstance(s, GroupProduct):
+            self._group_product(s)
+        elif isinstance(s, GroupWait):
+            self._of_threads("wait for products")
+            self._use(s.values)
+            for result, value in zip(s.results, s.values, strict=True):
+                self._typed(result, value.type, "waited for")
+            self._define(s.results)
         else:
             self._fail(f"{type(s).__name__} is unknown")
 
@@ -252,6 +273,64 @@ class _Verifier:
             self._fail(f"bits of {s.buffer.name} are copied to {s.target.name} of another type")
         if s.count * s.buffer.element_type.byte_size not in (4, 8, 16):
             self._fail(f"{s.count} elements of {s.buffer.name} are not 4, 8 or 16 bytes")
+
+    def _of_threads(self, what: str) -> None:
+        kinds = {loop.kind for loop in self.loops}
+        if LoopKind.THREAD not in kinds or LoopKind.LANES in kinds:
+            self._fail(f"only threads {what}, not lanes")
+
+    def _arrivals(self, s: Statement, arrivals: Buffer) -> None:
+        self._of_threads("deal with arrivals")
+        if arrivals.role is not BufferRole.SHARED or arrivals.element_type is not PrimitiveType.U64:
+            self._fail(f"{arrivals.name} is no shared memory of u64, which counts arrivals")
+        if arrivals not in self.buffers:
+            self._fail(f"buffer {arrivals.name} is not declared")
+        if isinstance(s, ExpectBytes | AwaitArrivals):
+            self._access(arrivals, s.index)
+        if isinstance(s, AwaitArrivals):
+            self._index(s.parity)
+            low, high = s.parity.bounds
+            if low < 0 or high > 1:
+                self._fail(f"the parity {s.parity} is not 0 or 1")
+
+    def _box_copy(self, s: BoxCopy) -> None:
+        self._arrivals(s, s.arrivals)
+        self._access(s.arrivals, s.arrival)
+        self._access(s.target, s.target_index)
+        for index in s.at:
+            self._index(index)
+        size, array = s.buffer.element_type.byte_size, s.array
+        if s.target.role is not BufferRole.SHARED or not s.buffer.role.is_global:
+            self._fail(f"{s.buffer.name} is copied to {s.target.name}, which is not shared memory")
+        if s.buffer.element_type is not s.target.element_type:
+            self._fail(f"bits of {s.buffer.name} are copied to {s.target.name} of another type")
+        if array.box[0] * size != LINE or not 1 <= array.box[1] <= _MOST_ROWS:
+            self._fail(f"a box of {array.box} elements has no lines of {LINE} bytes")
+        ranks = {len(array.sizes), len(array.strides) + 1, len(s.at)}
+        if len(ranks) > 1 or len(s.at) not in (2, 3):
+            self._fail(f"{len(s.at)} coordinates are not those of an array of {array.sizes}")
+        if any(stride * size % 16 for stride in array.strides):
+            self._fail(f"strides {array.strides} of {s.buffer.name} are no multiples of 16 bytes")
+
+    def _group_product(self, s: GroupProduct) -> None:
+        self._of_threads("multiply")
+        rows, columns, depth = s.shape
+        for lines in (s.lhs, s.rhs):
+            self._access(lines.buffer, lines.index)
+            size = lines.buffer.element_type.byte_size
+            if lines.buffer.role is not BufferRole.SHARED:
+                self._fail(f"{lines.buffer.name} is no shared memory")
+            if lines.inner_first and depth * size != LINE:
+                self._fail(f"a depth of {depth} is no line of {lines.buffer.name}")
+            if not lines.inner_first and size != 2:
+                self._fail(f"lines of {lines.buffer.element_type} go along outer")
+        if rows != GROUP_ROWS or columns % 8 or not 8 <= columns <= 256:
+            self._fail(f"128 threads do not multiply {rows} x {columns}")
+        for values in (s.sums, s.results):
+            if len(values) != group_registers(columns):
+                self._fail(f"{len(values)} values are not the sums of {rows} x {columns}")
+        self._use(s.sums)
+        self._define(s.results)
 
     def _written(self, buffer: Buffer) -> None:
         if buffer.role in (BufferRole.OPERAND, BufferRole.CONSTANT):

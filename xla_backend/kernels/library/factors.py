@@ -72,7 +72,7 @@ def factor(
     return Factor(element, sizes, inner_first, width, zero, _is_plain(element, leaves, recipe))
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an element is loaded from: nothing is read where the guard does not hold."""
 
     buffer: Buffer
@@ -85,21 +85,29 @@ class _Places(ElementalEmitter):
 
     def __init__(self, builder: LoopBuilder, leaves: Leaves) -> None:
         super().__init__(builder, leaves)
-        self.found: list[tuple[_Place, Value]] = []
+        self.found: list[tuple[Place, Value]] = []
 
     def load(
         self, buffer: Buffer, linear: Index, type: PrimitiveType, *, mutable: bool = False
     ) -> Value:
         value = Value(buffer.element_type, linear.depth, 0)
-        self.found.append((_Place(buffer, linear, self.guard), value))
+        self.found.append((Place(buffer, linear, self.guard), value))
         return value
 
     def _key(self, node: Instruction, index: Indices) -> tuple:
         return (self, *super()._key(node, index))
 
-    def place_of(self, element: Value) -> _Place | None:
+    def place_of(self, element: Value) -> Place | None:
         """The place that an element is read from, if it is nothing but that."""
         return next((place for place, value in self.found if value is element), None)
+
+
+def place_of_element(
+    b: LoopBuilder, leaves: Leaves, element: Element, batch: Index, outer: Index, inner: Index
+) -> Place | None:
+    """Where an element is read from, if it is nothing but that."""
+    places = _Places(b, leaves)
+    return places.place_of(element(places, batch, outer, inner))
 
 
 def _is_plain(element: Element, leaves: Leaves, recipe: Recipe) -> bool:

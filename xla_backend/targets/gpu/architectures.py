@@ -21,7 +21,8 @@ class Architecture:
     """One generation.
 
     Fields:
-      name: LLVM's and ptxas's, "sm_90".
+      name: LLVM's and ptxas's, "sm_90". Code for "sm_90a" runs on GPUs of compute capability 9.0
+        only, and has the instructions that no later ones took over.
       ptx: version of the PTX instruction set that code for it is written in, 80 for 8.0.
       multiprocessors: of its usual data centre (or largest) card; schedules only use it to say when
         there are enough blocks.
@@ -44,8 +45,19 @@ class Architecture:
 
     @property
     def number(self) -> int:
-        """90 for sm_90."""
-        return int(self.name.removeprefix("sm_"))
+        """90 for sm_90 and sm_90a."""
+        return int(self.name.removeprefix("sm_").rstrip("a"))
+
+    @property
+    def has_group_products(self) -> bool:
+        """Whether groups of 128 threads multiply what lies in shared memory (wgmma)."""
+        return self.name == "sm_90a"
+
+    def runs_on(self, capability: int) -> bool:
+        """Whether GPUs of a compute capability, 90 for 9.0, run code for it."""
+        if self.name.endswith("a"):
+            return self.number == capability
+        return self.number <= capability
 
     @property
     def has_float_byte_tiles(self) -> bool:
@@ -59,6 +71,7 @@ ARCHITECTURES = {
     for a in (
         Architecture("sm_80", 70, 108, 163 * _KIB, 164 * _KIB, 2048, 32),
         Architecture("sm_90", 80, 132, 227 * _KIB, 228 * _KIB, 2048, 32),
+        Architecture("sm_90a", 80, 132, 227 * _KIB, 228 * _KIB, 2048, 32),
         Architecture("sm_100", 86, 148, 227 * _KIB, 228 * _KIB, 2048, 32),
         Architecture("sm_120", 87, 170, 99 * _KIB, 100 * _KIB, 1536, 24),
     )

@@ -113,7 +113,13 @@ def find_card(name: str) -> Card:
 
 
 # The card that estimates for an architecture are made for, if nothing else is said.
-_USUAL = {"sm_80": "A100", "sm_90": "H200", "sm_100": "B200", "sm_120": "RTX 5090"}
+_USUAL = {
+    "sm_80": "A100",
+    "sm_90": "H200",
+    "sm_90a": "H200",
+    "sm_100": "B200",
+    "sm_120": "RTX 5090",
+}
 
 
 def usual_card(architecture: str) -> Card:

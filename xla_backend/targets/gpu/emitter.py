@@ -16,12 +16,18 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    AwaitArrivals,
     Barrier,
+    BoxCopy,
+    BoxedArray,
     Buffer,
     Carry,
     Combination,
     Combiner,
     Compute,
+    ExpectBytes,
+    GroupProduct,
+    GroupWait,
     If,
     IndexValue,
     InRange,
@@ -31,6 +37,7 @@ from xla_backend.kernels.ir import (
     MatrixLoad,
     MatrixTile,
     Move,
+    PrepareArrivals,
     Shuffle,
     ShuffleMode,
     Statement,
@@ -44,6 +51,14 @@ from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.gpu.access import Access
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.atomics import emit_atomic
+from xla_backend.targets.gpu.group_code import (
+    emit_await,
+    emit_box_copy,
+    emit_expect,
+    emit_group_product,
+    emit_group_wait,
+    emit_prepare,
+)
 from xla_backend.targets.gpu.warps import (
     choose_bytes,
     emit_matrix_load,
@@ -80,6 +95,8 @@ class KernelEmitter(AbstractKernelEmitter):
         self.lane = 0  # the one that code is emitted for
         self.threads = 1
         self.is_part = False  # of a block: its other threads do not come to barriers
+        # What the host makes of arrays, as parameters of the function.
+        self.maps: dict[tuple[Buffer, BoxedArray], str] = {}
         self.access = Access(self)
 
     # -- values ------------------------------------------------------------------------------------
@@ -206,6 +223,10 @@ class KernelEmitter(AbstractKernelEmitter):
         elif isinstance(s, AsyncWait):
             pending = ("i32", str(s.pending))
             self.w.call("llvm.nvvm.cp.async.wait.group", "void", [pending])
+        elif isinstance(s, PrepareArrivals | ExpectBytes | BoxCopy | AwaitArrivals):
+            self._arriving(s)
+        elif isinstance(s, GroupProduct | GroupWait):
+            self._group_product(s)
         elif isinstance(s, Move):
             self.access.move(s)
         elif isinstance(s, Transpose):
@@ -266,6 +287,42 @@ class KernelEmitter(AbstractKernelEmitter):
             for value, raw in zip(group, unpack_word(self.w, type, word)):
                 self.bind(value, from_memory(self.w, type, 1, raw))
                 self.raws[value] = [raw]
+
+    def _arriving(self, s: PrepareArrivals | ExpectBytes | BoxCopy | AwaitArrivals) -> None:
+        w = self.w
+        if isinstance(s, PrepareArrivals):
+            places = range(s.arrivals.size)
+            emit_prepare(w, [self._shared_address(s.arrivals, Index({}, n)) for n in places])
+        elif isinstance(s, ExpectBytes):
+            emit_expect(w, self._shared_address(s.arrivals, s.index), s.count)
+        elif isinstance(s, AwaitArrivals):
+            emit_await(w, self._shared_address(s.arrivals, s.index), self._word(s.parity))
+        else:
+            map = w.cast("ptrtoint", "ptr", self.maps[s.buffer, s.array], "i64")
+            target = self._shared_address(s.target, s.target_index)
+            arrival = self._shared_address(s.arrivals, s.arrival)
+            emit_box_copy(w, target, map, [self._word(i) for i in s.at], arrival)
+
+    def _group_product(self, s: GroupProduct | GroupWait) -> None:
+        if isinstance(s, GroupProduct):
+            left, right = (self._shared_address(x.buffer, x.index) for x in (s.lhs, s.rhs))
+            sums = [self.scalar(v) for v in s.sums]
+            texts = emit_group_product(self.w, s, (left, right), sums)
+        else:
+            values = [self.scalar(v) for v in s.values]
+            texts = emit_group_wait(self.w, s.pending, [v.type for v in s.values], values)
+        for value, text in zip(s.results, texts):
+            self.bind(value, text)
+
+    def _word(self, index: Index) -> str:
+        """An index in 32 bits."""
+        text, w = self.uniform(index), self.w
+        return text if text[0] != "%" or w.index == "i32" else w.cast("trunc", w.index, text, "i32")
+
+    def _shared_address(self, buffer: Buffer, index: Index) -> str:
+        """An address in shared memory, which has no more than 32 bits."""
+        pointer = self.access.address(buffer, self.uniform(index))
+        return self.w.cast("ptrtoint", "ptr addrspace(3)", pointer, "i32")
 
     def _atomic(self, s: Atomic) -> None:
         varying = self.varies(s.index) or any(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.kernels.ir import (
+    BoxCopy,
+    BoxedArray,
     Buffer,
     BufferRole,
     Kernel,
@@ -15,16 +17,20 @@ from xla_backend.kernels.ir import (
     accessed,
     walk,
 )
+from xla_backend.kernels.lines import PIECE
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import Launch, Program, all_steps, launched_buffers
 from xla_backend.targets.gpu.access import WIDEST, pointer_type
 from xla_backend.targets.gpu.architectures import Architecture
 from xla_backend.targets.gpu.emitter import KernelEmitter
+from xla_backend.targets.gpu.group_code import TensorMap
 from xla_backend.targets.gpu.schedule.stages import is_pure, threads_of
 
 # What loads of memory that nobody writes refer to; the writer's own metadata are 0 and 1.
 _EMPTY_METADATA = "!2 = !{}"
+# Of a parameter that holds what the host made of an array: it stays where the launch put it.
+_MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 _OWN_MEMORY = (BufferRole.LOCAL, BufferRole.REGISTERS)
 
 
@@ -33,13 +39,14 @@ class LaunchFunction:
     """One function of a kernel, and how it is launched.
 
     It takes the addresses of the kernel's `launched_buffers`, in order, each a multiple of 16; then
-    its parameters, as integers of 64 bits.
+    its parameters, as integers of 64 bits; then what the host makes of its `maps`, 128 bytes each.
 
     Fields:
       name: in the module.  kernel: the kernel's.
       blocks, threads: how many, along x; exactly so many.
       shared_bytes: of shared memory of a block.
       dynamic_shared: those of them that the launch has to ask for: none or all.
+      maps: arrays of which boxes are copied.
     """
 
     name: str
@@ -48,6 +55,7 @@ class LaunchFunction:
     threads: int
     shared_bytes: int
     dynamic_shared: int
+    maps: tuple[TensorMap, ...] = ()
 
 
 Sharing = Mapping[str, frozenset[int]]
@@ -99,6 +107,8 @@ class KernelFunctions:
         alone = self._alone(kernel)
         parameters = [(_parameter_type(b, b in alone), b.name) for b in buffers]
         parameters += [("i64", p.name) for p in kernel.parameters]
+        maps = boxed_arrays(stage)
+        parameters += [(_MAP, _map_name(number)) for number in range(len(maps))]
         attributes = f'"nvvm.reqntid"="{threads}"'
         w = self.module.function(name, parameters, "ptx_kernel void", attributes=attributes)
         w.index = "i32" if is_narrow([*common, stage]) else "i64"
@@ -106,18 +116,25 @@ class KernelFunctions:
         pointers = {b: f"%{b.name}" for b in buffers}
         pointers |= self.own_pointers(w, used)
         shared = [b for b in kernel.buffers if b in used and b.role is BufferRole.SHARED]
-        total, dynamic = self.shared_memory(name, [shared], pointers)
+        whole = {s.target for s in walk([stage]) if isinstance(s, BoxCopy)}
+        shared.sort(key=lambda b: b not in whole)  # pieces lie one after another
+        align = PIECE if whole else WIDEST
+        total, dynamic = self.shared_memory(name, [shared], pointers, align)
         invariant = frozenset(
             b
             for b in used
             if b.role is BufferRole.CONSTANT or (b.role is BufferRole.OPERAND and b in alone)
         )
         emitter = KernelEmitter(w, pointers, invariant, self.architecture)
+        emitter.maps = {key: f"%{_map_name(number)}" for number, key in enumerate(maps)}
         for parameter in kernel.parameters:
             emitter.vars[parameter] = w.as_index("i64", f"%{parameter.name}")
         emitter.emit([*common, stage])
         w.ret()
-        return LaunchFunction(name, kernel.name, stage.var.extent, threads, total, dynamic)
+        made = tuple(
+            TensorMap(buffers.index(buffer), buffer.element_type, array) for buffer, array in maps
+        )
+        return LaunchFunction(name, kernel.name, stage.var.extent, threads, total, dynamic, made)
 
     def _alone(self, kernel: Kernel) -> set[Buffer]:
         """Buffers whose memory none of the others has that are written."""
@@ -160,10 +177,14 @@ class KernelFunctions:
         return name
 
     def shared_memory(
-        self, function: str, groups: Sequence[Sequence[Buffer]], pointers: dict[Buffer, str]
+        self,
+        function: str,
+        groups: Sequence[Sequence[Buffer]],
+        pointers: dict[Buffer, str],
+        align: int = WIDEST,
     ) -> tuple[int, int]:
         """Give shared buffers their memory, the same to each group; (bytes in all, bytes that the
-        launch asks for)."""
+        launch asks for). It begins at a multiple of `align`."""
         sizes = {b: _whole(b.size * b.element_type.byte_size) for group in groups for b in group}
         total = max((sum(sizes[b] for b in group) for group in groups), default=0)
         architecture = self.architecture
@@ -179,10 +200,10 @@ class KernelFunctions:
         dynamic = total > architecture.static_shared
         name = f"@{function}_shared"
         if dynamic:
-            self.module.add(f"{name} = external addrspace(3) global [0 x i8], align {WIDEST}")
+            self.module.add(f"{name} = external addrspace(3) global [0 x i8], align {align}")
         else:
             self.module.add(
-                f"{name} = internal addrspace(3) global [{total} x i8] poison, align {WIDEST}"
+                f"{name} = internal addrspace(3) global [{total} x i8] poison, align {align}"
             )
         for group in groups:
             place = 0
@@ -199,6 +220,16 @@ def _whole(size: int) -> int:
 
 def _inside(name: str, size: int, place: int) -> str:
     return f"getelementptr inbounds (i8, ptr addrspace(3) {name}, i64 {place})"
+
+
+def _map_name(number: int) -> str:
+    return f"map{number}"
+
+
+def boxed_arrays(stage: Loop) -> list[tuple[Buffer, BoxedArray]]:
+    """The arrays of which a stage copies boxes, each once."""
+    copies = (s for s in walk([stage]) if isinstance(s, BoxCopy))
+    return list(dict.fromkeys((s.buffer, s.array) for s in copies))
 
 
 class SharedMemoryError(RuntimeError):

@@ -11,7 +11,7 @@ from xla_backend.targets.gpu.architectures import TRIPLE, Architecture
 # Of entries on disk.
 _KIND = "ptx"
 # Versions of PTX that instructions need which are written as such.
-_NEEDED = {".e4m3": 84, ".e5m2": 84}
+_NEEDED = {".e4m3": 84, ".e5m2": 84, ".s32.s8.u8": 84, ".s32.u8.s8": 84}
 _LEVEL = 3  # of LLVM's code generator, which does what no pass before it did
 
 

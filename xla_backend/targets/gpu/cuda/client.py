@@ -127,10 +127,11 @@ class CudaClient(HloClient):
 
 
 def _architecture(devices: Sequence[CudaDevice]) -> Architecture:
-    """The newest that code is made for and that all devices run."""
-    oldest = min(10 * major + minor for major, minor in (d.capability for d in devices))
-    usable = [a for a in ARCHITECTURES.values() if a.number <= oldest]
-    return max(usable, key=lambda a: a.number)
+    """The newest that code is made for and that all devices run, and of two of a generation the
+    one that is only for it."""
+    found = [10 * major + minor for major, minor in (d.capability for d in devices)]
+    usable = [a for a in ARCHITECTURES.values() if all(map(a.runs_on, found))]
+    return max(usable, key=lambda a: (a.number, a.name))
 
 
 def _fraction(given: float | str) -> float:

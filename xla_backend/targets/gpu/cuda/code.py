@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.generated_code import GeneratedCode
+from xla_backend.targets.gpu.group_code import TensorMap
 from xla_backend.targets.gpu.kernel_functions import LaunchFunction
 from xla_backend.targets.gpu.resident_functions import ResidentFunction
 
@@ -23,6 +24,11 @@ def all_functions(code: GeneratedCode) -> Iterable[Function]:
 def waits_for_all(function: Function) -> bool:
     """Whether the blocks of a launch wait for each other: all must be there at once."""
     return isinstance(function, ResidentFunction) and function.blocks > 1
+
+
+def maps_of(function: Function) -> Sequence[TensorMap]:
+    """What launches get of arrays besides addresses; those of steps that stay get nothing."""
+    return function.maps if isinstance(function, LaunchFunction) else ()
 
 
 class LoadedCode:

@@ -15,6 +15,7 @@ from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.layout import Place
+from xla_backend.targets.gpu.cuda.tensor_maps import ArrayMap
 
 
 @dataclass(slots=True)
@@ -49,9 +50,9 @@ class Command:
 
 @dataclass(slots=True, eq=False)
 class LaunchCommand(Command):
-    """Launch a function on so many blocks of so many threads, with addresses for arguments.
-    `together`: all blocks are there at once, or the driver refuses; no part of graphs, which older
-    drivers do not make of such launches."""
+    """Launch a function on so many blocks of so many threads, with addresses for arguments, and
+    `maps` of arrays at some of them. `together`: all blocks are there at once, or the driver
+    refuses; no part of graphs, which older drivers do not make of such launches."""
 
     launch: Callable[..., None]
     function: int
@@ -61,6 +62,7 @@ class LaunchCommand(Command):
     places: Sequence[Place]
     owner: Any  # of the code
     together: bool = False
+    maps: Sequence[ArrayMap] = ()
     nodes: int | None = field(init=False)
     bases: frozenset[int] = field(init=False)
 
@@ -72,7 +74,11 @@ class LaunchCommand(Command):
         bases, count = run.bases, len(self.places)
         values = (ctypes.c_uint64 * count)(*[bases[base] + offset for base, offset in self.places])
         start = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * count)(*range(start, start + 8 * count, 8))
+        # The launch copies what they point to.
+        maps = [found.at(values[found.buffer]) for found in self.maps]
+        pointers = (ctypes.c_void_p * (count + len(maps)))(
+            *range(start, start + 8 * count, 8), *[map.pointer for map in maps]
+        )
         self.launch(
             self.function,
             self.blocks,

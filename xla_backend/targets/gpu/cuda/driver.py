@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from xla_backend.process.bounded_cache import once
 
-_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE = 100
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # numbers of attributes of a device
 _NAME_BYTES = 256
@@ -39,9 +39,9 @@ class Driver(NamedTuple):
 def find_driver() -> Driver:
     """The driver of this machine. It is asked once."""
     try:
-        library = _load(_LIBRARY)
+        library = _load(LIBRARY)
     except OSError:
-        return Driver(None, (), f"{_LIBRARY} is not found")
+        return Driver(None, (), f"{LIBRARY} is not found")
     number = ctypes.c_int(0)
     library.cuDriverGetVersion(ctypes.byref(number))
     version = number.value // 1000, number.value % 1000 // 10

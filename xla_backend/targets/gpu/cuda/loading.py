@@ -28,7 +28,7 @@ from xla_backend.program.ir import (
 )
 from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
-from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, waits_for_all
+from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, maps_of, waits_for_all
 from xla_backend.targets.gpu.cuda.commands import (
     Command,
     CopyCommand,
@@ -44,6 +44,7 @@ from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.graphs import in_stretches
 from xla_backend.targets.gpu.cuda.layout import Layout, Place
 from xla_backend.targets.gpu.cuda.library_calls import library_command
+from xla_backend.targets.gpu.cuda.tensor_maps import ArrayMap
 from xla_backend.targets.gpu.cuda.transforms import device_function, stays_on_host
 from xla_backend.targets.gpu.generated_code import GeneratedCode
 
@@ -181,4 +182,5 @@ class LoadedProgram:
             places,
             self._code,
             together,
+            [ArrayMap(map) for map in maps_of(function)],
         )
