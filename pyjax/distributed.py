@@ -6,9 +6,10 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from pyjax._config import options
+from pyjax._config import config, options
 from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import warn_user
 from pyjax.runtime.devices import are_initialised
@@ -21,6 +22,14 @@ def initialize(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
     process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int = 100,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
 ) -> None:
     """Join the other processes of a program; before devices are used.
 
@@ -29,9 +38,14 @@ def initialize(
       num_processes: how many there are.   process_id: number of this one, from 0.
         With `jax_cpu_collectives_implementation="mpi"` MPI knows all three, through mpi4py: start
         the program with `mpiexec`, and leave them out.
+      local_device_ids: numbers of the GPUs that this process may use (`jax_cuda_visible_devices`).
+      cluster_detection_method: "mpi4py" asks MPI as above; "deactivate", or None, nobody.
+      initialization_timeout, heartbeat_timeout_seconds, shutdown_timeout_seconds: positive seconds.
+      coordinator_bind_address, slice_index, partition_index: where process 0 listens, and groups of
+        processes. One process waits for nobody and listens nowhere: these have no effect yet.
     Raises:
-      ValueError: an argument is missing, process_id is not below num_processes, or MPI knows other
-        numbers.
+      ValueError: an argument is missing, process_id is not below num_processes, MPI knows other
+        numbers, a time is not positive, or the detection method is unknown.
       ImportError: MPI is asked for, and mpi4py or the library of MPI is missing.
       RuntimeError: called twice, or after devices were used.
       NotImplementedError: there is more than one process.
@@ -39,7 +53,21 @@ def initialize(
     >>> initialize.__name__
     'initialize'
     """
-    engine = _engine()
+    for name, seconds in (
+        ("initialization_timeout", initialization_timeout),
+        ("heartbeat_timeout_seconds", heartbeat_timeout_seconds),
+        ("shutdown_timeout_seconds", shutdown_timeout_seconds),
+    ):
+        if seconds <= 0:
+            fail(ValueError, f"distributed.initialize: {name}={seconds}", "it counts seconds")
+    if cluster_detection_method not in (None, "mpi4py", "deactivate"):
+        fail(
+            ValueError,
+            f"distributed.initialize: cluster_detection_method={cluster_detection_method!r}",
+            "this library asks MPI or nobody",
+            "cluster_detection_method='mpi4py', or pass addresses and numbers",
+        )
+    engine = "mpi" if cluster_detection_method == "mpi4py" else _engine()
     if engine == "mpi":
         num_processes, process_id = _numbers_of_mpi(num_processes, process_id)
     elif coordinator_address is None or num_processes is None or process_id is None:
@@ -77,6 +105,9 @@ def initialize(
             "this library has no collectives between processes yet",
             "run one process with several devices (jax_num_cpu_devices)",
         )
+    if local_device_ids is not None:
+        ids = [local_device_ids] if isinstance(local_device_ids, int) else local_device_ids
+        config.update("jax_cuda_visible_devices", ",".join(str(int(i)) for i in ids))
     _initialized[0] = True
 
 

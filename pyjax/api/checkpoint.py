@@ -6,7 +6,7 @@ Layer: api.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyjax._config import options
@@ -54,6 +54,7 @@ def checkpoint(
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
     concrete: bool = False,
 ) -> Callable[..., Any]:
     """Make a function recompute its intermediate values when it is differentiated in reverse mode.
@@ -63,7 +64,7 @@ def checkpoint(
       prevent_cse: keep the compiler from merging the recomputation with the forward pass; set False
         under lax.scan, where it cannot happen.
       policy: which values to save all the same, see `checkpoint_policies`; None saves nothing.
-      static_argnums: positional arguments that are not arrays.
+      static_argnums, static_argnames: arguments that are not arrays, by position or by name.
       concrete: no longer supported, as in JAX.
     Returns:
       A function with the same values and derivatives.
@@ -80,7 +81,7 @@ def checkpoint(
             "JAX. "
             "Use static_argnums, and jax.ensure_compile_time_eval for computations on them."
         )
-    signature = CallSignature(fun, static_argnums, None)
+    signature = CallSignature(fun, static_argnums, static_argnames or None)
     doc = "Version of the function that recomputes its intermediate values in the backward pass."
 
     @wraps(fun, "", doc)

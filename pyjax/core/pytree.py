@@ -339,6 +339,13 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
     return None
 
 
+def is_node_type(kind: type) -> bool:
+    """Whether instances of a type are nodes."""
+    if kind in (type(None), tuple, list, dict) or kind in _registry:
+        return True
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
 def _unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
     cls = treedef._type
     if cls is _NoneNode:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pyjax.core.pytree import (
     LEAF,
     flatten_one_level_or_none,
+    is_node_type,
     node_type_of,
     register_node,
 )
@@ -309,9 +310,19 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], 
     return ([] if tree is None else _keyed_children(tree)), data
 
 
-def is_tree_node(tree: Any) -> bool:
-    """Whether the value is a node (None included)."""
-    return flatten_one_level_or_none(tree) is not None
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of a type are nodes: containers, None's type, named tuples, and types that
+    are registered.
+
+    Raises:
+      TypeError: `typ` is None, and no type.
+
+    >>> is_tree_node(list), is_tree_node(int), is_tree_node(type(None))
+    (True, False, True)
+    """
+    if typ is None:
+        raise TypeError("is_tree_node takes a type, got None; write type(None).")
+    return isinstance(typ, type) and is_node_type(typ)
 
 
 # -- registration ---------------------------------------------------------------------------------

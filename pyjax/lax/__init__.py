@@ -92,6 +92,10 @@ from pyjax.lax.collectives_gather import all_to_all_p as all_to_all_p
 from pyjax.lax.collectives_gather import pbroadcast as pbroadcast
 from pyjax.lax.collectives_gather import psum_scatter as psum_scatter
 from pyjax.lax.collectives_gather import pswapaxes as pswapaxes
+from pyjax.lax.collectives_ragged import precv as precv
+from pyjax.lax.collectives_ragged import psend as psend
+from pyjax.lax.collectives_ragged import ragged_all_to_all as ragged_all_to_all
+from pyjax.lax.collectives_ragged import ragged_all_to_all_p as ragged_all_to_all_p
 from pyjax.lax.compare import clamp as clamp
 from pyjax.lax.compare import clamp_p as clamp_p
 from pyjax.lax.compare import eq as eq
@@ -112,6 +116,7 @@ from pyjax.lax.compare import ne_p as ne_p
 from pyjax.lax.compare import select as select
 from pyjax.lax.compare import select_n as select_n
 from pyjax.lax.compare import select_n_p as select_n_p
+from pyjax.lax.composite import composite as composite
 from pyjax.lax.control_flow.cond import cond as cond
 from pyjax.lax.control_flow.cond import switch as switch
 from pyjax.lax.control_flow.cond_rules import cond_p as cond_p
@@ -235,6 +240,7 @@ from pyjax.lax.reduce import reduce_xor as reduce_xor
 from pyjax.lax.reduce import reduce_xor_p as reduce_xor_p
 from pyjax.lax.reduce_general import reduce as reduce
 from pyjax.lax.reduce_general import reduce_p as reduce_p
+from pyjax.lax.scaled_dot import scaled_dot as scaled_dot
 from pyjax.lax.shape import broadcast_in_dim as broadcast_in_dim
 from pyjax.lax.shape import expand_dims as expand_dims
 from pyjax.lax.shape import reshape as reshape

@@ -37,6 +37,7 @@ from pyjax.nn.functions import (
     swish,
     tanh,
 )
+from pyjax.nn.scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
 
 
 def __getattr__(name: str) -> _Any:

@@ -173,7 +173,13 @@ def _cond(
 
 
 @api_boundary
-def cond(*args: Any, **kwargs: Any) -> Any:
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _no_operand,
+) -> Any:
     """Run one of two functions, depending on a scalar.
 
     `cond(pred, true_fun, false_fun, *operands)`: both are traced, one runs. Under vmap with a
@@ -193,21 +199,22 @@ def cond(*args: Any, **kwargs: Any) -> Any:
     3.0
     """
     old_form = (
-        len(args) == 5
-        and not kwargs
-        and callable(args[2])
-        and callable(args[4])
-        and not callable(args[1])
+        len(operands) == 2
+        and operand is _no_operand
+        and callable(false_fun)
+        and callable(operands[1])
+        and not callable(true_fun)
     )
     if old_form:
-        pred, true_operand, true_fun, false_operand, false_fun = args
+        # The places of (pred, true_operand, true_fun, false_operand, false_fun).
+        true_operand, of_true, (false_operand, of_false) = true_fun, false_fun, operands
         return _cond(
             pred,
-            lambda pair: true_fun(pair[0]),
-            lambda pair: false_fun(pair[1]),
+            lambda pair: of_true(pair[0]),
+            lambda pair: of_false(pair[1]),
             (true_operand, false_operand),
         )
-    return _cond(*args, **kwargs)
+    return _cond(pred, true_fun, false_fun, *operands, operand=operand)
 
 
 @api_boundary

@@ -191,7 +191,7 @@ def get(ref: Any, idx: Any = None) -> Any:
 
 
 @api_boundary
-def swap(ref: Any, idx: Any, value: Any, _function_name: str = "swap") -> Any:
+def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> Any:
     """Write to a reference, `ref[idx] = value`, and return what was there before.
 
     Args:

@@ -1,0 +1,318 @@
+"""Communication over a named axis of parts of different sizes, and from one position to another:
+ragged_all_to_all, psend and precv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyjax.core import axis_env
+from pyjax.core.array import Array
+from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
+from pyjax.core.primitive import Primitive
+from pyjax.core.tree_util import register_pytree_node, tree_flatten, tree_unflatten
+from pyjax.interpreters import ad
+from pyjax.interpreters.batching import bdim_at_front
+from pyjax.interpreters.rules import FullJvp
+from pyjax.interpreters.varying import varying_rules
+from pyjax.lax.arithmetic import add, sub
+from pyjax.lax.bitwise import bitwise_and
+from pyjax.lax.collectives import (
+    AxisName,
+    check_bound,
+    lowering_without_axis,
+    named_effects,
+    no_groups,
+    one_name,
+    ppermute,
+    varying_after,
+)
+from pyjax.lax.collectives_gather import all_to_all
+from pyjax.lax.common import dtype_of, shape_of
+from pyjax.lax.compare import full_value, ge, lt, select
+from pyjax.lax.creation import broadcasted_iota
+from pyjax.lax.indexing.gather import gather
+from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.indexing.slicing import index_in_dim
+from pyjax.lax.nary import define, expand_to
+from pyjax.lax.shape import reshape
+
+
+def _aval(operand: ShapedArray, output: ShapedArray, *sizes: Any, axis_name: Any, **_: Any) -> Any:
+    check_bound(axis_name)
+    return [output]
+
+
+def _rows(operand: Array, positions: Array) -> Array:
+    """operand[positions] along the first axis, clamped, for any shape of positions."""
+    rest = shape_of(operand)[1:]
+    index_rank = len(shape_of(positions))
+    numbers = GatherDimensionNumbers(tuple(range(index_rank, index_rank + len(rest))), (0,), (0,))
+    indices = reshape(positions, (*shape_of(positions), 1))
+    return gather(operand, indices, numbers, (1, *rest), mode=GatherScatterMode.CLIP)
+
+
+def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
+    """What all positions receive: for each sender and slice, the rows that it covers."""
+    operand, out, starts, counts, targets, _ = (
+        bdim_at_front(x, d, size) for x, d in zip(args, dims)
+    )
+    slices = shape_of(starts)[1] // size
+    rows = shape_of(out)[1]
+    kind = dtype_of(starts)
+    row = broadcasted_iota(kind, (size, rows), 1)
+
+    def column(x: Array, sender: int, which: int) -> Array:
+        """What `sender` says of its slice `which` for each receiver, beside each row."""
+        mine = reshape(index_in_dim(x, sender, 0, keepdims=False), (size, slices))
+        return expand_to(index_in_dim(mine, which, 1, keepdims=False), (size, rows), (0,))
+
+    for sender in range(size):
+        data = index_in_dim(operand, sender, 0, keepdims=False)
+        for which in range(slices):
+            within = sub(row, column(targets, sender, which))
+            count = column(counts, sender, which)
+            inside = bitwise_and(ge(within, full_value(within, 0)), lt(within, count))
+            found = _rows(data, add(column(starts, sender, which), within))
+            covered = expand_to(inside, shape_of(out), (0, 1))
+            out = select(covered, found, out)
+    return [out], [0]
+
+
+def _batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
+    fail(
+        NotImplementedError,
+        "ragged_all_to_all over one axis under vmap over another one.",
+        "Each mapped exchange has offsets of its own, and the exchange takes one list of them.",
+        "Map over the rows of the data instead, or use lax.map.",
+    )
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    outs = ragged_all_to_all_p.bind_all(*primals, **params)
+    if all(type(t) is ad.Zero for t in tangents[:2]):
+        return outs, [ad.Zero.from_primal_value(outs[0])]
+    dense = [ad.instantiate_zeros(t) for t in tangents[:2]]
+    return outs, ragged_all_to_all_p.bind_all(*dense, *primals[2:], **params)
+
+
+def _transpose(
+    cts: Sequence[Any],
+    operand: Any,
+    output: Any,
+    starts: Any,
+    sent: Any,
+    targets: Any,
+    received: Any,
+    *,
+    axis_name: Any,
+    **params: Any,
+) -> list[Any]:
+    (ct,) = cts
+    found: list[Any] = [None] * 6
+    if type(ct) is ad.Zero:
+        for i, x in enumerate((operand, output)):
+            found[i] = ad.Zero(x.aval) if ad.is_undefined_primal(x) else None
+        return found
+    there, back = (all_to_all(x, axis_name, 0, 0, tiled=True) for x in (targets, starts))
+    if ad.is_undefined_primal(operand):
+        found[0] = ragged_all_to_all_p.bind1(
+            ct,
+            _zeros(operand.aval.shape, ct),
+            there,
+            received,
+            back,
+            sent,
+            axis_name=axis_name,
+            **params,
+        )
+    if ad.is_undefined_primal(output):
+        shape = operand.aval.shape if ad.is_undefined_primal(operand) else shape_of(operand)
+        found[1] = ragged_all_to_all_p.bind1(
+            _zeros(shape, ct), ct, starts, sent, targets, received, axis_name=axis_name, **params
+        )
+    return found
+
+
+def _zeros(shape: Sequence[int], like: Array) -> Array:
+    return expand_to(np.zeros((), dtype_of(like)), tuple(shape), ())
+
+
+ragged_all_to_all_p: Primitive = define(
+    "ragged_all_to_all",
+    abstract_eval=_aval,
+    jvp=FullJvp(_jvp),
+    transpose=_transpose,
+    batching=_batching,
+    lowering=lowering_without_axis("ragged_all_to_all"),
+    effects=named_effects,
+    collective_batching=_collective,
+)
+varying_rules[ragged_all_to_all_p] = varying_after
+
+
+def ragged_all_to_all(
+    operand: Array,
+    output: Array,
+    input_offsets: Array,
+    send_sizes: Array,
+    output_offsets: Array,
+    recv_sizes: Array,
+    *,
+    axis_name: AxisName,
+    axis_index_groups: Any = None,
+) -> Array:
+    """Send slices of rows, of sizes that are known at run time, to the positions of a mapped axis.
+
+    Args:
+      operand: [rows, ...], what is sent from.   output: [other rows, ...], what is written to.
+      input_offsets, send_sizes: int[n], where slice i begins in `operand`, and its number of rows.
+        n is a multiple of the size of the axis; slice i goes to position i // (n / size).
+      output_offsets: int[n], where slice i begins in the receiver's result.
+      recv_sizes: int[n], how many rows arrive: `send_sizes` of the senders.
+      axis_name: the mapped axis.
+    Returns:
+      `output` with the rows that were received.
+    Raises:
+      ValueError: dtypes, ranks or lengths do not fit.   NameError: no map binds the axis.
+    Differentiable by operand and output.
+
+    >>> import pyjax, pyjax.numpy as jnp
+    >>> def send(x):
+    ...     one = jnp.ones(1, int)
+    ...     return ragged_all_to_all(x, jnp.zeros(4), one, 2 * one, 0 * one, 2 * one, axis_name="i")
+    >>> pyjax.vmap(send, axis_name="i")(jnp.arange(3.0)[None]).tolist()
+    [[1.0, 2.0, 0.0, 0.0]]
+    """
+    check_bound(axis_name)
+    no_groups("ragged_all_to_all", axis_index_groups)
+    name = one_name(axis_name)
+    size = axis_env.axis_size(name)
+    lists = {
+        "input_offsets": input_offsets,
+        "send_sizes": send_sizes,
+        "output_offsets": output_offsets,
+        "recv_sizes": recv_sizes,
+    }
+    lengths = {key: shape_of(x) for key, x in lists.items()}
+    if len(set(lengths.values())) != 1 or len(lengths["send_sizes"]) != 1:
+        fail(
+            ValueError, f"ragged_all_to_all offsets and sizes must have one length, got {lengths}."
+        )
+    for key, x in lists.items():
+        if np.dtype(dtype_of(x)).kind not in "iu":
+            fail(ValueError, f"ragged_all_to_all {key} must be integer type, got {dtype_of(x)}.")
+    if not lengths["send_sizes"][0] or lengths["send_sizes"][0] % size:
+        fail(
+            ValueError,
+            f"ragged_all_to_all has {lengths['send_sizes'][0]} slices for an axis of size {size}.",
+            "Each position gets the same number of slices.",
+            "Add slices of size 0.",
+        )
+    if dtype_of(operand) != dtype_of(output) or shape_of(operand)[1:] != shape_of(output)[1:]:
+        fail(
+            ValueError,
+            "ragged_all_to_all operand and output must have the same dtype and the same dimensions "
+            f"but for the first, got {dtype_of(operand)}{list(shape_of(operand))} and "
+            f"{dtype_of(output)}{list(shape_of(output))}.",
+        )
+    return ragged_all_to_all_p.bind1(
+        operand, output, *lists.values(), axis_name=name, axis_index_groups=None
+    )
+
+
+class SendToken:
+    """What `psend` returns: the values under way, for the `precv` that takes them."""
+
+    def __init__(self, leaves: Sequence[Any], axis_name: Any, perm: tuple[Any, ...]) -> None:
+        self.leaves = tuple(leaves)
+        self.axis_name = axis_name
+        self.perm = perm
+
+
+register_pytree_node(
+    SendToken,
+    lambda token: (token.leaves, (token.axis_name, token.perm)),
+    lambda facts, leaves: SendToken(leaves, *facts),
+)
+
+
+def psend(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> SendToken:
+    """Send x along a mapped axis; `precv` with the token that comes back receives it.
+
+    Args:
+      x: pytree of arrays.   axis_name: a mapped axis.
+      perm: pairs (source, destination), each at most once.
+    Returns:
+      A token, which is a pytree: `lax.optimization_barrier` takes it.
+    Raises:
+      NameError: no map binds the axis.   ValueError: a source or destination is repeated.
+
+    >>> import pyjax, pyjax.numpy as jnp
+    >>> def exchange(x):
+    ...     token = psend(x, "i", [(0, 1), (1, 0)])
+    ...     return precv(token, pyjax.ShapeDtypeStruct(x.shape, x.dtype), "i", [(0, 1), (1, 0)])
+    >>> pyjax.vmap(exchange, axis_name="i")(jnp.array([3.0, 5.0])).tolist()
+    [5.0, 3.0]
+    """
+    check_bound(axis_name)
+    moved = ppermute(x, axis_name, perm)
+    return SendToken(tree_flatten(moved)[0], one_name(axis_name), _pairs(perm))
+
+
+def _pairs(perm: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((int(s), int(d)) for s, d in perm))
+
+
+def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
+    """Receive what was sent with `psend`; see there.
+
+    Args:
+      token: what `psend` returned.
+      out_shape: pytree of what has `shape` and `dtype`: those of what was sent.
+      axis_name, perm: those of the `psend`.
+    Returns:
+      The values from the sources; zeros at positions that nobody sends to.
+    Raises:
+      TypeError: the token is not from a `psend`.
+      ValueError: axis, permutation, shapes or dtypes are not those of what was sent.
+    """
+    check_bound(axis_name)
+    if not isinstance(token, SendToken):
+        fail(
+            TypeError,
+            f"precv got {type(token).__name__} for a token, and not what psend returned.",
+            "All positions run one program here: what is received is what a psend in it sent.",
+            "token = psend(x, axis_name, perm); precv(token, out_shape, axis_name, perm)",
+        )
+    if (one_name(axis_name), _pairs(perm)) != (token.axis_name, token.perm):
+        fail(
+            ValueError,
+            f"precv along {axis_name!r} with {_pairs(perm)}, of a psend along "
+            f"{token.axis_name!r} with {token.perm}.",
+            "Senders and receivers must agree on who sends to whom.",
+            "Pass both the same axis_name and perm.",
+        )
+    shapes, tree = tree_flatten(out_shape)
+    wanted = [(tuple(s.shape), np.dtype(s.dtype)) for s in shapes]
+    sent = [(tuple(shape_of(x)), np.dtype(dtype_of(x))) for x in token.leaves]
+    if wanted != sent:
+        fail(
+            ValueError,
+            f"precv of {wanted}, and psend sent {sent}.",
+            fix="Pass shapes and dtypes of what was sent as out_shape.",
+        )
+    return tree_unflatten(tree, token.leaves)
+
+
+__all__ = [
+    "SendToken",
+    "precv",
+    "psend",
+    "ragged_all_to_all",
+    "ragged_all_to_all_p",
+]
