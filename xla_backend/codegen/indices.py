@@ -7,6 +7,7 @@ from math import gcd
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     AsyncCopy,
     Atomic,
     AwaitArrivals,
@@ -67,9 +68,12 @@ def _is_small_sum(index: Index) -> bool:
     return max(high, -low) + abs(index.constant) < _LIMIT
 
 
+_AT_ONE_PLACE = (Load, Store, Atomic, MatrixLoad, IndexValue, InRange, If, *HANDOVERS)
+
+
 def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
     for s in walk(list(statements)):
-        if isinstance(s, Load | Store | Atomic | MatrixLoad | IndexValue | InRange | If):
+        if isinstance(s, _AT_ONE_PLACE):
             yield s.index
             if isinstance(s, InRange | If):
                 yield s.index - s.low
@@ -89,7 +93,7 @@ def _indices(statements: Sequence[Statement]) -> Iterator[Index]:
 _OF_GROUPS = (ExpectBytes, AwaitArrivals, BoxCopy, GroupProduct)
 _INDEXED = (
     *(Load, Store, Move, AsyncCopy, Atomic, MatrixLoad),
-    *(IndexValue, InRange, If),
+    *(IndexValue, InRange, If, *HANDOVERS),
 )
 
 

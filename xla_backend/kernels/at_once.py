@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     AsyncCopy,
     AsyncGroup,
     AsyncWait,
@@ -40,7 +41,7 @@ _MOST_THREADS = 1 << 16
 _MOST_SHARED = 1 << 20
 _COOPERATIVE = (
     *(Atomic, Barrier, MatrixLoad, MatrixTile, Shuffle),
-    *(AsyncCopy, AsyncGroup, AsyncWait),
+    *(AsyncCopy, AsyncGroup, AsyncWait, *HANDOVERS),
     *(PrepareArrivals, ExpectBytes, BoxCopy, AwaitArrivals, GroupProduct, GroupWait),
 )
 

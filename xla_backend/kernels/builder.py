@@ -18,6 +18,7 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    Await,
     AwaitArrivals,
     Barrier,
     BoxCopy,
@@ -45,8 +46,10 @@ from xla_backend.kernels.ir import (
     PrepareArrivals,
     Shuffle,
     ShuffleMode,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Value,
 )
 
@@ -243,6 +246,26 @@ class LoopBuilder:
         load = MatrixLoad(tuple(results), buffer, index, transposed)
         self._blocks[-1].statements.append(load)
         return [results[n : n + each] for n in range(0, count * each, each)]
+
+    # -- blocks that know of each other ------------------------------------------------------------
+
+    def ticket(
+        self, counter: tuple[Buffer, Index], shared: Buffer, taker: Value, count: int
+    ) -> Index:
+        """The number of the block in the order in which blocks get here, of which there are
+        `count`. `counter`: buffer and place, zero at first; the others: see `ir.Ticket`."""
+        buffer, index = counter
+        result = self._value(buffer.element_type, self.depth, (0, count - 1))
+        self._blocks[-1].statements.append(Ticket(result, buffer, index, shared, taker))
+        return Index.of(result)
+
+    def signal(self, buffer: Buffer, index: Index, guard: Value | None = None) -> None:
+        """Tell those who wait that this thread has done what is above."""
+        self._blocks[-1].statements.append(Signal(buffer, index, guard))
+
+    def await_signal(self, buffer: Buffer, index: Index, guard: Value | None = None) -> None:
+        """Go on when another thread has signalled so."""
+        self._blocks[-1].statements.append(Await(buffer, index, guard))
 
     # -- copies beside the threads -----------------------------------------------------------------
 

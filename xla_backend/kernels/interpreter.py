@@ -6,7 +6,8 @@ plain, the meaning of the kernel IR.
         print(step)                       # [block=2, i=0] Compute -> [0.5 1.5 2.5 3.5]
     interpreter.outputs()
 
-Blocks of a grid run one after another in the order that one asks for. The threads of a block and
+Blocks of a grid run one after another in the order that one asks for; where they may wait for each
+other, they take turns (`kernels.block_turns`). The threads of a block and
 the lanes of a vector run in lockstep: a value inside their loops is an array with one axis for
 each. So do many blocks, and the rounds of independent serial loops, where nobody looks at single
 steps (`run`): that is faster by far, and finds rounds that are not independent after all. Accesses
@@ -32,6 +33,14 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.at_once import MOST_AT_ONCE, blocks_at_once, own_buffers
+from xla_backend.kernels.block_turns import (
+    MEETINGS,
+    TAKE_TURNS,
+    BlockRun,
+    BlockTurns,
+    each_turn,
+    waits_for_blocks,
+)
 from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.group_work import GroupWork
 from xla_backend.kernels.index import FloorDiv, Index, Parameter, Var
@@ -41,6 +50,7 @@ from xla_backend.kernels.ir import (
     AsyncGroup,
     AsyncWait,
     Atomic,
+    Await,
     AwaitArrivals,
     Barrier,
     BoxCopy,
@@ -66,8 +76,10 @@ from xla_backend.kernels.ir import (
     PrepareArrivals,
     Shuffle,
     ShuffleMode,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Transpose,
     Value,
 )
@@ -104,17 +116,22 @@ class Interpreter:
         *,
         memory: Mapping[Buffer, np.ndarray] | None = None,
         counters: KernelCounters | None = None,
+        turns: BlockTurns = TAKE_TURNS,
     ) -> None:
         """`operands`: by operand number; complex arrays are taken as pairs of reals. In their
         place `memory` may hold a flat array for each buffer that a caller provides: the kernel
         works in it. `parameters`: the run-time numbers of the kernel, by name. `grid_order(n)`: the
-        numbers of n blocks in the order in which they are to run. `counters`: to count in."""
+        numbers of n blocks in the order in which they are to run. `counters`: to count in. `turns`:
+        of blocks that wait for each other."""
         self.kernel = kernel
         self.values: dict[Value, np.ndarray] = {}
         self.variables: dict[Var | Parameter, int | np.ndarray] = {
             p: self._checked(p, (parameters or {})[p.name]) for p in kernel.parameters
         }
         self._grid_order = grid_order
+        self._turns = turns
+        self._running: BlockRun | None = None  # of blocks that take turns
+        self._is_over = False  # its turn
         self._lockstep = Lockstep()  # around what is executed
         self._together = False
         self._mask: np.ndarray | None = None  # which of them take part; None: all
@@ -163,7 +180,7 @@ class Interpreter:
           KernelRunError: the kernel does what no kernel may do; see `kernels.races`.
         """
         for stage in self.kernel.stages:
-            self._memory.begin_stage()
+            self._memory.begin_stage(waits_for_blocks(stage))
             if self._counters is not None:
                 self._counters.begin_launch(self.kernel.buffers)
             yield from self._block([stage])
@@ -176,6 +193,8 @@ class Interpreter:
                 yield from self._loop(s)
             elif isinstance(s, If):
                 yield from self._if(s)
+            elif self._running is not None and isinstance(s, MEETINGS):
+                yield from self._meeting(s, self._running)
             else:
                 result = self._execute(s)
                 if not self._together:
@@ -198,6 +217,9 @@ class Interpreter:
     def _grid(self, s: Loop) -> Iterator[Step]:
         if self._counters is not None:
             self._counters.grid(s)
+        if waits_for_blocks(s):
+            yield from self._by_turns(s)
+            return
         if not self._together:
             for block in self._grid_order(s.var.extent):
                 self.variables[s.var] = block
@@ -217,6 +239,48 @@ class Interpreter:
             yield from self._block(s.body)
             self._group_work.end_blocks()
             self._lockstep.leave()
+
+    def _by_turns(self, s: Loop) -> Iterator[Step]:
+        """Blocks that may wait for each other, each with values and memory of its own."""
+        values, variables = self.values, self.variables
+        for block in each_turn(self.kernel.name, self._grid_order(s.var.extent), self._turns):
+            if block.state is None:
+                self.values, self.variables = dict(values), {**variables, s.var: block.number}
+                self._memory.begin_blocks(np.array([block.number]))
+                block.steps = self._block(s.body)
+            else:
+                self.values, self.variables, self._mask, axes, memory = block.state
+                self._lockstep.restore(axes)
+                self._memory.return_to_block(memory)
+            self._running, self._is_over, has_ended = block, False, True
+            for step in block.steps:
+                yield step
+                if self._is_over:
+                    has_ended = False
+                    break
+            left = self.values, self.variables, self._mask, self._lockstep.axes
+            memory = self._memory.leave_block()
+            block.state = None if has_ended else (*left, memory)
+            self._mask = None
+            self._lockstep.restore(())
+        self._running = None
+        self.values, self.variables = values, variables
+        self.variables[s.var] = s.var.extent
+
+    def _meeting(self, s: Statement, block: BlockRun) -> Iterator[Step]:
+        """A statement by which threads know of others: another block may go on behind it, and has
+        to where this one waits."""
+        while isinstance(s, Await):
+            block.waits = self._memory.await_signals(
+                s.buffer, self.index(s.index), self._taking_part(s.guard)
+            )
+            if block.waits is None:
+                break
+            self._is_over = True
+            yield Step(s, self._position(), None)
+        result = self._execute(s)
+        self._is_over = True
+        yield Step(s, self._position(), result)
 
     def _may_run_together(self) -> bool:
         """Whether rounds of a serial loop may, if they are independent."""
@@ -431,9 +495,14 @@ class Interpreter:
             self._barrier()
         elif isinstance(s, AwaitArrivals | GroupProduct | GroupWait):
             self._of_all_threads(s)
-        else:
-            assert isinstance(s, PrepareArrivals | ExpectBytes | BoxCopy), s
+        elif isinstance(s, PrepareArrivals | ExpectBytes | BoxCopy):
             self._of_one_thread(s)
+        elif isinstance(s, Ticket):
+            self._ticket(s)
+        elif isinstance(s, Signal):
+            self._memory.signal(s.buffer, self.index(s.index), self._taking_part(s.guard))
+        else:
+            assert isinstance(s, Await), s  # who waits has waited, here
         return None
 
     def _check_finished(self, s: Compute | Store | Shuffle | Atomic) -> None:
@@ -485,6 +554,14 @@ class Interpreter:
         except ValueError:
             raise self._error("has a barrier that only some threads of a block come to") from None
         self._memory.barrier(blocks)
+
+    def _ticket(self, s: Ticket) -> None:
+        taker = np.broadcast_to(self._value(s.taker), self._lockstep.shape)
+        if np.count_nonzero(taker) != 1:
+            raise self._error(f"takes {np.count_nonzero(taker)} tickets for a block, and not one")
+        number = self._memory.take_ticket(s.buffer, self.index(s.index), taker)
+        self._barrier()
+        self.values[s.result] = np.asarray(number, s.result.type.numpy_dtype)
 
     def _together_only(self, what: str) -> None:
         if self._mask is not None and not self._mask.all():
@@ -687,9 +764,10 @@ def run_kernel(
     shapes: Sequence[Shape],
     parameters: Mapping[str, int] | None = None,
     grid_order: GridOrder = range,
+    turns: BlockTurns = TAKE_TURNS,
 ) -> list[np.ndarray]:
     """Interpret a kernel and give its outputs their shapes."""
-    results = Interpreter(kernel, operands, parameters, grid_order).run()
+    results = Interpreter(kernel, operands, parameters, grid_order, turns=turns).run()
     return [
         r.view(s.element_type.numpy_dtype).reshape(s.dimensions) for r, s in zip(results, shapes)
     ]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from xla_backend.kernels.async_copies import CopiesUnderWay, Copy
 from xla_backend.kernels.counters import KernelCounters
+from xla_backend.kernels.handovers import Knowledge
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.kernels.races import (
     THREAD_BITS,
@@ -51,6 +52,10 @@ class Lockstep:
         )
         self.threads = prod(self.thread_shape)
         self.blocks = axes[0].extent if axes and axes[0].kind is LoopKind.GRID else 1
+
+    def restore(self, axes: tuple[Axis, ...]) -> None:
+        """Be where these loops are around."""
+        self._set(axes)
 
     def enter(self, axis: Axis) -> None:
         self._set((*self.axes, axis))
@@ -130,6 +135,19 @@ class ReadersUnderWay:
         self._counts.clear()
 
 
+class BlockState(NamedTuple):
+    """What belongs to a block that others run beside: see `Memory`."""
+
+    blocks: np.ndarray
+    phases: np.ndarray
+    phase: int | None
+    people: dict[int, np.ndarray]
+    copies: CopiesUnderWay[Spread]
+    arrays: dict[Buffer, np.ndarray]
+    logs: dict[Buffer, AccessLog]
+    written: dict[Buffer, np.ndarray]
+
+
 class Memory:
     """Buffers as flat arrays of reals, and the rules for accesses to them."""
 
@@ -153,6 +171,8 @@ class Memory:
         self._logs: dict[Buffer, AccessLog] = {}  # by the buffer that stands for the memory
         self._copies: CopiesUnderWay[Spread] = CopiesUnderWay()
         self._readers = ReadersUnderWay()
+        self._knowledge = Knowledge(THREAD_BITS)
+        self._accesses = 0  # of the grid, so far
         self._counters = counters
         self._in_grid = False
         self._begin(_ONE_BLOCK)
@@ -177,11 +197,14 @@ class Memory:
 
     # -- order -------------------------------------------------------------------------------------
 
-    def begin_stage(self) -> None:
-        """All threads have finished what was before."""
+    def begin_stage(self, waits: bool) -> None:
+        """All threads have finished what was before. `waits`: whether blocks of this stage wait for
+        each other."""
         self._logs.clear()
         self._copies.clear()
         self._readers.clear()
+        self._knowledge = Knowledge(THREAD_BITS, waits)
+        self._accesses = 0
         self._in_grid = False
         self._begin(_ONE_BLOCK)
 
@@ -206,6 +229,9 @@ class Memory:
         """What follows comes after what threads of a block have done. `blocks`: which of those that
         run at once come to it; None: all."""
         self._phases[slice(None) if blocks is None else blocks] += 1
+        if self._knowledge.in_use:
+            here = self._blocks if blocks is None else self._blocks[blocks]
+            self._knowledge.barrier(here.tolist(), self._accesses)
         same = (self._phases == self._phases[0]).all()
         self._phase = int(self._phases[0]) if same else None
 
@@ -213,6 +239,25 @@ class Memory:
         """The threads (or rounds) that these buffers belong to are over."""
         for buffer in own:
             self.arrays.pop(buffer, None)
+
+    def leave_block(self) -> BlockState:
+        """Another block goes on: what belongs to this one."""
+        own = [b for b in self.kernel.buffers if not b.role.is_global]
+        state = BlockState(
+            self._blocks, self._phases, self._phase, self._people, self._copies,
+            {b: self.arrays.pop(b) for b in own if b in self.arrays},
+            {b: self._logs.pop(b) for b in own if b in self._logs},
+            {b: self._written.pop(b) for b in own if b in self._written},
+        )  # fmt: skip
+        self._copies = CopiesUnderWay()
+        return state
+
+    def return_to_block(self, state: BlockState) -> None:
+        """A block goes on that was left."""
+        self._blocks, self._phases, self._phase, self._people, self._copies = state[:5]
+        self.arrays.update(state.arrays)
+        self._logs.update(state.logs)
+        self._written.update(state.written)
 
     # -- accesses ----------------------------------------------------------------------------------
 
@@ -259,7 +304,7 @@ class Memory:
         active: np.ndarray | None,
         values: np.ndarray,
         combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    ) -> None:
+    ) -> Spread:
         """Combine a value into an element for each active lane and thread. Those of one element
         come one after another, by the numbers of block, thread and lane."""
         spread = self._spread(buffer, at, active, values.shape, "updated")
@@ -269,6 +314,45 @@ class Memory:
         array, element, new = self.arrays[buffer], spread.element, spread.of(values)
         for turn in _turns(element):
             array[element[turn]] = combine(array[element[turn]], new[turn])
+        return spread
+
+    # -- signals -----------------------------------------------------------------------------------
+
+    def take_ticket(self, buffer: Buffer, at: int, taker: np.ndarray | None) -> int:
+        """The next number of a counter, for the one block that runs."""
+        one = np.ones((), buffer.element_type.numpy_dtype)
+        self.update(buffer, at, taker, one, np.add)
+        return int(self.arrays[buffer][at]) - 1
+
+    def signal(self, buffer: Buffer, at: ArrayLike, active: np.ndarray | None) -> None:
+        """Each active thread tells what it has done."""
+        one = np.ones((), buffer.element_type.numpy_dtype)
+        spread = self.update(buffer, at, active, one, np.bitwise_or)
+        who = self._who(spread)
+        for n, element in enumerate(spread.element.tolist()):
+            here = self._text(spread, n)
+            there = self._knowledge.signal(buffer, element, int(who[n]), self._accesses, here)
+            if there is not None:
+                raise RaceError(
+                    f"{self._name(buffer, element)} is signalled at [{here}] and at [{there}]: "
+                    "who waits cannot tell which of them it is"
+                )
+
+    def await_signals(self, buffer: Buffer, at: ArrayLike, active: np.ndarray | None) -> str | None:
+        """Active threads learn what those did that signalled; where somebody has not yet, where
+        one waits, and for which element."""
+        spread = self._spread(buffer, at, active, (), "read", counted=False)
+        self._check_written(buffer, spread, "awaited")
+        elements = spread.element.tolist()
+        for n, element in enumerate(elements):
+            if not self._knowledge.is_told(buffer, element):
+                return f"[{self._text(spread, n)}] for element {element} of {buffer.name}"
+        if self._counters is not None:
+            self._counters.access(buffer, "read", spread.element, self._who(spread))
+        self._log(buffer, spread, "updated")
+        for element, who in zip(elements, self._who(spread).tolist()):
+            self._knowledge.learn(buffer, element, who)
+        return None
 
     def copy(
         self,
@@ -525,13 +609,14 @@ class Memory:
             return
         log = self._logs.get(region.memory)
         if log is None:
-            log = self._logs[region.memory] = AccessLog(self.kernel.name, region.size)
+            log = AccessLog(self.kernel.name, region.size, self._knowledge)
+            self._logs[region.memory] = log
+        self._accesses += 1
         who, phase = self._who(spread), self._phase
         if phase is None:
             phase = self._phases[spread.thread // (self._lockstep.threads // self._blocks.size)]
-        log.log(
-            how, spread.element, who, phase, Access(region, self._position(), self._lockstep.axes)
-        )
+        access = Access(region, self._position(), self._lockstep.axes, self._accesses)
+        log.log(how, spread.element, who, phase, access)
 
     def _who(self, spread: Spread) -> np.ndarray:
         """Who makes each access: the number of the thread in its block, and that of the block."""

@@ -158,6 +158,48 @@ class Atomic(Statement):
 
 
 @dataclass(eq=False, slots=True)
+class Ticket(Statement):
+    """result = buffer[index]++, once for a block, and the same number for all of its threads, which
+    all come here, as to a barrier. Blocks that begin later get higher numbers, in whatever order
+    they begin; so those of lower ones have begun, and may be waited for.
+
+    `shared`: an element of shared memory, of the same type, to tell the threads. `taker`: holds for
+    one of them.
+    """
+
+    result: Value
+    buffer: Buffer
+    index: Index
+    shared: Buffer
+    taker: Value
+
+
+@dataclass(eq=False, slots=True)
+class Signal(Statement):
+    """buffer[index] = 1 where `guard` holds, after all that the thread has done, or seen of others,
+    before. Nobody else signals with the element."""
+
+    buffer: Buffer
+    index: Index
+    guard: Value | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Await(Statement):
+    """Where `guard` holds, the thread goes on when somebody has signalled with buffer[index], which
+    began as 0, and sees what was done before that. It may be a thread of another block: one that
+    has begun already, whatever order blocks begin in (see `Ticket`)."""
+
+    buffer: Buffer
+    index: Index
+    guard: Value | None = None
+
+
+# What blocks of a grid know of each other by, while they run.
+HANDOVERS = (Ticket, Signal, Await)
+
+
+@dataclass(eq=False, slots=True)
 class AsyncCopy(Statement):
     """target[target_index + i] = buffer[index + i] for all i < count, zeros where `guard` is false:
     begun here, and done at some time until the thread has waited for it (`AsyncWait`). Until then
@@ -509,8 +551,10 @@ def group_indices(s: Statement) -> tuple[Index, ...]:
 
 def accessed(s: Statement) -> tuple[Buffer, ...]:
     """The buffers that a statement itself reads or writes."""
-    if isinstance(s, Load | Store | Atomic | MatrixLoad):
+    if isinstance(s, Load | Store | Atomic | MatrixLoad | Signal | Await):
         return (s.buffer,)
+    if isinstance(s, Ticket):
+        return s.buffer, s.shared
     if isinstance(s, Move | AsyncCopy):
         return s.buffer, s.target
     if isinstance(s, PrepareArrivals | ExpectBytes | AwaitArrivals):

@@ -8,10 +8,12 @@ from typing import Any
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     AsyncCopy,
     AsyncGroup,
     AsyncWait,
     Atomic,
+    Await,
     AwaitArrivals,
     Barrier,
     BoxCopy,
@@ -36,8 +38,10 @@ from xla_backend.kernels.ir import (
     Move,
     PrepareArrivals,
     Shuffle,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Transpose,
     Value,
 )
@@ -168,6 +172,8 @@ class _Printer:
             self._line(depth, f"{s.target.name}[:] = {s.source.name}.reshape({shape}).T")
         elif isinstance(s, Barrier):
             self._line(depth, "barrier()")
+        elif isinstance(s, HANDOVERS):
+            self._line(depth, self._handover(s))
         elif isinstance(s, Atomic):
             prefix = f"if {self._name(s.guard)}: " if s.guard else ""
             name, at = s.opcode.value, self._index(s.index)
@@ -230,6 +236,13 @@ class _Printer:
         arrival = f"{s.arrivals.name}[{self._index(s.arrival)}]"
         target = f"{s.target.name}[{self._index(s.target_index)}...]"
         return f"{target} = box_copy({box}, {s.buffer.name}[at {at}], {arrival})"
+
+    def _handover(self, s: Ticket | Signal | Await) -> str:
+        place = f"{s.buffer.name}[{self._index(s.index)}]"
+        if isinstance(s, Ticket):
+            return f"{self._name(s.result)} = ticket({place})"
+        prefix = f"if {self._name(s.guard)}: " if s.guard else ""
+        return f"{prefix}{'signal' if isinstance(s, Signal) else 'await'}({place})"
 
     def _async(self, s: AsyncCopy | AsyncGroup | AsyncWait) -> str:
         if isinstance(s, AsyncGroup):

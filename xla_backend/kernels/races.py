@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from xla_backend.kernels.handovers import Knowledge
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind
 
 _INPUTS = frozenset({BufferRole.OPERAND, BufferRole.CONSTANT})
@@ -117,12 +118,13 @@ def _regions_in(piece: Sequence[tuple[int, int, Buffer]]) -> Iterator[tuple[Buff
 
 
 class Access(NamedTuple):
-    """What a statement accesses, the loop variables with one value there, and what runs in
-    lockstep around it."""
+    """What a statement accesses, the loop variables with one value there, what runs in lockstep
+    around it, and its number among the accesses of a grid."""
 
     region: Region
     position: dict[str, int]
     axes: tuple[Axis, ...]
+    number: int = 0
 
 
 def text_of(who: int, position: Mapping[str, int], axes: Sequence[Axis]) -> str:
@@ -171,10 +173,14 @@ class _Side:
         phase: int | np.ndarray,
         number: int,
         distinct: bool,
+        later: np.ndarray | None,
     ) -> None:
-        """Units are accessed: `place` is where they are, `distinct` whether they all are."""
+        """Units are accessed: `place` is where they are, `distinct` whether they all are. `later`:
+        which accesses come after the last one, known to be so."""
         before = self.who[place]
         known = (before != _NOBODY) & (before != who)
+        if later is not None:
+            known &= ~later
         again = np.flatnonzero(known) if known.any() else None
         units = at[:0] if again is None else at[again]
         phase_before, number_before = self.phase[units], self.number[units]
@@ -207,9 +213,11 @@ class _Side:
 class AccessLog:
     """The accesses to one piece of memory since all threads were last together."""
 
-    def __init__(self, kernel: str, size: int) -> None:
+    def __init__(self, kernel: str, size: int, knowledge: Knowledge) -> None:
+        """`knowledge`: what threads know of those of other blocks."""
         self.kernel = kernel
         self.size = size
+        self._knowledge = knowledge
         self._sides: dict[str, _Side] = {}  # by what was done
         self._accesses: list[Access] = []
 
@@ -236,15 +244,39 @@ class AccessLog:
         for done in _CLASHING[how]:
             side = self._sides.get(done)
             clashes = None if side is None else side.clashes(place, who, phase)
-            if clashes is not None:
-                n = int(np.argmax(clashes))
+            if side is None or clashes is None:
+                continue
+            unknown = self._unknown(side, at, who, clashes)
+            if unknown.any():
+                n = int(np.argmax(unknown))
                 self._fail(how, done, int(at[n]), int(who[n]), access)
         side = self._sides.get(how)
         if side is None:
             side = self._sides[how] = _Side(self.size)
         self._accesses.append(access)
         distinct = in_order or how == "written"
-        side.record(at, place, who, phase, len(self._accesses) - 1, distinct)
+        later = None
+        if self._knowledge.in_use:
+            # Who knows of this access knows of those that are known here.
+            before = side.who[place]
+            far = (before != _NOBODY) & ((before ^ who) >> THREAD_BITS != 0)
+            later = far & ~self._unknown(side, at, who, far)
+        side.record(at, place, who, phase, len(self._accesses) - 1, distinct, later)
+
+    def _unknown(
+        self, side: _Side, at: np.ndarray, who: np.ndarray, clashes: np.ndarray
+    ) -> np.ndarray:
+        """Which of some accesses are made by threads that do not know of those before."""
+        if not self._knowledge.in_use:
+            return clashes
+        unknown = clashes.copy()
+        for n in np.flatnonzero(clashes):
+            number, other = side.number[at[n]], int(side.who[at[n]])
+            if other < _SEVERAL_BLOCKS and self._knowledge.comes_before(
+                other, self._accesses[number].number, int(who[n])
+            ):
+                unknown[n] = False
+        return unknown
 
     def forget(self, how: str, units: np.ndarray) -> None:
         """Everybody comes after what was done to these."""

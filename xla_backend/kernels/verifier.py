@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter
+from xla_backend.kernels.index import ZERO, Atom, FloorDiv, Index, Mod, Parameter
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     AsyncCopy,
     AsyncGroup,
     AsyncWait,
     Atomic,
+    Await,
     AwaitArrivals,
     Barrier,
     BoxCopy,
@@ -42,10 +44,13 @@ from xla_backend.kernels.ir import (
     Move,
     PrepareArrivals,
     Shuffle,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Transpose,
     Value,
+    walk,
 )
 from xla_backend.kernels.lines import LINE
 from xla_backend.kernels.matrix_tiles import GROUP_ROWS, LAYOUTS, group_registers
@@ -59,6 +64,10 @@ _OUTSIDE = {
     LoopKind.THREAD: frozenset({LoopKind.GRID, LoopKind.THREAD, LoopKind.SERIAL}),
     LoopKind.LANES: frozenset({LoopKind.GRID, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.UNROLLED}),
 }
+
+
+# What blocks that take turns (`block_turns`) have not.
+_OF_GROUPS = (PrepareArrivals, ExpectBytes, BoxCopy, AwaitArrivals, GroupProduct, GroupWait)
 
 
 class KernelVerificationError(ValueError):
@@ -202,6 +211,8 @@ class _Verifier:
         elif isinstance(s, Barrier):
             if not {LoopKind.GRID, LoopKind.THREAD} & {loop.kind for loop in self.loops}:
                 self._fail("a barrier has no block around it")
+        elif isinstance(s, HANDOVERS):
+            self._handover(s)
         elif isinstance(s, Atomic):
             self._access(s.buffer, s.index, s.guard)
             self._use([s.value])
@@ -234,6 +245,24 @@ class _Verifier:
             self._define(s.results)
         else:
             self._fail(f"{type(s).__name__} is unknown")
+
+    def _handover(self, s: Ticket | Signal | Await) -> None:
+        kinds = [loop.kind for loop in self.loops]
+        if kinds[:1] != [LoopKind.GRID] or LoopKind.THREAD not in kinds or LoopKind.LANES in kinds:
+            self._fail("only threads of a grid's blocks know of other blocks")
+        if any(isinstance(other, _OF_GROUPS) for other in walk([self.loops[0]])):
+            self._fail("blocks that wait for others have copies of boxes, or products of groups")
+        self._access(s.buffer, s.index, None if isinstance(s, Ticket) else s.guard)
+        self._written(s.buffer)
+        if s.buffer.element_type is not PrimitiveType.U32 or not s.buffer.role.is_global:
+            self._fail(f"{s.buffer.name} is no u32 that all blocks see")
+        if isinstance(s, Ticket):
+            self._access(s.shared, ZERO)
+            self._use([s.taker])
+            if s.shared.role is not BufferRole.SHARED:
+                self._fail(f"{s.shared.name} tells threads a number, and is not shared memory")
+            self._typed(s.result, s.shared.element_type, "shared")
+            self._define([s.result])
 
     def _matrix_tile(self, s: MatrixTile) -> None:
         layout = LAYOUTS.get(s.shape)

@@ -308,6 +308,13 @@ FAMILIES = (
         {"r": 8, "c": 640, "p": 639},
         {"r": 8192, "c": 8192, "p": 8191},
     ),
+    _family(
+        "long cumsum",
+        "of one row, f32[67108864]",
+        _CUMSUM,
+        {"r": 1, "c": 6000, "p": 5999},
+        {"r": 1, "c": 1 << 26, "p": (1 << 26) - 1},
+    ),
     _family("sort", "of rows, f32[65536,1024]", _SORT, {"r": 4, "c": 256}, {"r": 65536, "c": 1024}),
     _product("product f32", "f32", 1024),
     _product("product bf16", "bf16", 1024),

@@ -10,7 +10,8 @@ from xla_backend.kernels.from_hlo.reductions import Reduction
 from xla_backend.kernels.index import Index, delinearize
 from xla_backend.kernels.ir import Kernel, Value
 from xla_backend.kernels.library.rows import Rows
-from xla_backend.kernels.library.scans import Scanned, scan
+from xla_backend.kernels.library.scan_parts import Scanned
+from xla_backend.kernels.library.scans import scan
 
 
 def cumulative_kernel(name: str, node: Instruction, axis: int, reverse: bool) -> Kernel:

@@ -22,7 +22,8 @@ from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, LoopKind, Value
 from xla_backend.kernels.library.places import THREADS, guard_of
 from xla_backend.kernels.library.rows import Rows
-from xla_backend.kernels.library.scans import WARP, Group, Part, Scanned, scan
+from xla_backend.kernels.library.scan_parts import WARP, Part, Scanned
+from xla_backend.kernels.library.scans import Group, scan
 
 P = PrimitiveType
 RADIX_TYPES = frozenset(

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.codegen.emitter import AbstractKernelEmitter
-from xla_backend.kernels.index import Index
+from xla_backend.kernels.index import ZERO, Index
 from xla_backend.kernels.ir import (
     AsyncCopy,
     AsyncGroup,
     AsyncWait,
     Atomic,
+    Await,
     AwaitArrivals,
     Barrier,
     BoxCopy,
@@ -40,8 +41,10 @@ from xla_backend.kernels.ir import (
     PrepareArrivals,
     Shuffle,
     ShuffleMode,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Transpose,
     Value,
 )
@@ -58,6 +61,12 @@ from xla_backend.targets.gpu.group_code import (
     emit_group_product,
     emit_group_wait,
     emit_prepare,
+)
+from xla_backend.targets.gpu.handovers import (
+    emit_await_signal,
+    emit_fence,
+    emit_signal,
+    emit_ticket,
 )
 from xla_backend.targets.gpu.warps import (
     choose_bytes,
@@ -227,6 +236,10 @@ class KernelEmitter(AbstractKernelEmitter):
             self._arriving(s)
         elif isinstance(s, GroupProduct | GroupWait):
             self._group_product(s)
+        elif isinstance(s, Ticket):
+            self._ticket(s)
+        elif isinstance(s, Signal | Await):
+            self._signal(s)
         elif isinstance(s, Move):
             self.access.move(s)
         elif isinstance(s, Transpose):
@@ -245,6 +258,28 @@ class KernelEmitter(AbstractKernelEmitter):
             self.w.call("llvm.nvvm.barrier.cta.sync.aligned.count", "void", numbers)
         else:
             self.w.call("llvm.nvvm.barrier0", "void")
+
+    def _ticket(self, s: Ticket) -> None:
+        w = self.w
+        shared = Store(s.shared, ZERO, (s.result,))
+        with w.if_(self.scalar(s.taker)):
+            address = self.access.address(s.buffer, self.uniform(s.index))
+            self.bind(s.result, emit_ticket(w, address))
+            self.access.store(shared)
+        self._barrier()
+        self.access.load(Load(s.result, s.shared, ZERO))
+
+    def _signal(self, s: Signal | Await) -> None:
+        w = self.w
+        emit = emit_signal if isinstance(s, Signal) else emit_await_signal
+        address = self.access.address(s.buffer, self.uniform(s.index))
+        if s.guard is None:
+            emit(w, address)
+        else:
+            with w.if_(self.scalar(s.guard)):
+                emit(w, address)
+        if isinstance(s, Await):
+            emit_fence(w)
 
     def _shuffle(self, s: Shuffle) -> None:
         if self.lanes > 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     BoxCopy,
     BoxedArray,
     Buffer,
@@ -137,17 +138,18 @@ class KernelFunctions:
         return LaunchFunction(name, kernel.name, stage.var.extent, threads, total, dynamic, made)
 
     def _alone(self, kernel: Kernel) -> set[Buffer]:
-        """Buffers whose memory none of the others has that are written."""
+        """Buffers whose memory none of the others has that are written, nor threads of other blocks
+        that are waited for."""
         shared = self._sharing.get(kernel.name)
+        handed = {b for s in walk(kernel.stages) if isinstance(s, HANDOVERS) for b in accessed(s)}
+        own = {b for b in kernel.buffers if b.role is BufferRole.SCRATCH and not handed}
         if shared is None:
-            return {b for b in kernel.buffers if b.role is BufferRole.SCRATCH}
-        operands = {b for b in kernel.buffers if b.role is BufferRole.OPERAND}
+            return own
         if not shared:
-            return set(kernel.buffers)
+            return {b for b in kernel.buffers if b.role is not BufferRole.SCRATCH} | own
         # Which output it is differs from launch to launch.
-        return {b for b in operands if b.number not in shared} | {
-            b for b in kernel.buffers if b.role is BufferRole.SCRATCH
-        }
+        operands = {b for b in kernel.buffers if b.role is BufferRole.OPERAND}
+        return {b for b in operands if b.number not in shared} | own
 
     # -- memory ------------------------------------------------------------------------------------
 

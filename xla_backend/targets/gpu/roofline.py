@@ -22,6 +22,9 @@ from xla_backend.targets.gpu.work import Work
 _LATENCY = 800e-9
 _CACHE_LATENCY = 300e-9
 _CACHE_BYTES_PER_CLOCK = 48
+# Seconds that a block waits for others which have got as far as it: one writes a value and then a
+# signal, and the other reads the signal and then the value, each through the second-level cache.
+_HANDOVER = 4 * _CACHE_LATENCY
 # Seconds of a barrier of all blocks: each counts itself, and reads what the last one wrote, through
 # the second-level cache, one after the other at its unit of atomics.
 _GRID_BARRIER = 1.5e-6
@@ -118,7 +121,7 @@ def _arithmetic(work: Work, card: Card, *, instructions: bool) -> float:
 
 def _busy(work: Work, card: Card, resident: Occupancy) -> float:
     """How much of the memory's bandwidth so many threads can ask for (Little's law)."""
-    needed = card.bandwidth * _LATENCY
+    needed = card.bandwidth * (_LATENCY + work.waits * _HANDOVER)
     blocks = min(work.blocks, resident.blocks * card.multiprocessors)
     warps = blocks * -(-work.threads // WARP)
     asked = warps * WARP * max(work.in_flight, 4.0)

@@ -16,9 +16,11 @@ import numpy as np
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import ZERO, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
+    HANDOVERS,
     AsyncCopy,
     AsyncWait,
     Atomic,
+    Await,
     Barrier,
     Buffer,
     BufferRole,
@@ -35,8 +37,10 @@ from xla_backend.kernels.ir import (
     MatrixTile,
     Move,
     Shuffle,
+    Signal,
     Statement,
     Store,
+    Ticket,
     Value,
     walk,
 )
@@ -66,6 +70,7 @@ class Work:
         as requests (of at most 4 bytes a thread).
       shared_bytes: of shared memory that a block has.
       barriers: that its blocks come to.
+      waits: for threads of other blocks, one after another, of each block.
       phases: parts of it of which each waits for the one before.
       in_flight: bytes of global memory that a thread can ask for before it needs the first.
       arrays: of each in global memory, the bytes that there are to move, and those of the sectors
@@ -86,6 +91,7 @@ class Work:
     in_flight: float = 0.0
     barriers: float = 0.0
     phases: float = 1.0
+    waits: int = 0
     arrays: list[tuple[float, float]] = field(default_factory=list)
     operations: dict[str, float] = field(default_factory=dict)
     matrix_operations: dict[str, float] = field(default_factory=dict)
@@ -226,6 +232,8 @@ class _Counter:
             self._access(s.buffer, s.index, place, s.guard, reads=False)
         elif isinstance(s, Barrier):
             self._work.barriers += place.rounds
+        elif isinstance(s, HANDOVERS):
+            self._handover(s, place)
         elif isinstance(s, MatrixTile):
             self._tile(s, place)
         elif isinstance(s, AsyncCopy):
@@ -237,6 +245,15 @@ class _Counter:
             self._operation(str(s.operands[0].type), weight, place)
         elif isinstance(s, Shuffle):
             self._operation(str(s.value.type), 1, place)
+
+    def _handover(self, s: Ticket | Signal | Await, place: _Place) -> None:
+        if isinstance(s, Ticket):
+            self._made[s.result] = IndexValue(s.result, Index.of(self._stage.var))
+            self._work.barriers += place.rounds
+            place = replace(place, conditions=(*place.conditions, *self._holds(s.taker)))
+        guard = None if isinstance(s, Ticket) else s.guard
+        self._access(s.buffer, s.index, place, guard, reads=isinstance(s, Await))
+        self._work.waits += isinstance(s, Await)
 
     def _operation(self, element_type: str, weight: int, place: _Place) -> None:
         lanes = place.lanes.var.extent if place.lanes else 1

@@ -1,4 +1,4 @@
-"""Prefix reductions on GPUs: by threads, warps, blocks and in spans."""
+"""Prefix reductions on GPUs: by threads, warps, blocks, and blocks together."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,13 @@ import pytest
 from emulated_checks import barriers, check_emulated, in_any_order
 from native_checks import arguments_of, module_of
 
+import xla_backend
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.kernels.builder import LoopBuilder
-from xla_backend.kernels.index import Index
 from xla_backend.kernels.interpreter import run_kernel
-from xla_backend.kernels.ir import BufferRole, Kernel, Loop, LoopKind, Value, walk
-from xla_backend.kernels.library.rows import Rows
-from xla_backend.kernels.library.scans import Scanned, scan, scan_spans
+from xla_backend.kernels.ir import Loop, LoopKind, walk
 from xla_backend.kernels.races import KernelRunError
 
 OPERATIONS = {
@@ -118,69 +115,50 @@ def test_no_elements() -> None:
     check_emulated(module_of(body, called), [np.zeros((0, 3), np.float32)])
 
 
-def sums(dims: tuple[int, int], tiles: int | None, type: P = P.S32) -> Kernel:
-    """Sums of rows; in spans of some tiles."""
-    b = LoopBuilder("k")
-    rows = Rows(dims, 1)
-    source = b.buffer("p0", type, rows.elements, BufferRole.OPERAND, 0)
-    target = b.buffer("out0", type, rows.elements, BufferRole.OUTPUT, 0)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_rows_are_cut_into_tiles(reverse) -> None:
+    """In one launch, and one that forgets the signals of earlier ones."""
 
-    def combine(x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
-        return [b.compute(Opcode.ADD, type, (x[0], y[0]))]
-
-    def element(at: Index, guard: Value | None) -> list[Value]:
-        return [b.load(source, at, guard)]
-
-    def keep(at: Index, values: Sequence[Value], guard: Value | None) -> None:
-        b.store(target, at, values, guard)
-
-    scanned = Scanned([type], combine, lambda: [b.constant(type, 5)], element, keep)
-    if tiles is None:
-        scan(b, rows, scanned)
-    else:
-        scan_spans(b, rows, scanned, tiles)
-    return b.kernel
-
-
-@pytest.mark.parametrize(("dims", "tiles"), [((1, 5000), 1), ((2, 4097), 2), ((1, 1024), 1)])
-def test_spans(dims, tiles) -> None:
-    x = np.random.default_rng(0).integers(-9, 9, dims).astype(np.int32)
-    (got,) = in_any_order(sums(dims, tiles), [x], [Shape.array(P.S32, dims)])
-    np.testing.assert_array_equal(got, 5 + np.cumsum(x, axis=1))
-
-
-def test_bits_of_sums_do_not_depend_on_the_order_of_blocks() -> None:
-    x = np.random.default_rng(0).normal(size=(1, 6000)).astype(np.float32)
-    (got,) = in_any_order(sums((1, 6000), 1, P.F32), [x], [Shape.array(P.F32, (1, 6000))])
-    np.testing.assert_allclose(
-        got, 5 + np.cumsum(x, axis=1, dtype=np.float64), rtol=1e-4, atol=1e-3
-    )
-
-
-def test_long_rows_are_cut_into_spans() -> None:
     def grids(dims: tuple[int, int]) -> list[int]:
-        stages = sums(dims, None).stages
-        return [s.var.extent for s in stages if isinstance(s, Loop) and s.kind is LoopKind.GRID]
+        (kernel,) = check_emulated(
+            cumulative("s32", dims, 1, "add", reverse), [np.ones(dims, np.int32)]
+        ).values()
+        return [s.var.extent for s in kernel.stages if isinstance(s, Loop)]
 
     assert grids((1, 4096)) == [1]
-    assert grids((1000, 8192)) == [1000]
-    assert grids((1, 1 << 20)) == [1024, 1, 1024]
-    assert grids((1, 1 << 24)) == [4096, 1, 4096]
+    assert grids((300, 4200)) == [300]
+    assert grids((1, 4097)) == [1, 5]
+    assert grids((2, 8192)) == [1, 16]
+
+
+def test_sums_of_long_rows_are_the_same_bits_in_every_run() -> None:
+    module = cumulative("f32", (1, 9000), 1)
+    executable = xla_backend.compile(module, "gpu_emulator", CompileOptions(verify=True))
+    x = np.random.default_rng(0).normal(size=(1, 9000)).astype(np.float32)
+    first, again = (executable.execute([x])[0] for _ in range(2))
+    assert np.asarray(first).tobytes() == np.asarray(again).tobytes()
+    np.testing.assert_allclose(first, np.cumsum(x, axis=1) + 1, rtol=1e-4, atol=1e-3)
+
+
+def test_logarithms_of_sums_of_long_rows() -> None:
+    module = log_sum_exp("1,5000", windows((1, 5000), 1, False))
+    check_emulated(module, [np.random.default_rng(0).normal(size=(1, 5000)).astype(np.float32)])
 
 
 def test_a_barrier_that_is_left_out_is_found() -> None:
     dims = (1, 2100)
     x = np.ones(dims, np.int32)
-    kernel = sums(dims, None)
+    (kernel,) = check_emulated(cumulative("s32", dims, 1), [x]).values()
+    given = [x, np.array(1, np.int32)]
     shapes = [Shape.array(P.S32, dims)]
     places = list(barriers(kernel.stages))
     assert len(places) == 2
     for body, at in places:
         barrier = body.pop(at)
         with pytest.raises(KernelRunError):
-            run_kernel(kernel, [x], shapes)
+            run_kernel(kernel, given, shapes)
         body.insert(at, barrier)
-    in_any_order(kernel, [x], shapes)
+    in_any_order(kernel, given, shapes)
 
 
 @pytest.mark.parametrize(("dims", "axis", "vectors"), [

@@ -184,7 +184,9 @@ def test_unknown_architectures() -> None:
     module = xla_backend.parse_hlo(PROGRAM)
     with pytest.raises(ValueError, match=r"target 'sm_75'.*sm_80, sm_90, sm_90a, sm_100, sm_120"):
         xla_backend.compile(module, target="sm_75")
-    with pytest.raises(UnimplementedError, match=r"'sm_75'; there are sm_80, sm_90, sm_90a, sm_100"):
+    with pytest.raises(
+        UnimplementedError, match=r"'sm_75'; there are sm_80, sm_90, sm_90a, sm_100"
+    ):
         xla_backend.compile(module, target=Target("nvptx64-nvidia-cuda", "sm_75"))
 
 

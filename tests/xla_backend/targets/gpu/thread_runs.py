@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -68,8 +69,9 @@ class Runner:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._callbacks.items()
         }
-        text = as_host_text(module.to_text())
-        self._library = Library(compile_object(text, host_target()), symbols)
+        code = compile_object(as_host_text(module.to_text()), host_target())
+        self._load = lambda: Library(code, symbols)
+        self._libraries = [self._load()]
 
     def _provided(self) -> dict[str, Callable]:
         def function(count: int, body: Callable[..., int]) -> Callable:
@@ -83,6 +85,10 @@ class Runner:
             self._warp().wait()
             return 0
 
+        def resting(_: int) -> int:
+            time.sleep(1e-3)
+            return 0
+
         provided = {
             "nvvm_tid": function(0, lambda: self._here.thread),
             "nvvm_ctaid": function(0, lambda: self._here.block.number),
@@ -90,6 +96,7 @@ class Runner:
             "nvvm_laneid": function(0, lambda: self._here.thread % WARP),
             "nvvm_barrier0": function(0, waiting),
             "nvvm_bar_warp": function(1, waiting_in_warp),
+            "nvvm_nanosleep": function(1, resting),
         }
         provided["nvvm_matrices"] = ctypes.CFUNCTYPE(_I32, *[ctypes.c_void_p] * 2, _I32, _I32)(
             self._matrices
@@ -155,8 +162,9 @@ class Runner:
 
         return shuffle
 
-    def __call__(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Outputs, flat, as the kernel interpreter gives them."""
+    def __call__(self, operands: Sequence[np.ndarray], at_once: int = 1) -> list[np.ndarray]:
+        """Outputs, flat, as the kernel interpreter gives them. Of more blocks `at_once`, those of
+        higher numbers come first."""
         memory: dict[Buffer, np.ndarray] = {}
         in_place = self.kernel.in_place
         for buffer in launched_buffers(self.kernel):
@@ -168,27 +176,36 @@ class Runner:
             else:
                 memory[buffer] = aligned(np.zeros(buffer.size, dtype))
         for launch in self.launches:
-            for number in range(launch.blocks):
-                self._run(launch.name, [_Block(number, launch.threads)], list(memory.values()))
+            blocks = [_Block(number, launch.threads) for number in range(launch.blocks)]
+            blocks = blocks if at_once == 1 else blocks[::-1]
+            for n in range(0, len(blocks), at_once):
+                self._run(launch.name, blocks[n : n + at_once], list(memory.values()), True)
         outputs = [b for b in memory if b.role is BufferRole.OUTPUT]
         return [memory[b] for b in sorted(outputs, key=lambda b: b.number)]
 
-    def _run(self, name: str, blocks: Sequence[_Block], arrays: list[np.ndarray]) -> None:
-        """Run a function by all threads of some blocks at once."""
+    def _run(
+        self, name: str, blocks: Sequence[_Block], arrays: list[np.ndarray], apart: bool = False
+    ) -> None:
+        """Run a function by all threads of some blocks at once; where they are `apart`, each has
+        shared memory of its own, and all else that the text defines, too."""
         pointers = [array.ctypes.data for array in arrays]
         types = [ctypes.c_void_p] * len(pointers)
-        function = self._library.function(name, None, *types)
+        functions = [self._libraries[0].function(name, None, *types)] * len(blocks)
+        for n in range(1, len(blocks) if apart else 1):
+            if n == len(self._libraries):
+                self._libraries.append(self._load())
+            functions[n] = self._libraries[n].function(name, None, *types)
 
-        def work(block: _Block, thread: int) -> None:
+        def work(block: _Block, thread: int, function: Callable[..., None]) -> None:
             self._here.block, self._here.thread = block, thread
             function(*pointers)
 
         if len(blocks) == blocks[0].threads == 1:
-            work(blocks[0], 0)
+            work(blocks[0], 0, functions[0])
             return
         threads = [
-            threading.Thread(target=work, args=(block, n))
-            for block in blocks
+            threading.Thread(target=work, args=(block, n, function))
+            for block, function in zip(blocks, functions)
             for n in range(block.threads)
         ]
         for thread in threads:
@@ -347,6 +364,7 @@ _NAMES = {
     "llvm.nvvm.read.ptx.sreg.laneid": "nvvm_laneid",
     "llvm.nvvm.barrier0": "nvvm_barrier0",
     "llvm.nvvm.bar.warp.sync": "nvvm_bar_warp",
+    "llvm.nvvm.nanosleep": "nvvm_nanosleep",
 }
 
 
