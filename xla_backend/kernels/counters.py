@@ -35,6 +35,7 @@ from xla_backend.kernels.ir import (
     BufferRole,
     Compute,
     Constant,
+    GroupProduct,
     Loop,
     LoopKind,
     MatrixTile,
@@ -42,7 +43,7 @@ from xla_backend.kernels.ir import (
     Statement,
     walk,
 )
-from xla_backend.kernels.matrix_tiles import WARP
+from xla_backend.kernels.matrix_tiles import GROUP, WARP
 from xla_backend.kernels.races import THREAD_BITS, Axis, KernelRunError
 from xla_backend.kernels.warp_accesses import (
     BANKS,
@@ -244,6 +245,8 @@ class KernelCounters:
         elif isinstance(s, MatrixTile):
             self.matrix_tiles += warps
             self.tile_flops += 2 * prod(s.shape) * warps
+        elif isinstance(s, GroupProduct):
+            self.tile_flops += 2 * prod(s.shape) * (warps * WARP // GROUP)
         elif isinstance(s, Compute | Atomic):
             self._operations(s, operations)
 

@@ -414,7 +414,8 @@ class Memory:
         buffer, read_at = source
         into, written_at = target
         read = self._one_by_one(buffer, read_at, np.full(read_at.size, thread), "read", False)
-        written = self._one_by_one(into, written_at, np.full(written_at.size, thread), "written")
+        writers = np.full(written_at.size, thread)
+        written = self._one_by_one(into, written_at, writers, "written", False)
         self._check_at_rest(into, written, "written")
         self._log(into, written, "written")
         self.arrays[into][written.element] = values
@@ -443,8 +444,9 @@ class Memory:
     def begin_reads(
         self, buffer: Buffer, element: np.ndarray, thread: np.ndarray, count: int
     ) -> Readers:
-        """Threads begin to read elements, which `end_reads` ends; the first `count` are all."""
-        spread = self._one_by_one(buffer, element, thread, "read")
+        """Threads begin to read elements, which `end_reads` ends; the first `count` are all. (Who
+        reads at once, and so which banks, is the machine's business.)"""
+        spread = self._one_by_one(buffer, element, thread, "read", False)
         self._check_at_rest(buffer, spread, "read")
         self._check_written(buffer, spread, "read")
         self._log(buffer, spread, "read")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Instruction
@@ -12,6 +12,7 @@ from xla_backend.kernels.from_hlo.lower import begin
 from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
 from xla_backend.kernels.ir import Buffer, Kernel, Value
 from xla_backend.kernels.library.factors import Element, Factor, Sizes, factor
+from xla_backend.kernels.library.group_product import Plain, plain_array
 from xla_backend.kernels.library.matrix_product import Finish
 from xla_backend.kernels.library.recipes import Recipe, convert, recipe_for
 from xla_backend.passes.dots import (
@@ -85,12 +86,7 @@ def dot_kernel(node: Instruction, name: str, recipe: Recipe, build: Build) -> Ke
     dot = product_in(node)
     sizes = sizes_of(dot)
     factors = []
-    orders = contraction_order(dot)
-    for side, (x, groups, order, outer) in enumerate(
-        zip(dot.operands, operand_dimensions(dot), orders, (sizes.m, sizes.n))
-    ):
-        element = _element(x, groups._replace(contracting=order))
-        shape = (sizes.batch, outer, sizes.k)
+    for side, (x, (element, shape)) in enumerate(zip(dot.operands, _elements(dot))):
         of_side = recipe.of_side(side)
         factors.append(factor(element, shape, e.leaves, of_side, zero=x in e.leaves))
     roots = root.operands if root.opcode is Opcode.TUPLE else [root]
@@ -109,6 +105,29 @@ def dot_kernel(node: Instruction, name: str, recipe: Recipe, build: Build) -> Ke
     finish = finish_of(e, dot, roots, outputs, index)
     build(Product(e, sizes, factors[0], factors[1], recipe, finish))
     return e.builder.kernel
+
+
+def plain_factors(node: Instruction, recipe: Recipe) -> tuple[Plain, Plain] | None:
+    """The factors of a dot, alone or in a kOutput fusion, as arrays that boxes can be copied of;
+    None where one of them is something else."""
+    e, _, _ = begin(node, "factors")
+    found = [
+        plain_array(element, sizes, e.leaves, recipe.of_side(side))
+        for side, (element, sizes) in enumerate(_elements(product_in(node)))
+    ]
+    lhs, rhs = found
+    return None if lhs is None or rhs is None else (lhs, rhs)
+
+
+def _elements(dot: Instruction) -> Iterator[tuple[Element, tuple[int, int, int]]]:
+    """How the elements of each factor are made, and the sizes of its batch, outer and inner."""
+    sizes = sizes_of(dot)
+    orders = contraction_order(dot)
+    for x, groups, order, outer in zip(
+        dot.operands, operand_dimensions(dot), orders, (sizes.m, sizes.n)
+    ):
+        element = _element(x, groups._replace(contracting=order))
+        yield element, (sizes.batch, outer, sizes.k)
 
 
 def _element(x: Instruction, groups: OperandDimensions) -> Element:

@@ -23,6 +23,7 @@ class Card:
       memory_bytes, l2_bytes: of memory and of the cache in front of it.
       vector_tflops: 10**12 operations per second of single threads, by element type.
       tensor_tflops: the same of matrix tiles, by the type of what is multiplied.
+      tile_share: the part of that which tiles of one warp (mma) reach; groups of warps reach all.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Card:
     l2_bytes: int
     vector_tflops: Mapping[str, float]
     tensor_tflops: Mapping[str, float]
+    tile_share: float = 1.0
 
     def vector_rate(self, element_type: str) -> float:
         """Operations per second of single threads; types without a column run as f32 does."""
@@ -55,7 +57,9 @@ def _vector(f64: float, f32: float, f16: float) -> dict[str, float]:
     return {"f64": f64, "f32": f32, "f16": f16, "bf16": f16}
 
 
-_HOPPER = (_vector(33.5, 66.9, 133.8), _tensor(66.9, 494.7, 989.4, 1978.9, 1978.9))
+# The last number is measured (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU
+# Architecture via Microbenchmarking, 2024).
+_HOPPER = (_vector(33.5, 66.9, 133.8), _tensor(66.9, 494.7, 989.4, 1978.9, 1978.9), 0.62)
 
 CARDS = {
     card.name: card

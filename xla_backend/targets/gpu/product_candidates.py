@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.kernels.library.dots import FEW
 from xla_backend.kernels.library.factors import Sizes
+from xla_backend.kernels.library.group_product import GroupTiling
 from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.library.skinny_product import AT_ONCE, SkinnyTiling
+from xla_backend.kernels.lines import LINE
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 
 
@@ -28,10 +30,13 @@ class Cublas:
     type: str
 
 
-Candidate = Tiling | SkinnyTiling | Loops | Cublas
+Candidate = Tiling | GroupTiling | SkinnyTiling | Loops | Cublas
 # Chooses one of the candidates for an instruction; those that should be the fastest come first.
 Choose = Callable[[Instruction, Sequence[Candidate]], Candidate]
 
+# Products with fewer multiplications take as long on tiles of warps, and may stay in a loop on the
+# device, which those by groups of 128 threads cannot.
+_WORTH_GROUPS = 1 << 26
 # Products with fewer multiplications, or shorter sums, are plain loops.
 _TINY = 1 << 12
 _SHORT_SUM = 8
@@ -49,6 +54,16 @@ _TILES = (
     (64, 16, 4, 1),
 )
 _SLAB_BYTES = 64
+# Rows, columns, groups of 128 threads that share them, and slabs in shared memory: as many as leave
+# room for two blocks, which finish and begin at other times, where one thread has few sums.
+_GROUP_TILES = (
+    GroupTiling(128, 256, 2, stages=4),
+    GroupTiling(256, 128, 2, stages=4),
+    GroupTiling(128, 128, 2, stages=3),
+    GroupTiling(64, 128, 1, stages=4),
+    GroupTiling(128, 64, 2, stages=4),
+    GroupTiling(64, 64, 1, stages=4),
+)
 # Rows, columns, and threads that share them.
 _THREADS = ((128, 128, 16, 16), (64, 64, 16, 16), (32, 32, 8, 8), (16, 64, 4, 16))
 _SLAB_ELEMENTS = 16
@@ -64,9 +79,13 @@ _SHORTEST_PART = 256
 # Of one multiprocessor, per cycle: multiplications by tensor cores for factors of 16 bits, and by
 # threads in f32; bytes from the second-level cache.
 _TENSOR_16 = 1024.0
+# The same of groups of 128 threads: seven tenths of what data sheets say (2048), as nobody has
+# measured these kernels.
+_GROUP_16 = 1434.0
 _THREAD_32 = 128.0
 _CACHE_BYTES = 48.0
 _SLAB_CYCLES = 60.0
+_GROUP_SLAB_CYCLES = 30.0
 _LATENCY_CYCLES = 600.0
 _BLOCK_CYCLES = 1500.0
 _LAUNCH_CYCLES = 4000.0
@@ -77,9 +96,11 @@ _LIBRARY_CYCLES = 8000.0
 _MEMORY_BYTES = 16.0
 
 
-def candidates(sizes: Sizes, recipe: Recipe, *, inner_first: bool) -> list[Candidate]:
+def candidates(
+    sizes: Sizes, recipe: Recipe, *, inner_first: bool, groups: bool = False
+) -> list[Candidate]:
     """What is worth a try. `inner_first`: neighbours in the sum are neighbours in the memory of the
-    larger factor."""
+    larger factor. `groups`: groups of 128 threads can multiply, too."""
     work = sizes.batch * sizes.m * sizes.n * sizes.k
     if work < _TINY or sizes.k < _SHORT_SUM:
         return [Loops()]
@@ -90,7 +111,8 @@ def candidates(sizes: Sizes, recipe: Recipe, *, inner_first: bool) -> list[Candi
             for splits in _splits(sizes)
         ]
     found: list[Candidate] = []
-    for tiling in _tilings(recipe):
+    in_groups = _GROUP_TILES if groups and work >= _WORTH_GROUPS else ()
+    for tiling in [*in_groups, *_tilings(recipe)]:
         # A block that is mostly beyond the edges is for larger products.
         if tiling.rows > 2 * max(sizes.m, FEW) or tiling.columns > 2 * max(sizes.n, FEW):
             continue
@@ -152,12 +174,24 @@ def estimated_cycles(
         steps = -(-sizes.k // (candidate.splits * candidate.parts * AT_ONCE))
         moved = sizes.batch * rows * sizes.k * size / (processors * _CACHE_BYTES)
         return max(moved, waves * steps * (_LATENCY_CYCLES + few * AT_ONCE)) + finishing
+    if isinstance(candidate, GroupTiling):
+        return _group_cycles(candidate, sizes, recipe, processors) + finishing
     return _tiled_cycles(candidate, sizes, recipe, processors) + finishing
 
 
 def pass_cycles(bytes_moved: int, architecture: Architecture) -> float:
     """Cycles of a kernel that does no more than to read and write so much."""
     return _LAUNCH_CYCLES + bytes_moved / (architecture.multiprocessors * _MEMORY_BYTES)
+
+
+def _group_cycles(t: GroupTiling, sizes: Sizes, recipe: Recipe, processors: int) -> float:
+    waves = -(-t.blocks(sizes) // processors)
+    assert recipe.tile is not None
+    depth = LINE // recipe.factor.byte_size
+    slabs = -(-sizes.k // (depth * t.splits))
+    rate = _GROUP_16 * recipe.tile[2] / 16
+    slab = max(t.rows * t.columns * depth / rate, t.slab_bytes / _CACHE_BYTES)
+    return waves * (_BLOCK_CYCLES + slabs * (slab + _GROUP_SLAB_CYCLES))
 
 
 def _tiled_cycles(t: Tiling, sizes: Sizes, recipe: Recipe, processors: int) -> float:

@@ -21,11 +21,18 @@ from xla_backend.kernels.library.dots import (
     Build,
     Product,
     dot_kernel,
+    plain_factors,
     product_in,
     recipe_of_dot,
     sizes_of,
 )
 from xla_backend.kernels.library.factors import Sizes
+from xla_backend.kernels.library.group_product import (
+    GroupTiling,
+    group_product,
+    multiplies_in_groups,
+    plain_array,
+)
 from xla_backend.kernels.library.matrix_product import Tiling, matrix_product
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.library.skinny_product import SkinnyTiling, skinny_product
@@ -85,13 +92,13 @@ def _chosen(builder: ProgramBuilder, node: Instruction, *, library: bool = False
     sizes, recipe = family.sizes(product), _recipe(product, schedules.architecture)
     worth = math.prod(sizes) >= _WORTH_TRYING
     if recipe is None or schedules.choose is None or not worth:
-        return choice(product, schedules.architecture, library=library)
-    found = alternatives(product, schedules.architecture, library=library)
+        return choice(node, schedules.architecture, library=library)
+    found = alternatives(node, schedules.architecture, library=library)
     return schedules.choose(node, ranked(found, sizes, recipe, schedules.architecture))
 
 
 def _launch(builder: ProgramBuilder, node: Instruction, chosen: Candidate) -> list[Step]:
-    if isinstance(chosen, Tiling | SkinnyTiling):
+    if isinstance(chosen, Tiling | GroupTiling | SkinnyTiling):
         schedules = builder.kernels.scheduler
         assert isinstance(schedules, Schedules)
         recipe = _recipe(product_in(node), schedules.architecture)
@@ -126,28 +133,48 @@ def takes_prologue(architecture: Architecture, node: Instruction) -> bool:
     operands: not where that turns a call of the library into a kernel of ours, nor where plain
     loops would do it again and again."""
     product = product_in(node)
-    best = choice(product, architecture, library=node is product)
-    return isinstance(best, Tiling | SkinnyTiling)
+    best = choice(node, architecture, library=node is product)
+    if not isinstance(best, GroupTiling):
+        return isinstance(best, Tiling | SkinnyTiling)
+    # Groups multiply what lies in memory: the work would be worth another way of multiplying.
+    sizes, recipe = _FAMILIES[product.opcode].sizes(product), _recipe(product, architecture)
+    assert recipe is not None
+    others = [c for c in alternatives(node, architecture) if isinstance(c, Tiling | SkinnyTiling)]
+    apart = pass_cycles(2 * max(o.shape.byte_size for o in product.operands), architecture)
+    with_work, without = (
+        min(estimated_cycles(c, sizes, recipe, architecture) for c in found)
+        for found in (others, [best])
+    )
+    return with_work <= without + apart
 
 
 def alternatives(
-    product: Instruction, architecture: Architecture, *, library: bool = False
+    node: Instruction, architecture: Architecture, *, library: bool = False
 ) -> list[Candidate]:
-    """The ways in which a product may run. `library`: also as a call of cuBLAS."""
+    """The ways in which a product, or a fusion around one, may run. `library`: also as a call of
+    cuBLAS."""
+    product = product_in(node)
     family = _FAMILIES[product.opcode]
     sizes, recipe = family.sizes(product), _recipe(product, architecture)
     if recipe is None or min(sizes) == 0:
         return [Loops()]
-    found = candidates(sizes, recipe, inner_first=family.inner_first(product))
+    groups = (
+        architecture.has_group_products
+        and product.opcode is Opcode.DOT
+        and multiplies_in_groups(recipe)
+        and plain_factors(node, recipe) is not None
+    )
+    found = candidates(sizes, recipe, inner_first=family.inner_first(product), groups=groups)
     if library and (routine := _library_type(product, recipe)) is not None:
         found.append(routine)
     return found
 
 
-def choice(product: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
-    """The way that should be the fastest."""
+def choice(node: Instruction, architecture: Architecture, *, library: bool = False) -> Candidate:
+    """The way that should be the fastest, of a product or a fusion around one."""
+    product = product_in(node)
     family = _FAMILIES[product.opcode]
-    found = alternatives(product, architecture, library=library)
+    found = alternatives(node, architecture, library=library)
     recipe = _recipe(product, architecture)
     if recipe is None or len(found) == 1:
         return found[0]
@@ -213,12 +240,19 @@ def _inner_first(dot: Instruction) -> bool:
 
 
 def kernel_by(
-    node: Instruction, name: str, recipe: Recipe, chosen: Tiling | SkinnyTiling
+    node: Instruction, name: str, recipe: Recipe, chosen: Tiling | GroupTiling | SkinnyTiling
 ) -> Kernel:
     """The kernel of a product or a fusion around one, in a certain way."""
 
     def build(p: Product) -> None:
-        if isinstance(chosen, Tiling):
+        if isinstance(chosen, GroupTiling):
+            lhs, rhs = (
+                plain_array(factor.element, factor.sizes, p.e.leaves, p.recipe.of_side(side))
+                for side, factor in enumerate((p.lhs, p.rhs))
+            )
+            assert lhs is not None and rhs is not None
+            group_product(p.e, p.sizes, lhs, rhs, p.recipe, chosen, p.finish)
+        elif isinstance(chosen, Tiling):
             matrix_product(p.e, p.sizes, p.lhs, p.rhs, p.recipe, chosen, p.finish)
         else:
             skinny_product(p.e, p.sizes, p.lhs, p.rhs, p.recipe, chosen, p.finish)

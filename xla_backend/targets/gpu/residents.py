@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from xla_backend.kernels.ir import (
     Barrier,
+    BoxCopy,
     BufferRole,
     Kernel,
     Loop,
@@ -80,10 +81,14 @@ class _Finder:
     def _step(self, step: Step) -> Step:
         if not isinstance(step, While | If):
             return step
-        threads = self._threads(step)
+        # What the host makes of arrays for each launch cannot come from a function that stays.
+        boxes = any(
+            isinstance(s, BoxCopy) for kernel in self._kernels_of(step) for s in walk(kernel.stages)
+        )
+        threads = None if boxes else self._threads(step)
         if threads is not None:
             return Resident(step.name, step.cycles, threads, (step,))
-        grid = self._grid(step)
+        grid = None if boxes else self._grid(step)
         if grid is not None:
             return grid
         if isinstance(step, If):
@@ -92,6 +97,11 @@ class _Finder:
         condition, body = self.steps(step.condition), self.steps(step.body)
         return While(step.name, step.cycles, condition, step.predicate, body, step.trips)
 
+    def _kernels_of(self, step: Step) -> list[Kernel]:
+        """Those that run inside."""
+        inside = self._inside((step,))
+        return [self._kernels[s.kernel] for s in inside if isinstance(s, Launch)]
+
     # -- several blocks ----------------------------------------------------------------------------
 
     def _grid(self, step: While | If) -> Resident | None:
@@ -99,7 +109,7 @@ class _Finder:
         inside = self._inside((step,))
         if not all(isinstance(s, Launch | Copy | Undefined | While | If | Call) for s in inside):
             return None
-        kernels = [self._kernels[s.kernel] for s in inside if isinstance(s, Launch)]
+        kernels = self._kernels_of(step)
         stages = [s for kernel in kernels for s in kernel.stages if isinstance(s, Loop)]
         threads = max([_GRID_THREADS, *(threads_of(s).var.extent for s in stages)])
         tiles = any(isinstance(s, MatrixTile) for s in walk([*stages]))

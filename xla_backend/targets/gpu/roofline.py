@@ -112,11 +112,14 @@ def estimate_grid(
 
 
 def _arithmetic(work: Work, card: Card, *, instructions: bool) -> float:
-    """Seconds of its operations; `instructions`: where each takes one, and none is half of a
-    multiply-add."""
+    """Seconds of its operations; `instructions`: where each takes one, none is half of a
+    multiply-add, and tiles of one warp are multiplied as fast as that goes."""
     single = sum(n / card.vector_rate(name) for name, n in work.operations.items())
     tiles = sum(n / card.tensor_rate(name) for name, n in work.matrix_operations.items())
-    return single * (2 if instructions else 1) + tiles
+    groups = sum(n / card.tensor_rate(name) for name, n in work.group_operations.items())
+    if instructions:
+        single, tiles = 2 * single, tiles / card.tile_share
+    return single + tiles + groups
 
 
 def _busy(work: Work, card: Card, resident: Occupancy) -> float:

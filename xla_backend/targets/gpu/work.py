@@ -10,10 +10,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import ZERO, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
     HANDOVERS,
@@ -22,10 +24,12 @@ from xla_backend.kernels.ir import (
     Atomic,
     Await,
     Barrier,
+    BoxCopy,
     Buffer,
     BufferRole,
     Compute,
     Constant,
+    GroupProduct,
     If,
     IndexValue,
     InRange,
@@ -44,6 +48,8 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
+from xla_backend.kernels.lines import LINE
+from xla_backend.kernels.matrix_tiles import GROUP
 from xla_backend.kernels.warp_accesses import SECTOR
 from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
 from xla_backend.targets.gpu.architectures import WARP
@@ -75,8 +81,8 @@ class Work:
       in_flight: bytes of global memory that a thread can ask for before it needs the first.
       arrays: of each in global memory, the bytes that there are to move, and those of the sectors
         that accesses move.
-      operations: of single threads, by element type; matrix_operations: of tiles (a multiplication
-        and an addition are two).
+      operations: of single threads, by element type; matrix_operations: of tiles;
+        group_operations: of groups of 128 threads (a multiplication and an addition are two).
     """
 
     blocks: int
@@ -95,6 +101,7 @@ class Work:
     arrays: list[tuple[float, float]] = field(default_factory=list)
     operations: dict[str, float] = field(default_factory=dict)
     matrix_operations: dict[str, float] = field(default_factory=dict)
+    group_operations: dict[str, float] = field(default_factory=dict)
 
     @property
     def bytes(self) -> float:
@@ -125,13 +132,15 @@ class Work:
         for mine, theirs in (
             (self.operations, other.operations),
             (self.matrix_operations, other.matrix_operations),
+            (self.group_operations, other.group_operations),
         ):
             for name, count in theirs.items():
                 mine[name] = mine.get(name, 0.0) + times * count
 
     @property
     def flops(self) -> float:
-        return sum(self.operations.values()) + sum(self.matrix_operations.values())
+        all_ = self.operations, self.matrix_operations, self.group_operations
+        return sum(count for kind in all_ for count in kind.values())
 
 
 def kernel_work(kernel: Kernel) -> list[Work]:
@@ -236,6 +245,10 @@ class _Counter:
             self._handover(s, place)
         elif isinstance(s, MatrixTile):
             self._tile(s, place)
+        elif isinstance(s, GroupProduct):
+            self._group_product(s, place)
+        elif isinstance(s, BoxCopy):
+            self._box_copy(s, place)
         elif isinstance(s, AsyncCopy):
             self._async_copy(s, place)
         elif isinstance(s, MatrixLoad):
@@ -262,11 +275,51 @@ class _Counter:
         operations[element_type] = operations.get(element_type, 0.0) + times
 
     def _tile(self, s: MatrixTile, place: _Place) -> None:
-        rows, columns, depth = s.shape
         warps = place.rounds * self._share(place) / WARP
-        operations = self._work.matrix_operations
-        name = {"f32": "tf32"}.get(str(s.lhs[0].type), str(s.lhs[0].type))
-        operations[name] = operations.get(name, 0.0) + 2.0 * rows * columns * depth * warps
+        self._multiplied(self._work.matrix_operations, s.lhs[0].type, s.shape, warps)
+
+    def _group_product(self, s: GroupProduct, place: _Place) -> None:
+        rows, columns, depth = s.shape
+        groups = place.rounds * self._share(place) / GROUP
+        type = s.lhs.buffer.element_type
+        self._multiplied(self._work.group_operations, type, s.shape, groups)
+        self._by_lines((rows + columns) * depth * type.byte_size * groups)
+        self._shared |= {s.lhs.buffer, s.rhs.buffer}
+
+    def _multiplied(
+        self, operations: dict[str, float], type: PrimitiveType, shape: Sequence[int], times: float
+    ) -> None:
+        name = {"f32": "tf32"}.get(str(type), str(type))
+        operations[name] = operations.get(name, 0.0) + 2.0 * prod(shape) * times
+
+    def _by_lines(self, nbytes: float) -> None:
+        """Bytes of shared memory that are accessed by whole lines of all banks."""
+        self._work.shared_requests += nbytes / LINE
+        self._work.shared_passes += nbytes / LINE
+
+    def _box_copy(self, s: BoxCopy, place: _Place) -> None:
+        """Whole sectors of what is inside the array; all of the box in shared memory."""
+        work, size = self._work, s.buffer.element_type.byte_size
+        box = (*s.array.box, *[1] * (len(s.at) - 2))
+        samples = list(self._samples(place))
+        inside = 0.0
+        for sample in samples:
+            taking = sample.active(place)
+            here = np.ones(sample.shape)
+            for index, length, extent in zip(s.at, box, s.array.sizes):
+                at = sample.value(index)
+                here = here * np.clip(np.minimum(at + length, extent) - np.maximum(at, 0), 0, None)
+            inside += float((here * taking).sum()) * place.rounds / len(samples)
+        share = self._share(place)
+        work.requests += place.rounds * share
+        work.sectors += inside * size / SECTOR
+        self._moved[s.buffer] = self._moved.get(s.buffer, 0.0) + inside * size
+        self._read[s.buffer] = self._read.get(s.buffer, 0.0) + inside * size
+        self._by_lines(prod(box) * size * place.rounds * share)
+        self._shared |= {s.target, s.arrivals}
+        # Slabs but for the one that is multiplied are on their way, as if all threads had asked.
+        ahead = max(s.arrivals.size - 1, 1) * prod(box) * size / work.threads
+        self._asked[place.innermost] = self._asked.get(place.innermost, 0.0) + ahead
 
     def _async_copy(self, s: AsyncCopy, place: _Place) -> None:
         element = Var("element", s.count, 1 << 20)

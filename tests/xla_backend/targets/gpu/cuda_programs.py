@@ -60,6 +60,7 @@ def compiled(
     graphs: bool = True,
     ptx: str | None = None,
     choose: Choose | None = None,
+    architecture: str = "sm_90",
     **changed: Any,
 ) -> CudaExecutable:
     """The executable of an HLO text on the first device; `ptx`: in place of the generated one;
@@ -67,7 +68,7 @@ def compiled(
     `changed`: what the functions say otherwise of their launches."""
     module = parse_module(text)
     device: Any = (of or CudaClient()).devices()[0]
-    options = CompileOptions(verify=True, target=Target(TRIPLE, "sm_90"))
+    options = CompileOptions(verify=True, target=Target(TRIPLE, architecture))
     planned, code = known(module, options, choose)
     code.functions = {
         name: tuple(replace(function, **changed) for function in functions)

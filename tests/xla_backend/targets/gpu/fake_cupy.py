@@ -26,14 +26,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.xla_backend.targets.gpu import fake_tensor_maps
 from tests.xla_backend.targets.gpu.fake_cublas import FakeCublas, fake_library
 from tests.xla_backend.targets.gpu.fake_solvers import FakeCusolver
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Kernel, Loop
 from xla_backend.program.ir import Program, Resident, launched_buffers
 from xla_backend.program.stepper import Stepper
-from xla_backend.targets.gpu.cuda import availability, cublas_library, driver
+from xla_backend.targets.gpu.cuda import availability, cublas_library, driver, tensor_maps
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy, load_library
+from xla_backend.targets.gpu.kernel_functions import boxed_arrays
 
 SUCCESS, INVALID, OUT_OF_MEMORY, CONFIGURATION, NOT_READY = 0, 1, 2, 9, 600
 INVALID_DEVICE, BAD_PTX, NEW_PTX, NO_ENTRY = 101, 218, 222, 500
@@ -575,11 +577,12 @@ class Module:
 
     def load(self, image: bytes) -> None:
         text = image.rstrip(b"\0").decode()
-        target = re.search(r"\.target\s+sm_(\d+)", text)
+        target = re.search(r"\.target\s+sm_(\d+)(a?)", text)
         if target is None:
             raise CUDADriverError(BAD_PTX)
         major, minor = _current().capability
-        if int(target[1]) > 10 * major + minor:
+        here = 10 * major + minor
+        if int(target[1]) > here or (target[2] and int(target[1]) != here):
             raise CUDADriverError(NEW_PTX)
         self.gpu = _current()
         self.entries = re.findall(r"\.entry\s+([\w$]+)", text)
@@ -645,9 +648,13 @@ class _Driver:
             raise CUDADriverError(INVALID)
         resident = known_functions.residents.get(found.name)
         count = len(resident[2] if resident else launched_buffers(_kernel(found.name)))
-        pointers = (ctypes.c_void_p * count).from_address(parameters)
+        stage = None if resident else _stage(found.name)
+        maps = len(boxed_arrays(stage)) if stage else 0
+        pointers = (ctypes.c_void_p * (count + maps)).from_address(parameters)
         # What they point to is copied now, as CUDA does.
-        addresses = [ctypes.c_uint64.from_address(p or 0).value for p in pointers]
+        addresses = [ctypes.c_uint64.from_address(p or 0).value for p in pointers[:count]]
+        if stage:
+            fake_tensor_maps.check(_kernel(found.name), stage, addresses, pointers[count:])
         assert not any(address % 16 for address in addresses), "functions read 16 bytes at a time"
         gpu.count("launches")
         run = _run_resident if resident else _run_stage
@@ -663,16 +670,20 @@ def _kernel(function: str) -> Kernel:
     return known_functions.stages[function][0]
 
 
+def _stage(function: str) -> Loop:
+    kernel, number = known_functions.stages[function]
+    return [s for s in kernel.stages if isinstance(s, Loop)][number]
+
+
 def _run_stage(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
-    kernel, stage = known_functions.stages[function]
+    kernel = _kernel(function)
     places = {
         b: gpu.view(address, b.size * b.element_type.numpy_dtype.itemsize)
         for b, address in zip(launched_buffers(kernel), addresses)
     }
     memory = {b: v.view(b.element_type.numpy_dtype) for b, v in places.items()}
     common = [s for s in kernel.stages if not isinstance(s, Loop)]
-    stages = [s for s in kernel.stages if isinstance(s, Loop)]
-    one = Kernel(kernel.name, kernel.buffers, [*common, stages[stage]], kernel.in_place)
+    one = Kernel(kernel.name, kernel.buffers, [*common, _stage(function)], kernel.in_place)
     Interpreter(one, memory=memory).run()
 
 
@@ -753,6 +764,8 @@ def install(
     load_library.clear()
     library = fake_library(_current, lambda number: _objects[number])
     monkeypatch.setattr(cublas_library, "_load", lambda name: library)
+    tensor_maps._encode.clear()
+    monkeypatch.setattr(tensor_maps, "_load", lambda name: fake_tensor_maps.fake_driver())
     monkeypatch.setattr(_local, "device", 0, raising=False)
     known_functions.stages.clear()
     known_functions.residents.clear()

@@ -9,10 +9,12 @@ import numpy as np
 
 import xla_backend
 from xla_backend.compile_options import CompileOptions
+from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.kernels.ir import Kernel
 from xla_backend.program.plan import Plan
+from xla_backend.targets.gpu.architectures import TRIPLE
 from xla_backend.targets.gpu.compiler import plan_program
 
 
@@ -32,13 +34,17 @@ def random_arrays(module: HloModule, seed: int = 0) -> list[np.ndarray]:
 
 
 def check(
-    text: str, *, rtol: float = 1e-5, arrays: Sequence[np.ndarray] | None = None
+    text: str,
+    *,
+    rtol: float = 1e-5,
+    arrays: Sequence[np.ndarray] | None = None,
+    architecture: str | None = None,
 ) -> dict[str, Kernel]:
     """The kernels of a program that gives what the evaluator gives, relative to the largest
-    element."""
+    element. `architecture`: None: the usual one."""
     arrays = random_arrays(parse_module(text)) if arrays is None else arrays
     wanted = xla_backend.evaluate(parse_module(text), arrays)
-    options = CompileOptions(verify=True)
+    options = _options(architecture)
     executable = xla_backend.compile(parse_module(text), platform="gpu_emulator", options=options)
     got = executable.execute(arrays)
     for g, w in zip(got, wanted, strict=True):
@@ -46,12 +52,17 @@ def check(
         wide = np.complex128 if w.dtype.kind == "c" else np.float64
         largest = max(1.0, float(np.abs(w.astype(wide)).max(initial=0)))
         np.testing.assert_allclose(g.astype(wide), w.astype(wide), rtol=rtol, atol=rtol * largest)
-    return kernels_of(text)
+    return kernels_of(text, architecture)
 
 
-def planned(text: str) -> Plan:
-    return plan_program(parse_module(text), CompileOptions(verify=True))
+def _options(architecture: str | None) -> CompileOptions:
+    target = None if architecture is None else Target(TRIPLE, architecture)
+    return CompileOptions(verify=True, target=target)
 
 
-def kernels_of(text: str) -> dict[str, Kernel]:
-    return dict(planned(text).program.kernels)
+def planned(text: str, architecture: str | None = None) -> Plan:
+    return plan_program(parse_module(text), _options(architecture))
+
+
+def kernels_of(text: str, architecture: str | None = None) -> dict[str, Kernel]:
+    return dict(planned(text, architecture).program.kernels)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from tests.xla_backend.targets.gpu import fake_cupy
 from tests.xla_backend.targets.gpu.fake_cupy import FakeGpu
-from xla_backend.targets.gpu.cuda import availability, cupy_library, driver, report
+from xla_backend.targets.gpu.cuda import availability, client, cupy_library, driver, report
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.cuda.driver import Driver, Gpu
 
@@ -287,3 +288,22 @@ def test_pyjax_says_how_to_get_gpus() -> None:
     said = done.stdout
     assert said.startswith("there is no platform 'gpu' here: "), said
     assert "no NVIDIA driver" in said or "CuPy is not installed: pip install" in said
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "name"),
+    [
+        ([(9, 0)], "sm_90a"),
+        ([(9, 0), (9, 0)], "sm_90a"),
+        ([(9, 0), (10, 0)], "sm_90"),
+        ([(8, 9)], "sm_80"),
+        ([(8, 0), (9, 0)], "sm_80"),
+        ([(10, 3)], "sm_100"),
+        ([(12, 0)], "sm_120"),
+    ],
+    ids=str,
+)
+def test_code_is_made_for_what_all_devices_run(capabilities, name):
+    """That of 9.0 alone has instructions that no other one has."""
+    devices = [SimpleNamespace(capability=capability) for capability in capabilities]
+    assert client._architecture(devices).name == name
