@@ -94,6 +94,8 @@ def vmap(
         else:
             dims = _flatten_in_axes(in_tree, in_axes)
         check_leaves("vmap", [x for x, d in zip(leaves, dims) if d is not None], (args, kwargs))
+        if _shaped_nodes and any(map(is_shaped_node, nodes_of((args, kwargs)))):
+            leaves, in_tree = tree_flatten(_without_axes((args, kwargs), dims))
         size = _mapped_axis_size(fun, args, kwargs, leaves, dims, axis_size)
         dims = [
             d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)
@@ -112,9 +114,64 @@ def vmap(
             if want is None and have is not None:
                 raise ValueError(_mapped_output(flat.out_tree, i, out_axes))
             placed.append(batching.match_bdim(x, size, have, want, i))
-        return tree_unflatten(flat.out_tree, placed)
+        result = tree_unflatten(flat.out_tree, placed)
+        return _with_axes(result, wanted, size) if _shaped_nodes else result
 
     return vmap_f
+
+
+# -- nodes of pytrees that know the shape of what they stand for ----------------------------------
+
+# `(node, axis) -> node as one lane sees it, holding the mapped arrays`, and
+# `(node, axis, size) -> node with the axis`.
+_shaped_nodes: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def register_shaped_node(
+    kind: type, without_axis: Callable[[Any, int], Any], with_axis: Callable[[Any, int, int], Any]
+) -> None:
+    """Say how pytrees of a class change when an axis of their arrays is mapped.
+
+    All leaves of such a node are mapped at one axis, or none.
+
+    Args:
+      without_axis: `(node, axis) -> node` of the same leaves that calls itself smaller.
+      with_axis: `(node, axis, size) -> node` of leaves that have one more axis.
+    """
+    _shaped_nodes[kind] = (without_axis, with_axis)
+
+
+def is_shaped_node(x: Any) -> bool:
+    return type(x) in _shaped_nodes
+
+
+def nodes_of(tree: Any) -> list[Any]:
+    """Leaves, with nodes that know their shape among them."""
+    return tree_flatten(tree, is_shaped_node)[0]
+
+
+def _without_axes(tree: Any, dims: Sequence[Any]) -> Any:
+    nodes, outer = tree_flatten(tree, is_shaped_node)
+    axes = iter(dims)
+    changed = []
+    for node in nodes:
+        own = [next(axes) for _ in range(tree_structure(node).num_leaves)]
+        if is_shaped_node(node) and own[0] is not None:
+            node = _shaped_nodes[type(node)][0](node, own[0])
+        changed.append(node)
+    return tree_unflatten(outer, changed)
+
+
+def _with_axes(tree: Any, dims: Sequence[Any], size: int) -> Any:
+    nodes, outer = tree_flatten(tree, is_shaped_node)
+    axes = iter(dims)
+    changed = []
+    for node in nodes:
+        own = [next(axes) for _ in range(tree_structure(node).num_leaves)]
+        if is_shaped_node(node) and own[0] is not None:
+            node = _shaped_nodes[type(node)][1](node, own[0], size)
+        changed.append(node)
+    return tree_unflatten(outer, changed)
 
 
 def _flatten_in_axes(in_tree: PyTreeDef, in_axes: Any) -> list[Any]:

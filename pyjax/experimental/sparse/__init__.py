@@ -1,0 +1,89 @@
+"""Sparse arrays: stored elements and where they are. BCOO has most operations; `sparsify` applies
+functions of arrays to sparse ones."""
+
+from pyjax.experimental.sparse import linalg as linalg
+from pyjax.experimental.sparse import mapping as _mapping
+from pyjax.experimental.sparse import operators as _operators
+from pyjax.experimental.sparse import rules as _rules
+from pyjax.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseEfficiencyWarning
+from pyjax.experimental.sparse.base import JAXSparse as JAXSparse
+from pyjax.experimental.sparse.base import SparseEfficiencyError as SparseEfficiencyError
+from pyjax.experimental.sparse.base import SparseEfficiencyWarning as SparseEfficiencyWarning
+from pyjax.experimental.sparse.bcoo_array import BCOO as BCOO
+from pyjax.experimental.sparse.bcoo_array import bcoo_extract as bcoo_extract
+from pyjax.experimental.sparse.bcoo_array import bcoo_extract_p as bcoo_extract_p
+from pyjax.experimental.sparse.bcoo_array import bcoo_fromdense as bcoo_fromdense
+from pyjax.experimental.sparse.bcoo_array import bcoo_fromdense_p as bcoo_fromdense_p
+from pyjax.experimental.sparse.bcoo_array import bcoo_sort_indices as bcoo_sort_indices
+from pyjax.experimental.sparse.bcoo_array import bcoo_sort_indices_p as bcoo_sort_indices_p
+from pyjax.experimental.sparse.bcoo_array import bcoo_sum_duplicates as bcoo_sum_duplicates
+from pyjax.experimental.sparse.bcoo_array import bcoo_sum_duplicates_p as bcoo_sum_duplicates_p
+from pyjax.experimental.sparse.bcoo_array import bcoo_todense as bcoo_todense
+from pyjax.experimental.sparse.bcoo_array import bcoo_todense_p as bcoo_todense_p
+from pyjax.experimental.sparse.bcoo_array import bcoo_transpose as bcoo_transpose
+from pyjax.experimental.sparse.bcoo_array import bcoo_transpose_p as bcoo_transpose_p
+from pyjax.experimental.sparse.bcoo_dot import bcoo_dot_general as bcoo_dot_general
+from pyjax.experimental.sparse.bcoo_dot import bcoo_dot_general_p as bcoo_dot_general_p
+from pyjax.experimental.sparse.bcoo_dot import bcoo_dot_general_sampled as bcoo_dot_general_sampled
+from pyjax.experimental.sparse.bcoo_dot import (
+    bcoo_dot_general_sampled_p as bcoo_dot_general_sampled_p,
+)
+from pyjax.experimental.sparse.bcoo_dot import bcoo_multiply_dense as bcoo_multiply_dense
+from pyjax.experimental.sparse.bcoo_dot import bcoo_multiply_sparse as bcoo_multiply_sparse
+from pyjax.experimental.sparse.bcoo_dot import bcoo_spdot_general_p as bcoo_spdot_general_p
+from pyjax.experimental.sparse.bcoo_layouts import bcoo_update_layout as bcoo_update_layout
+from pyjax.experimental.sparse.bcoo_moves import bcoo_broadcast_in_dim as bcoo_broadcast_in_dim
+from pyjax.experimental.sparse.bcoo_moves import bcoo_concatenate as bcoo_concatenate
+from pyjax.experimental.sparse.bcoo_moves import bcoo_reduce_sum as bcoo_reduce_sum
+from pyjax.experimental.sparse.bcoo_moves import bcoo_reshape as bcoo_reshape
+from pyjax.experimental.sparse.bcoo_moves import bcoo_rev as bcoo_rev
+from pyjax.experimental.sparse.bcoo_moves import bcoo_squeeze as bcoo_squeeze
+from pyjax.experimental.sparse.bcoo_slices import bcoo_dynamic_slice as bcoo_dynamic_slice
+from pyjax.experimental.sparse.bcoo_slices import bcoo_gather as bcoo_gather
+from pyjax.experimental.sparse.bcoo_slices import bcoo_slice as bcoo_slice
+from pyjax.experimental.sparse.bcsr import BCSR as BCSR
+from pyjax.experimental.sparse.bcsr import bcsr_broadcast_in_dim as bcsr_broadcast_in_dim
+from pyjax.experimental.sparse.bcsr import bcsr_concatenate as bcsr_concatenate
+from pyjax.experimental.sparse.bcsr import bcsr_dot_general as bcsr_dot_general
+from pyjax.experimental.sparse.bcsr import bcsr_dot_general_p as bcsr_dot_general_p
+from pyjax.experimental.sparse.bcsr import bcsr_extract as bcsr_extract
+from pyjax.experimental.sparse.bcsr import bcsr_extract_p as bcsr_extract_p
+from pyjax.experimental.sparse.bcsr import bcsr_fromdense as bcsr_fromdense
+from pyjax.experimental.sparse.bcsr import bcsr_fromdense_p as bcsr_fromdense_p
+from pyjax.experimental.sparse.bcsr import bcsr_sum_duplicates as bcsr_sum_duplicates
+from pyjax.experimental.sparse.bcsr import bcsr_todense as bcsr_todense
+from pyjax.experimental.sparse.bcsr import bcsr_todense_p as bcsr_todense_p
+from pyjax.experimental.sparse.convolution import (
+    bcoo_conv_general_dilated as bcoo_conv_general_dilated,
+)
+from pyjax.experimental.sparse.creation import empty as empty
+from pyjax.experimental.sparse.creation import eye as eye
+from pyjax.experimental.sparse.creation import random_bcoo as random_bcoo
+from pyjax.experimental.sparse.derivatives import grad as grad
+from pyjax.experimental.sparse.derivatives import jacfwd as jacfwd
+from pyjax.experimental.sparse.derivatives import jacobian as jacobian
+from pyjax.experimental.sparse.derivatives import jacrev as jacrev
+from pyjax.experimental.sparse.derivatives import value_and_grad as value_and_grad
+from pyjax.experimental.sparse.matrices import COO as COO
+from pyjax.experimental.sparse.matrices import CSC as CSC
+from pyjax.experimental.sparse.matrices import CSR as CSR
+from pyjax.experimental.sparse.matrices import coo_fromdense as coo_fromdense
+from pyjax.experimental.sparse.matrices import coo_fromdense_p as coo_fromdense_p
+from pyjax.experimental.sparse.matrices import coo_matmat as coo_matmat
+from pyjax.experimental.sparse.matrices import coo_matmat_p as coo_matmat_p
+from pyjax.experimental.sparse.matrices import coo_matvec as coo_matvec
+from pyjax.experimental.sparse.matrices import coo_matvec_p as coo_matvec_p
+from pyjax.experimental.sparse.matrices import coo_todense as coo_todense
+from pyjax.experimental.sparse.matrices import coo_todense_p as coo_todense_p
+from pyjax.experimental.sparse.matrices import csr_fromdense as csr_fromdense
+from pyjax.experimental.sparse.matrices import csr_fromdense_p as csr_fromdense_p
+from pyjax.experimental.sparse.matrices import csr_matmat as csr_matmat
+from pyjax.experimental.sparse.matrices import csr_matmat_p as csr_matmat_p
+from pyjax.experimental.sparse.matrices import csr_matvec as csr_matvec
+from pyjax.experimental.sparse.matrices import csr_matvec_p as csr_matvec_p
+from pyjax.experimental.sparse.matrices import csr_todense as csr_todense
+from pyjax.experimental.sparse.matrices import csr_todense_p as csr_todense_p
+from pyjax.experimental.sparse.transform import SparseTracer as SparseTracer
+from pyjax.experimental.sparse.transform import sparsify as sparsify
+from pyjax.experimental.sparse.transform import todense as todense
+from pyjax.experimental.sparse.transform import todense_p as todense_p
