@@ -12,6 +12,8 @@ from nbclient import NotebookClient
 
 from docs.reference_pages import write_if_new
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+
 
 def write_notebooks(notebooks: Path, folder: Path, root: Path) -> None:
     """A page for each notebook that is newer than its page."""
@@ -47,7 +49,7 @@ def _outputs(outputs: list[Any], folder: Path, stem: str) -> list[str]:
     parts = []
     for at, output in enumerate(outputs):
         if output.output_type == "stream":
-            parts.append(_fenced(output.text, "text"))
+            parts.append(_fenced(_COLOUR.sub("", output.text), "text"))
         elif output.output_type in ("display_data", "execute_result"):
             data = output.data
             if "image/png" in data:

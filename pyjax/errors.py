@@ -1,4 +1,4 @@
-"""Public exception classes; each docstring explains the error with a bad and a good example."""
+"""Public exception classes; docs/errors.md has for each what raises it, and the way out."""
 
 from pyjax.core.errors import (
     AxisError,

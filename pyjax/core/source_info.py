@@ -31,6 +31,8 @@ if "-c" not in sys.orig_argv[1:] or hasattr(sys.modules["__main__"], "__file__")
 _HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
 excluded_paths: list[str] = []  # paths that libraries have hidden, too
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
+# What runs the cells of notebooks. The cells are files of folders named `ipykernel_` and a number.
+_HIDDEN_PARTS = tuple(f"{os.sep}{name}{os.sep}" for name in ("IPython", "ipykernel"))
 
 # Whether a file belongs to the library: decided once per file. Keyed by name, whose hash is kept;
 # the hash of a code object is computed from its contents each time.
@@ -43,6 +45,7 @@ def is_internal_file(filename: str) -> bool:
         filename.startswith((*_HIDDEN_PREFIXES, *excluded_paths))
         or filename in _HIDDEN_FILES
         or filename.endswith(_HIDDEN_ENDINGS)
+        or any(part in filename for part in _HIDDEN_PARTS)
     )
     return hidden and filename not in _PROGRAMS
 
