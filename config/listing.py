@@ -13,6 +13,7 @@ from . import (
     options_devices,
     options_kernels,
     options_logging,
+    options_migration,
     options_numerics,
 )
 from .kinds import AbstractKind, Bool, Enum, Float, Int, Optional
@@ -33,6 +34,7 @@ AREAS: Areas = {
     "Compilation": _declared(options_compilation),
     "Devices and distribution": _declared(options_devices),
     "Kernel language": _declared(options_kernels),
+    "Parts that pyjax does not have": _declared(options_migration),
 }
 
 _PAGE = """# Options

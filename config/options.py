@@ -9,4 +9,5 @@ from .options_debugging import *
 from .options_devices import *
 from .options_kernels import *
 from .options_logging import *
+from .options_migration import *
 from .options_numerics import *

@@ -261,3 +261,13 @@ xla_profile_version = option(
     scope=Scope.THREAD,
     help="Version of profiles, recorded with what is compiled; programs on disk have one.",
 )
+
+embedded_constants_max_bytes = option(
+    "jax_embedded_constants_max_bytes",
+    kind=Int(0),
+    default=64,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Closed-over arrays up to this size are constants of the program, where they can be "
+    "folded; larger ones are passed to it as arguments. JAX's default is 32.",
+)

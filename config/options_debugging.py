@@ -255,3 +255,30 @@ use_direct_linearize = option(
     scope=Scope.THREAD,
     help="Linearize in one trace, without going through jvp and partial evaluation.",
 )
+
+captured_constants_warn_bytes = option(
+    "jax_captured_constants_warn_bytes",
+    kind=Int(-1),
+    default=2_000_000_000,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Warn of programs that close over more bytes of arrays than this; -1 never.",
+)
+
+check_static_indices = option(
+    "jax_check_static_indices",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Reading x[i] with an integer i known while tracing and out of bounds raises IndexError.",
+)
+
+no_execution = option(
+    "jax_no_execution",
+    kind=Bool(),
+    default=False,
+    affects=Affects.COMPILE,
+    scope=Scope.THREAD,
+    help="Running a program raises RuntimeError; tracing and ahead-of-time compilation do not.",
+)

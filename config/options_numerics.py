@@ -161,3 +161,23 @@ threefry_partitionable = option(
     scope=Scope.THREAD,
     help="Threefry bits that depend only on an element's index, or the older paired stream.",
 )
+
+allow_f16_reductions = option(
+    "jax_allow_f16_reductions",
+    kind=Bool(),
+    default=True,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Off: lax.reduce_sum of float16 or bfloat16 raises ValueError; jnp.sum sums in float32.",
+)
+
+explicit_x64_dtypes = option(
+    "jax_explicit_x64_dtypes",
+    kind=Enum(("warn", "error")),
+    default="warn",
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="What a 64-bit dtype= argument does while jax_enable_x64 is off: it is truncated with a "
+    "warning, or ValueError.",
+    interactions="JAX's `allow` is not accepted: jax_enable_x64 keeps 64-bit types.",
+)

@@ -90,7 +90,9 @@ from pyjax.version import __version_info__ as __version_info__
 from xla_backend.runtime.client import Device as Device
 
 # Options that a block may override: `with pyjax.enable_x64(True): ...`
+allow_f16_reductions = _options.allow_f16_reductions
 array_garbage_collection_guard = _options.array_garbage_collection_guard
+auto_pcast = _options.auto_pcast
 check_tracer_leaks = _options.check_tracer_leaks
 checking_leaks = _options.check_tracer_leaks
 debug_infs = _options.debug_infs
@@ -103,14 +105,18 @@ enable_checks = _options.enable_checks
 enable_custom_prng = _options.enable_custom_prng
 enable_x64 = _options.enable_x64
 explain_cache_misses = _options.explain_cache_misses
+explicit_x64_dtypes = _options.explicit_x64_dtypes
 legacy_prng_key = _options.legacy_prng_key
 log_compiles = _options.log_compiles
+no_execution = _options.no_execution
 no_tracing = _options.no_tracing
 jax2tf_associative_scan_reductions = _options.jax2tf_associative_scan_reductions
 num_threads = _options.num_threads
 numpy_dtype_promotion = _options.numpy_dtype_promotion
 numpy_rank_promotion = _options.numpy_rank_promotion
+remove_size_one_mesh_axis_from_type = _options.remove_size_one_mesh_axis_from_type
 softmax_custom_jvp = _options.softmax_custom_jvp
+thread_guard = _options.thread_guard
 threefry_partitionable = _options.threefry_partitionable
 transfer_guard = _options.transfer_guard
 transfer_guard_device_to_device = _options.transfer_guard_device_to_device

@@ -144,7 +144,11 @@ def as_numpy_dtype(dtype: Any) -> np.dtype:
 
 
 def check_and_canonicalize_user_dtype(dtype: Any, name: str | None = None) -> Any:
-    """Canonical form of a `dtype=` argument; warns when x64 is off and the request is truncated."""
+    """Canonical form of a `dtype=` argument; warns when x64 is off and the request is truncated.
+
+    Raises:
+      ValueError: it would be, and the option jax_explicit_x64_dtypes is "error".
+    """
     if is_extended(dtype):
         return dtype
     if type(dtype) is type and dtype in _PYTHON_64:
@@ -153,6 +157,12 @@ def check_and_canonicalize_user_dtype(dtype: Any, name: str | None = None) -> An
     result = canonicalize_dtype(asked)
     if result != asked:
         where = f" requested in {name}" if name else ""
+        if options.explicit_x64_dtypes.value == "error":
+            raise ValueError(
+                f"Explicitly requested dtype {asked}{where} is not available. To enable more "
+                "dtypes, set the jax_enable_x64 configuration option; jax_explicit_x64_dtypes="
+                "'warn' truncates instead."
+            )
         warn_user(
             f"Explicitly requested dtype {asked}{where} is not available, and will be truncated to "
             f"dtype {result}. To enable more dtypes, set the jax_enable_x64 configuration option "

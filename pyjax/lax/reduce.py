@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
@@ -243,6 +244,9 @@ reduce_or_p: Primitive = _define_reduction("reduce_or", Opcode.OR, LOGICAL, ZERO
 reduce_xor_p: Primitive = _define_reduction("reduce_xor", Opcode.XOR, LOGICAL, ZERO_TANGENT)
 
 
+_HALF = (np.dtype(np.float16), np.dtype(dtypes.bfloat16))
+
+
 def _axes(name: str, axes: Any) -> tuple[int, ...]:
     return canonical_dims(name, axes)
 
@@ -254,6 +258,16 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
       ValueError: an axis is out of range (negative axes too) or repeated.   TypeError: bool
         operand.
     """
+    if not options.allow_f16_reductions.value:
+        aval = aval_of(operand)
+        if aval.dtype in _HALF:
+            fail(
+                ValueError,
+                f"reduce_sum on operand {aval.str_short(short_dtypes=True)} is not allowed when "
+                "jax_allow_f16_reductions=False.",
+                "Sums in half precision lose digits.",
+                "Use jnp.sum, which sums in float32, or convert with astype('float32').",
+            )
     return reduce_sum_p.bind1(operand, axes=_axes("reduce_sum", axes), out_sharding=out_sharding)
 
 

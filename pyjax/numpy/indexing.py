@@ -18,6 +18,7 @@ from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traced_sizes import is_known
@@ -139,10 +140,19 @@ def _clamped(i: int, axis: int, size: int) -> int:
 
     Raises:
       OutOfBoundsError: the option error_checking_behavior_oob makes it an error.
+      IndexError: the option check_static_indices does.
     """
-    checks = fault_checks()
-    if checks is not None and checks.oob and not 0 <= i < size:
-        raise static_index_error(i, axis, size)
+    if not 0 <= i < size:
+        checks = fault_checks()
+        if checks is not None and checks.oob:
+            raise static_index_error(i, axis, size)
+        if options.check_static_indices.value:
+            fail(
+                IndexError,
+                f"index {i if i >= 0 else i - size} out of bounds for axis {axis} with size {size}",
+                "The option jax_check_static_indices makes it an error; else the index is clamped.",
+                "Index with a number that the axis has, or read with x.at[i].get(mode='clip').",
+            )
     return min(max(i, 0), size - 1)
 
 

@@ -29,6 +29,7 @@ from pyjax.core.exact_keys import exact_key
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import warn_user
 from pyjax.interpreters import hlo, partial_eval
 from pyjax.runtime import persistent_cache as persistent_cache  # wires the options to it
 from pyjax.runtime import shape_generic, sized_programs
@@ -103,14 +104,30 @@ def _from_configuration() -> CompileOptions:
 on_user_passes_change(set_compile_environment)
 
 
-# Closed-over arrays up to this many elements become constants of the program, where they can be
-# folded; larger ones are passed as hidden arguments, so that neither compile time nor memory
-# depends on them.
-_INLINE_CONSTANT_ELEMENTS = 16
-
-
 def _is_large(constant: Any) -> bool:
-    return np.size(constant) > _INLINE_CONSTANT_ELEMENTS
+    """Whether a closed-over array is passed as a hidden argument, so that neither compile time nor
+    memory depends on it, and not a constant of the program, where it can be folded."""
+    size = np.size(constant)
+    if size <= 1:
+        return False
+    return size * _item_bytes(constant) > options.embedded_constants_max_bytes.value
+
+
+def _item_bytes(constant: Any) -> int:
+    dtype = getattr(constant, "dtype", None)
+    return int(getattr(dtype, "itemsize", 8))
+
+
+def _warn_of_captured(values: Sequence[DeviceArray]) -> None:
+    limit = options.captured_constants_warn_bytes.value
+    total = sum(int(v.nbytes) for v in values)
+    if 0 <= limit < total:
+        largest = max(values, key=lambda v: int(v.nbytes))
+        warn_user(
+            f"A large amount of constants were captured during lowering ({total} bytes total); the "
+            f"largest is {largest.aval.str_short()}. They are kept as long as the program is: pass "
+            "large arrays as arguments. jax_captured_constants_warn_bytes=-1 says this no more."
+        )
 
 
 def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]]:
@@ -127,6 +144,7 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
         invars=[*jaxpr.invars, *(jaxpr.constvars[i] for i in large)],
     )
     values = [constant_array(closed.consts[i]) for i in large]
+    _warn_of_captured(values)
     return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
 
 
@@ -238,6 +256,21 @@ def add_guard(guard: _Guard) -> None:
     _guards.append(guard)
 
 
+def check_execution(name: str) -> None:
+    """Programs are made to run: not where the option jax_no_execution forbids it.
+
+    Raises:
+      RuntimeError: it does.
+    """
+    if options.no_execution.value:
+        fail(
+            RuntimeError,
+            f"JAX tried to execute function {name}, but the no_execution config option is set",
+            "Inside of no_execution(True), or with jax_no_execution, nothing runs.",
+            "Look at it without running it: jit(f).trace(...), .lower(), .compile(), eval_shape.",
+        )
+
+
 def compile_jaxpr(
     closed: ClosedJaxpr,
     name: str,
@@ -247,6 +280,7 @@ def compile_jaxpr(
     overrides: Mapping[str, Any] | None = None,
 ) -> Program | SizedProgram:
     """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    check_execution(name)
     with_refs = ref_program(closed, donated)
     if with_refs is not None:
         closed, donated = with_refs.closed, with_refs.donated
@@ -488,6 +522,7 @@ def _why_compiled(primitive: Primitive, arrays: Sequence[DeviceArray]) -> str:
 def _compile_primitive(
     primitive: Primitive, arrays: Sequence[DeviceArray], params: Mapping[str, Any]
 ) -> Program | SizedProgram:
+    check_execution(primitive.name)
     device, committed = placement(arrays)
     avals = [a.aval for a in arrays]
     debug = DebugInfo(EAGER, primitive.name)

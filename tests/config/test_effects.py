@@ -91,8 +91,8 @@ def reference() -> dict[str, Option]:
     return {name: option for name, option in all_options().items() if not option.ours}
 
 
-def test_the_reference_has_103_options() -> None:
-    assert len(reference()) == 103
+def test_the_reference_has_135_options() -> None:
+    assert len(reference()) == 135
 
 
 def test_every_option_has_a_row() -> None:

@@ -37,7 +37,7 @@ def test_the_page_says_all_there_is_to_say() -> None:
         assert ("pyjax only" in section) == option.ours
         assert ("- No effect: " in section) == (option.no_effect is not None)
         assert ("- Waits: " in section) == (option.waits_for is not None)
-    assert f"{103} options of JAX, {len(found) - 103} of pyjax." in page
+    assert f"{135} options of JAX, {len(found) - 135} of pyjax." in page
 
 
 @pytest.mark.parametrize(

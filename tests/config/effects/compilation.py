@@ -231,3 +231,11 @@ def arrays_at_once() -> int:
 def compiler_enable_remat_pass() -> int:
     pyjax.config.update("jax_memory_fitting_level", "O3")
     return arrays_at_once()
+
+
+@effect("jax_embedded_constants_max_bytes", 1000, default=False, changed=True)
+def array_in_the_program() -> bool:
+    """Whether a program holds the numbers of an array that the function closes over."""
+    captured = np.arange(100, dtype=np.float32)
+    text = pyjax.jit(lambda x: x * captured).lower(1.0).as_text("hlo")
+    return "constant({0, 1, 2, 3" in text.replace("\n", "")

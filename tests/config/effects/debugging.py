@@ -6,6 +6,7 @@ import gc
 import re
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -515,3 +516,44 @@ def custom_vjp_linearized() -> str:
     f = _tripled()
     eqns = pyjax.make_jaxpr(lambda x: pyjax.linearize(f, x)[1](x))(0.0).eqns
     return eqns[-1].primitive.name
+
+
+@effect(
+    "jax_check_static_indices",
+    True,
+    default="",
+    changed=re.compile("^IndexError: index 7 out of bounds for axis 0 with size 5"),
+)
+def static_index_out_of_bounds() -> str:
+    assert float(pyjax.jit(lambda x: x[4])(jnp.arange(5.0))) == 4
+    return error_of(lambda: pyjax.jit(lambda x: x[7])(jnp.arange(5.0)))
+
+
+@effect(
+    "jax_no_execution",
+    True,
+    default=["", ""],
+    changed=["RuntimeError", "RuntimeError"],
+)
+def what_runs() -> list[str]:
+    """How a jitted function and an operation end; tracing and compilation go on."""
+    x = np.ones(3, np.float32)
+    assert pyjax.eval_shape(jnp.sin, x).shape == (3,)
+    pyjax.jit(jnp.sin).lower(x).compile()
+    calls = (lambda: pyjax.jit(lambda x: x + 1)(x), lambda: pyjax.lax.sin(x))
+    return [error_of(call).partition(":")[0] for call in calls]
+
+
+@effect(
+    "jax_captured_constants_warn_bytes",
+    100,
+    default=[],
+    changed=["A large amount of constants were captured during lowering (4000 bytes total)"],
+)
+def captured_arrays() -> list[str]:
+    """The beginnings of warnings about a function that closes over an array."""
+    captured = jnp.arange(1000.0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        pyjax.jit(lambda x: x + captured)(1.0)
+    return [str(w.message).partition(";")[0] for w in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 
@@ -195,3 +196,29 @@ def threefry_kernel() -> tuple[str, ...]:
         return calls[0].pop() if calls[0] else "unrolled"
 
     return found("cuda"), found("rocm"), found("cpu")
+
+
+@effect(
+    "jax_allow_f16_reductions",
+    False,
+    default="3",
+    changed=re.compile("^ValueError: reduce_sum on operand bf16"),
+)
+def sums_in_half_precision() -> str:
+    halves = np.ones(3, jnp.bfloat16)
+    assert float(jnp.sum(halves)) == 3
+    found: list[str] = []
+    error = error_of(lambda: found.append(str(int(pyjax.lax.reduce_sum(halves, (0,))))))
+    return error or found[0]
+
+
+@effect(
+    "jax_explicit_x64_dtypes",
+    "error",
+    default="",
+    changed=re.compile("^ValueError: Explicitly requested dtype float64"),
+)
+def explicit_doubles() -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return error_of(lambda: jnp.zeros(2, "float64"))

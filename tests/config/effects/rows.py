@@ -9,9 +9,10 @@ from tests.config.effects import (
     exporting,
     kernels,
     logging_,
+    migration,
     numerics,
 )
 from tests.config.effects.table import ROWS
 
 __all__ = ["ROWS"]
-AREAS = (compilation, debugging, devices, exporting, kernels, logging_, numerics)
+AREAS = (compilation, debugging, devices, exporting, kernels, logging_, migration, numerics)

@@ -1,0 +1,48 @@
+"""Options of parts that pyjax does not have: setting them says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.config.effects.table import inert
+
+_ONE_WAY = "pyjax has one implementation of it, which behaves as JAX's default does"
+_ONE_PROCESS = "nothing is shared between processes"
+_KERNELS = "that kernel language is not part of pyjax"
+TABLE: dict[str, dict[str, Any]] = {
+    _ONE_WAY: dict.fromkeys(
+        ("custom_vjp3", "refs_to_pins", "remat3", "scan3", "use_simplified_jaxpr_constants"), True
+    ),
+    _ONE_PROCESS: {
+        "cpu_get_global_topology_timeout_minutes": 7,
+        "cpu_get_local_topology_timeout_minutes": 7,
+        "enable_preemption_service": False,
+        "enable_recoverability": True,
+        "share_binary_between_hosts": True,
+        "share_binary_between_hosts_timeout_ms": 7,
+        "thread_guard": True,
+    },
+    _KERNELS: dict.fromkeys(
+        ("pallas_enable_debug_checks", "pallas_poison_buffers", "use_emit_pipeline_primitive"), True
+    ),
+    "pyjax always does": {"auto_pcast": False},
+    "pyjax always checks": {"disable_bwd_checks": True},
+    "constants are captured where the warning says that the program was made": {
+        "captured_constants_report_frames": 3
+    },
+    "entries carry checksums, and keys hold everything that code depends on": {
+        "compilation_cache_check_contents": True
+    },
+    "clients live as long as the process": {"debug_leaked_clients_on_clear_backends": True},
+    "that compiler is not part of pyjax": {"ragged_dot_use_gpu_pallas_triton_lowering": True},
+    "pyjax has no TPU runtime": {"ragged_dot_use_ragged_dot_instruction": False},
+    "types keep all axes, as by JAX's default": {"remove_size_one_mesh_axis_from_type": True},
+    "programs here know the lines they come from": {"send_traceback_to_runtime": "full"},
+    "set jax_export_calling_convention_version": {"serialization_version": 9},
+    "jaxprs are printed as text; the explorer has the sources beside them": {
+        "source_url_schema": "file://{file}"
+    },
+}
+for _reason, _values in TABLE.items():
+    for _name, _value in _values.items():
+        inert(f"jax_{_name}", _value, _reason)
