@@ -9,9 +9,7 @@ from .kinds import AbstractKind, Bool, Enum, Int, Optional, Str
 from .registry import Affects, Option, Scope, option
 
 
-def _without_effect(
-    name: str, kind: AbstractKind, default: Any, said: str, why: str
-) -> Option[Any]:
+def _without_effect(name: str, kind: AbstractKind, default: Any, said: str, why: str) -> Option:
     return option(
         f"jax_{name}",
         kind=kind,

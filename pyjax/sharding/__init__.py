@@ -1,5 +1,11 @@
-"""Where the parts of arrays lie: meshes of devices, and what they split. Public names only."""
+"""Where the parts of arrays lie: meshes of devices, and what they split. Public names only.
+Functions that move arrays are of a higher layer, and load on first use."""
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from pyjax.sharding.manual_axes import AbstractDevice as AbstractDevice
+from pyjax.sharding.manual_axes import ManualAxisType as ManualAxisType
 from pyjax.sharding.mesh import AbstractMesh as AbstractMesh
 from pyjax.sharding.mesh import AxisType as AxisType
 from pyjax.sharding.mesh import Mesh as Mesh
@@ -13,3 +19,15 @@ from pyjax.sharding.shardings import Shard as Shard
 from pyjax.sharding.shardings import Sharding as Sharding
 from pyjax.sharding.shardings import SingleDeviceSharding as SingleDeviceSharding
 from pyjax.sharding.shardings import make_single_device_sharding as make_single_device_sharding
+
+_MOVING = frozenset({"auto_axes", "explicit_axes", "reshard"})
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _MOVING:
+        return getattr(_import_module("pyjax.parallel.reshard"), name)
+    raise AttributeError(f"module 'pyjax.sharding' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MOVING})

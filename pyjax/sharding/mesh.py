@@ -147,6 +147,18 @@ class AbstractMesh(_NamedAxes):
     def abstract_mesh(self) -> AbstractMesh:
         return self
 
+    def _needs_devices(self, name: str) -> Any:
+        raise ValueError(
+            f"AbstractMesh does not implement {name}: it has no devices; a Mesh has them."
+        )
+
+    # As properties, so that errors name them where a Mesh is expected.
+    devices = property(lambda self: self._needs_devices("devices"))
+    device_ids = property(lambda self: self._needs_devices("device_ids"))
+    local_devices = property(lambda self: self._needs_devices("local_devices"))
+    local_mesh = property(lambda self: self._needs_devices("local_mesh"))
+    is_multi_process = property(lambda self: self._needs_devices("is_multi_process"))
+
     def update(
         self,
         axis_sizes: Any = None,
@@ -216,6 +228,11 @@ class Mesh(_NamedAxes):
         self.devices = grid
         self.axis_names = names
         self.axis_types = _types(axis_types, names)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it has devices, and no axes."""
+        return self.devices.ndim == 0
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:

@@ -87,10 +87,27 @@ class PartitionSpec:
             return self.update(partitions=(*other, *self))
         return NotImplemented
 
-    def update(self, **kwargs: Any) -> PartitionSpec:
-        """A copy with `partitions`, `unreduced` or `reduced` replaced."""
-        fields = {"unreduced": self.unreduced, "reduced": self.reduced, **kwargs}
-        return PartitionSpec(*fields.pop("partitions", self._partitions), **fields)
+    def update(
+        self, partitions: Any = None, unreduced: Any = None, reduced: Any = None
+    ) -> PartitionSpec:
+        """A copy with what is not None replaced."""
+        return PartitionSpec(
+            *(self._partitions if partitions is None else partitions),
+            unreduced=self.unreduced if unreduced is None else unreduced,
+            reduced=self.reduced if reduced is None else reduced,
+        )
+
+    def to_tangent_spec(self) -> PartitionSpec:
+        """Of the tangent: the same."""
+        return self
+
+    def to_ct_spec(self) -> PartitionSpec:
+        """Of the cotangent: sums that are made there are to be made here, and the other way."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
+    def to_lo(self) -> list[PartitionSpec]:
+        """Of the arrays that an array consists of: itself."""
+        return [self]
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, tuple):

@@ -103,6 +103,9 @@ class SingleDeviceSharding(_OnOneDevice):
 
     memory_kind: str | None = None  # type: ignore[assignment]
 
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Any shape fits one device."""
+
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, kind)
 

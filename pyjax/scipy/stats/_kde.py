@@ -29,7 +29,18 @@ class gaussian_kde:
       weights: [n], normalised to sum 1.
     Raises:
       ValueError: fewer than two points, or weights of another length.
+    Attributes:
+      dataset: [d, n].   weights: [n], of sum 1.   d, n: numbers of dimensions and points.
+      neff: 1 / Σ weights².   covariance, inv_cov: [d, d], of the kernel, and its inverse.
     """
+
+    dataset: Array
+    weights: Array
+    covariance: Array
+    inv_cov: Array
+    neff: Array
+    d: int
+    n: int
 
     def __init__(
         self,
@@ -138,6 +149,22 @@ class gaussian_kde:
         spread = jnp.sqrt(self.covariance[0, 0])
         at = [(jnp.asarray(v, spread.dtype) - self.dataset[0]) / spread for v in (low, high)]
         return jnp.sum(self.weights * (ndtr(at[1]) - ndtr(at[0])))
+
+    def integrate_box(
+        self, low_bounds: ArrayLike, high_bounds: ArrayLike, maxpts: int | None = None
+    ) -> Array:
+        """Not there, as in JAX: integrals over boxes of several dimensions have no closed form."""
+        raise NotImplementedError(
+            "only 1D box integrations are supported; use `integrate_box_1d`, or average "
+            "`resample(key, shape)` over the box."
+        )
+
+    def set_bandwidth(self, bw_method: Any = None) -> None:
+        """Not there, as in JAX: estimates do not change."""
+        raise NotImplementedError(
+            "dynamically changing the bandwidth method is not supported; make another estimate: "
+            "gaussian_kde(dataset, bw_method, weights)."
+        )
 
     def integrate_kde(self, other: gaussian_kde) -> Array:
         """The integral of the product with another estimate."""

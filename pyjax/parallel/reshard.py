@@ -1,0 +1,154 @@
+"""Layouts as part of types: reshard, and functions whose mesh axes are explicit or automatic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from pyjax.core.errors import fail
+from pyjax.core.tree_util import tree_map
+from pyjax.runtime.placement import device_put
+from pyjax.sharding.mesh import AxisType, get_abstract_mesh, use_abstract_mesh
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import Sharding
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """Arrays laid out anew.
+
+    Args:
+      xs: pytree of arrays.
+      out_shardings: a NamedSharding, or a PartitionSpec of the mesh in context; or a pytree of them,
+        a prefix of xs.
+    Returns:
+      The same values with these shardings.
+    Raises:
+      ValueError: a PartitionSpec, and no mesh is in context, or one that does not fit.
+
+    >>> import pyjax, pyjax.numpy as jnp
+    >>> mesh = pyjax.make_mesh((1,), ("x",))
+    >>> reshard(jnp.arange(2.0), pyjax.NamedSharding(mesh, PartitionSpec("x"))).sharding.spec
+    P('x',)
+    """
+
+    def one(sharding: Any, x: Any) -> Any:
+        if isinstance(sharding, PartitionSpec) and get_abstract_mesh().empty:
+            fail(
+                ValueError,
+                "Using PartitionSpec when you are not under a mesh context is not allowed: reshard "
+                f"got {sharding}.",
+                "Its entries name axes of a mesh.",
+                "Please pass a NamedSharding instance or enter into a mesh context via "
+                "`jax.set_mesh`.",
+            )
+        return tree_map(lambda leaf: device_put(leaf, sharding), x)
+
+    def is_layout(v: Any) -> bool:
+        return v is None or isinstance(v, (PartitionSpec, Sharding))
+
+    return tree_map(one, out_shardings, xs, is_leaf=is_layout)
+
+
+@contextmanager
+def _axes_are(kind: AxisType, axes: Any) -> Iterator[None]:
+    """The mesh in context with these axes (None: all) of a type."""
+    mesh = get_abstract_mesh()
+    names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    unknown = [name for name in names if name not in mesh.axis_names]
+    if unknown:
+        fail(
+            ValueError,
+            f"the mesh in context has no axis {unknown[0]!r}; it has {mesh.axis_names}.",
+            fix="Enter the mesh with jax.set_mesh, and name its axes.",
+        )
+    with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(names, kind))):
+        yield
+
+
+def _required(name: str, value: Any) -> Any:
+    if value is None:
+        raise TypeError(
+            f"Missing required keyword argument: {name!r}. Pass it where the function is made, or "
+            "where it is called."
+        )
+    return value
+
+
+def auto_axes(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    axes: str | tuple[str, ...] | None = None,
+    out_sharding: Any = None,
+) -> Callable[..., Any]:
+    """A function inside of which the compiler decides about layouts.
+
+    Args:
+      f: function of pytrees of arrays; left out: what takes it is returned.
+      axes: mesh axes that are automatic inside; None: all of them.
+      out_sharding: of the results, as `reshard` takes them; here, or as a keyword of the call.
+    Raises:
+      TypeError: out_sharding is in neither place.
+
+    >>> import pyjax, pyjax.numpy as jnp
+    >>> with pyjax.set_mesh(pyjax.make_mesh((1,), ("x",))):
+    ...     auto_axes(lambda x: 2 * x, out_sharding=PartitionSpec("x"))(jnp.arange(2.0)).tolist()
+    [0.0, 2.0]
+    """
+    if f is None:
+        return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
+    made_with = out_sharding
+
+    @wraps(f)
+    def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        layouts = made_with if out_sharding is None else out_sharding
+        _required("out_sharding", layouts)
+        with _axes_are(AxisType.Auto, axes):
+            results = f(*args, **kwargs)
+        return reshard(results, layouts)
+
+    return call
+
+
+def explicit_axes(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    axes: str | tuple[str, ...] | None = None,
+    in_sharding: Any = None,
+) -> Callable[..., Any]:
+    """A function inside of which layouts are part of types.
+
+    Args:
+      f: function of pytrees of arrays; left out: what takes it is returned.
+      axes: mesh axes that are explicit inside; None: all of them.
+      in_sharding: of the positional arguments, as `reshard` takes them; here, or as a keyword of the
+        call.
+    Raises:
+      TypeError: in_sharding is in neither place.
+
+    >>> import pyjax, pyjax.numpy as jnp
+    >>> mesh = pyjax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
+    >>> with pyjax.set_mesh(mesh):
+    ...     explicit_axes(lambda x: 2 * x, in_sharding=PartitionSpec("x"))(jnp.arange(2.0)).tolist()
+    [0.0, 2.0]
+    """
+    if f is None:
+        return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
+    made_with = in_sharding
+
+    @wraps(f)
+    def call(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
+        layouts = made_with if in_sharding is None else in_sharding
+        _required("in_sharding", layouts)
+        with _axes_are(AxisType.Explicit, axes):
+            single = isinstance(layouts, (PartitionSpec, Sharding))
+            moved = [reshard(x, layouts) for x in args] if single else reshard(args, layouts)
+            return f(*moved, **kwargs)
+
+    return call
+
+
+__all__ = ["auto_axes", "explicit_axes", "reshard"]
