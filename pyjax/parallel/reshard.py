@@ -20,8 +20,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
     Args:
       xs: pytree of arrays.
-      out_shardings: a NamedSharding, or a PartitionSpec of the mesh in context; or a pytree of them,
-        a prefix of xs.
+      out_shardings: a NamedSharding, or a PartitionSpec of the mesh in context; or a pytree of
+        them, a prefix of xs.
     Returns:
       The same values with these shardings.
     Raises:
@@ -124,8 +124,8 @@ def explicit_axes(
     Args:
       f: function of pytrees of arrays; left out: what takes it is returned.
       axes: mesh axes that are explicit inside; None: all of them.
-      in_sharding: of the positional arguments, as `reshard` takes them; here, or as a keyword of the
-        call.
+      in_sharding: of the positional arguments, as `reshard` takes them; here, or as a keyword of
+        the call.
     Raises:
       TypeError: in_sharding is in neither place.
 

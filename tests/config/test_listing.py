@@ -42,7 +42,7 @@ def test_the_page_says_all_there_is_to_say() -> None:
 
 @pytest.mark.parametrize(
     "words, name",
-    [("x64", "jax_enable_x64"), ("GUMBEL tail", "jax_high_dynamic_range_gumbel")],
+    [("complex128", "jax_enable_x64"), ("GUMBEL tail", "jax_high_dynamic_range_gumbel")],
 )
 def test_search(words: str, name: str) -> None:
     found = listing.matching(listing.AREAS, words)
