@@ -105,6 +105,14 @@ def test_as_a_command_a_module_and_a_plugin(tmp_path: Path) -> None:
     assert "1 passed" in _run(*words, cwd=tmp_path)
 
 
+def test_what_programs_set_up_before_imports(tmp_path: Path) -> None:
+    """SciPy reads `SCIPY_ARRAY_API` when it is imported: that is the program's to do."""
+    program = tmp_path / "program.py"
+    program.write_text("import sys, jax.numpy\nprint('scipy' in sys.modules)\n")
+    for words in (("pyjax.as_jax",), ("pyjax", "run")):
+        assert _run("-m", *words, str(program), cwd=tmp_path) == "False\n"
+
+
 def test_jax_that_was_imported_before_is_no_place_for_an_alias(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("")
     code = "import jax\ntry: import pyjax.as_jax\nexcept ImportError as error: print(error)"

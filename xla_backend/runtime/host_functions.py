@@ -23,7 +23,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext as Context
 from xla_backend.runtime.custom_calls import HostFunction, find_custom_call
 from xla_backend.runtime.host_libraries import lapack_calls
-from xla_backend.runtime.host_libraries.library_threads import on_library_threads
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 
 _FFT = {
     "FFT": scipy.fft.fftn,
@@ -87,7 +87,7 @@ def _run_triangular_solve(
                 unit=attributes.unit_diagonal,
             )
 
-    on_library_threads(max(b.shape[-2:]), solve)
+    on_library_threads(size_of(b.shape), solve)
 
 
 # -- transfers -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import runpy
 import sys
@@ -12,7 +13,6 @@ import numpy as np
 
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.core import dtypes
-from pyjax.tools.explorer import explain, explain_for
 from xla_backend.compile_target import find_target
 
 _ARGUMENT = re.compile(r"(\w+)\[([\d,\s]*)\]")
@@ -62,9 +62,11 @@ def run(chosen: argparse.Namespace) -> int:
     except (ValueError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    # Not above: it takes SciPy, which programs that `pyjax run` starts set up before its import.
+    explorer = importlib.import_module("pyjax.tools.explorer")
     if chosen.target is None:
-        page = explain(found[name], *arguments)
+        page = explorer.explain(found[name], *arguments)
     else:
-        page = explain_for(chosen.target, found[name], *arguments)
+        page = explorer.explain_for(chosen.target, found[name], *arguments)
     print(page.save(chosen.out))
     return 0

@@ -12,7 +12,7 @@ from tests.interrupts import each_interrupt
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.runtime.host_libraries import lapack_calls, library_threads
-from xla_backend.runtime.host_libraries.library_threads import on_library_threads
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 from xla_backend.targets.cpu.compiler import compile_module
 
 BLAS = library_threads._blas()
@@ -86,6 +86,22 @@ def test_the_last_of_several_threads_puts_the_number_back():
     go.set()
     thread.join()
     assert BLAS.get() == 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads"),
+    [
+        ((1024, 1024), 2),
+        ((5, 1024, 1024), 2),
+        ((1797, 64), 1),
+        ((64, 100_000), 1),
+        ((50_000, 500), 2),
+        ((9000, 1), 1),
+    ],
+)
+def test_tall_matrices_have_little_work_between_joints(monkeypatch, shape, threads):
+    monkeypatch.setattr(library_threads, "num_threads", lambda: 2)
+    assert on_library_threads(size_of(shape), BLAS.get) == threads
 
 
 @pytest.mark.parametrize("size, threads", [(1, 1), (1023, 1), (1024, 2), (9000, 2)])

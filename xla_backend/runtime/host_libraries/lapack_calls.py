@@ -40,7 +40,7 @@ from xla_backend.runtime.custom_calls import (
     register_custom_call,
 )
 from xla_backend.runtime.host_libraries.lapack_arguments import check_arguments, check_options
-from xla_backend.runtime.host_libraries.library_threads import on_library_threads
+from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 
 Arrays = Sequence[np.ndarray]
 _FLAGS = {"true": 1, "false": 0}
@@ -275,7 +275,8 @@ def _batched(name: str, routine: Callable) -> HostFunction:
             for index in np.ndindex(batch):
                 routine(options, [o[index] for o in operands], [_part(r, index) for r in results])
 
-        on_library_threads(max(operands[0].shape[-2:]), each)
+        matrix = max(operands, key=lambda o: o.ndim)  # tridiagonal ones come as three vectors
+        on_library_threads(size_of(matrix.shape), each)
 
     return run
 

@@ -9,7 +9,8 @@ several threads make at the same time share the processors, one each.) Whatever 
 does with SciPy keeps its threads: the number is put back when the last of our calls ends.
 
 API
-  on_library_threads(size, work, *arguments)    calls into LAPACK; `size`: the largest dimension
+  on_library_threads(size, work, *arguments)    calls into LAPACK; `size`: that of a square matrix
+  size_of(shape)                                that with as much work as one of this shape
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -59,7 +60,7 @@ class _Lent:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may call LAPACK, too
-        self.calls: list[int] = []  # of all threads: the largest dimension of each
+        self.calls: list[int] = []  # of all threads: the size of each
         self.changed = False  # and not put back yet
         self.found = 0  # the process's own number
         self.used = 0  # what was set instead
@@ -98,6 +99,17 @@ class _Lent:
 _lent = _Lent()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_lent.after_fork)
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The size of the square matrix whose factors take as much work as one of this shape (a batch
+    counts as one): a tall matrix of few columns has little work between two joints.
+
+    >>> size_of((1024, 1024)), size_of((100_000, 8))
+    (1024, 186)
+    """
+    rows, columns = shape[-2:]
+    return round((rows * columns * min(rows, columns)) ** (1 / 3))
 
 
 def on_library_threads(size: int, work: Callable[..., Result], *arguments: Any) -> Result:
