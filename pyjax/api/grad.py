@@ -22,6 +22,7 @@ from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_location
+from pyjax.core.structural import ones_like_aval
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
@@ -153,6 +154,8 @@ def _one(aval: Any) -> Any:
     """The cotangent 1 for a scalar: an Array if the backward pass runs now, a literal if it is
     staged."""
     value: Any = aval.dtype.type(1)
+    if abstractify(value).dtype != aval.dtype:  # from a block where 64 bits are on
+        return ones_like_aval(aval)
     if aval.weak_type:
         python = complex(1) if aval.dtype.kind == "c" else 1.0
         value = python if abstractify(python) is aval else value

@@ -9,12 +9,16 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from pyjax._config import options
 from pyjax.core import call_chains
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, RefEffect, join_effects, no_effects, refer_to_refs
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
+from pyjax.core.structural import convert_element_type_p
 
 _count = itertools.count()
 
@@ -267,6 +271,49 @@ def bind_eqn(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     return eqn.primitive.bind_all(*values, **eqn.params)
 
 
+_WIDTHS = [
+    (np.dtype(narrow), np.dtype(wide))
+    for narrow, wide in (("i4", "i8"), ("u4", "u8"), ("f4", "f8"), ("c8", "c16"))
+]
+_WIDE = frozenset([wide for _, wide in _WIDTHS])
+_OTHER_WIDTH = dict(_WIDTHS) | {wide: narrow for narrow, wide in _WIDTHS}
+
+
+def _has_other_width(literal: Literal) -> bool:
+    """Whether it was recorded where `jax_enable_x64` was not as it is here: its number would be of
+    another type."""
+    other = _OTHER_WIDTH.get(literal.aval.dtype)
+    return other is not None and abstractify(literal.val).dtype == other
+
+
+def _has_64_bits(variable: Any) -> bool:
+    return getattr(variable.aval, "dtype", None) in _WIDE
+
+
+def as_recorded(
+    atoms: Sequence[Any], function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """`function(*args, **kwargs)` with `jax_enable_x64` as it was where an operation on `atoms` was
+    recorded (in a block, perhaps), as far as it matters to them and to what rules compute with."""
+    wide = options.enable_x64.value
+    for a in atoms:
+        if _has_other_width(a) if type(a) is Literal else not wide and _has_64_bits(a):
+            with options.enable_x64(not wide):
+                return function(*args, **kwargs)
+    return function(*args, **kwargs)
+
+
+def _result(literal: Literal) -> Any:
+    """Its value, of the type that was recorded."""
+    if not _has_other_width(literal):
+        return literal.val
+    dtype, weak_type = literal.aval.dtype, literal.aval.weak_type
+    with options.enable_x64(not options.enable_x64.value):
+        return convert_element_type_p.bind1(
+            literal.val, new_dtype=dtype, weak_type=weak_type, sharding=None
+        )
+
+
 def eval_jaxpr(
     jaxpr: Jaxpr,
     consts: Sequence[Any],
@@ -291,12 +338,12 @@ def eval_jaxpr(
             for dead in last_use.get(id(eqn), ()):
                 del env[dead]  # free buffers as soon as the program allows
             override.frame = replay.at(eqn.source)
-            outs = apply(eqn, values)
+            outs = as_recorded(eqn.invars, apply, eqn, values)
             for v, out in zip(eqn.outvars, outs):
                 env[v] = out
     finally:
         override.frame = outer_frame
-    return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
+    return [_result(a) if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
 def last_used(jaxpr: Jaxpr) -> dict[int, list[Var]]:

@@ -72,6 +72,9 @@ def full(aval: Any, value: Any) -> Any:
     if is_extended(aval.dtype):
         words = full(physical_aval(aval), value)
         return random_wrap_p.bind1(words, impl=aval.dtype.impl)
+    if dtypes.canonicalize_dtype(aval.dtype) != aval.dtype:  # from a block where 64 bits are on
+        with options.enable_x64(True):
+            return full(aval, value)
     scalar: Any = aval.dtype.type(value)
     if aval.weak_type:
         scalar = convert_element_type(scalar, aval.dtype, weak_type=True)

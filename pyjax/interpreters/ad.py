@@ -22,6 +22,7 @@ from pyjax.core.jaxpr import (
     JaxprEqn,
     Literal,
     Var,
+    as_recorded,
     bind_eqn,
 )
 from pyjax.core.leaks import check_leaks
@@ -319,7 +320,8 @@ def backward_pass(
             override.frame = replay.at(eqn.source)
             if names_rules:
                 override.frame = in_rule(override.frame, f"transpose of {eqn.primitive}")
-            in_cts = transpose_rules[eqn.primitive](out_cts, *args, **eqn.params)
+            rule = transpose_rules[eqn.primitive]
+            in_cts = as_recorded(invars, rule, out_cts, *args, **eqn.params)
             for a, ct in zip(invars, in_cts):
                 if ct is None or type(ct) is Zero or type(a) is Literal:
                     continue
@@ -345,7 +347,7 @@ def _evaluate_nonlinear(
             continue
         operands = [a.val if type(a) is Literal else values[a] for a in eqn.invars]
         call_chains.override.frame = replay.at(eqn.source)
-        values.update(zip(eqn.outvars, bind_eqn(eqn, operands)))
+        values.update(zip(eqn.outvars, as_recorded(eqn.invars, bind_eqn, eqn, operands)))
     return linear_eqns
 
 

@@ -18,7 +18,7 @@ from pyjax.core.call_chains import running_chain
 from pyjax.core.effects import Effects, lowerable_effects
 from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, as_recorded
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.interpreters.batching import batch_jaxpr
@@ -273,7 +273,8 @@ def lower_eqn(
         is_extended(getattr(a, "dtype", None)) for a in context.avals_in
     ):
         return _lower_on_physical(context, eqn, operands)
-    outs = lowering_rules[primitive](context, *operands, **eqn.params)
+    rule = lowering_rules[primitive]
+    outs = as_recorded(eqn.invars, rule, context, *operands, **eqn.params)
     return outs if isinstance(outs, list) else [outs]
 
 

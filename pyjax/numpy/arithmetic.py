@@ -341,7 +341,13 @@ def _sinc(x: Any) -> Any:
     w = select_where(near_zero, z, _constant(z, 0))
     w = w * w
     series = 1 - w * (1 / 6) * (1 - w * (1 / 20) * (1 - w * (1 / 42)))
-    return select_where(near_zero, series, lax.sin(safe) / safe)
+    if is_complex(x):
+        return select_where(near_zero, series, lax.sin(safe) / safe)
+    # sin(pi x) up to sign by the distance to the nearest integer, which is exact.
+    nearest = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    sine = lax.sin((x - nearest) * _constant(x, np.pi))
+    odd = lax.ne(lax.rem(nearest, _constant(x, 2)), _constant(x, 0))
+    return select_where(near_zero, series, select_where(odd, -sine, sine) / safe)
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:

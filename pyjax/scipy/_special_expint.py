@@ -9,6 +9,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.common import in_float64
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -48,6 +49,7 @@ def _fraction(n: Array, x: Array, count: int) -> Array:
 
 
 @custom_jvp
+@in_float64
 def _exp1(x: Array) -> Array:
     small = jnp.where((x > 0) & (x <= 1), x, 1)
     near = -_EULER - lax.log(small) - _sum_of_powers(-small, 20)
@@ -66,6 +68,7 @@ def exp1(x: ArrayLike) -> Array:
 
 
 @custom_jvp
+@in_float64
 def _expi(x: Array) -> Array:
     middle = jnp.where((x > 0) & (x < 40), x, 1)
     series = _EULER + lax.log(middle) + _sum_of_powers(middle, 130)
@@ -95,6 +98,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 @custom_jvp
+@in_float64
 def _expn(n: Array, x: Array) -> Array:
     small = jnp.where((x > 0) & (x < 1), x, 0.5)
     order = jnp.where(n >= 1, n, 1)

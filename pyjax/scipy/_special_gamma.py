@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from math import comb as exact_comb
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.common import in_float64
 from pyjax.lax.special.gamma import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 from pyjax.numpy.util import promote_args_inexact
 
@@ -72,6 +74,15 @@ def _complex_digamma(z: Array) -> Array:
 _complex_gamma.defjvps(lambda g, ans, z: g * ans * _complex_digamma(z))
 
 
+@custom_jvp
+@in_float64
+def _gamma(x: Array) -> Array:
+    return gammasgn(x) * lax.exp(lax.lgamma(x))
+
+
+_gamma.defjvps(lambda g, ans, x: g * ans * lax.digamma(x))
+
+
 def gamma(x: ArrayLike) -> Array:
     """The gamma function Γ(x), real or complex; nan at negative integers.
 
@@ -81,7 +92,16 @@ def gamma(x: ArrayLike) -> Array:
     (x,) = promote_args_inexact("gamma", x)
     if jnp.iscomplexobj(x):
         return _complex_gamma(jnp.asarray(x))
-    return gammasgn(x) * lax.exp(lax.lgamma(x))
+    return _gamma(x)
+
+
+@custom_jvp
+@partial(in_float64, keeps_weak_types=True)
+def _factorial(n: Array) -> Array:
+    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+
+
+_factorial.defjvps(lambda g, ans, n: g * ans * lax.digamma(n + 1))
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
@@ -95,7 +115,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
             "factorial with exact=True needs integers of any size; use math.factorial."
         )
     (n,) = promote_args_inexact("factorial", n)
-    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+    return _factorial(n)
 
 
 def digamma(x: ArrayLike) -> Array:

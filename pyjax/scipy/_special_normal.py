@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax, nn
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.common import in_float64
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -37,6 +39,7 @@ def expit(x: ArrayLike) -> Array:
 
 
 @custom_jvp
+@partial(in_float64, keeps_weak_types=True)
 def _logit(x: Array) -> Array:
     return lax.log(lax.div(x, 1 - x))
 
@@ -71,6 +74,8 @@ def _floating(name: str, x: ArrayLike) -> Array:
     return x
 
 
+@custom_jvp
+@in_float64
 def _ndtr(x: Array) -> Array:
     z = x * float(np.sqrt(0.5))
     size = lax.abs(z)
@@ -79,6 +84,9 @@ def _ndtr(x: Array) -> Array:
         1 + lax.erf(z),
         jnp.where(z > 0, 2 - lax.erfc(size), lax.erfc(size)),
     )
+
+
+_ndtr.defjvps(lambda g, ans, x: g * lax.exp(-x * x / 2 - _HALF_LOG_2PI))
 
 
 def ndtr(x: ArrayLike) -> Array:
@@ -125,6 +133,7 @@ def _log_ndtr(x: Array, series_order: int) -> Array:
     low = -10.0 if x.dtype == np.float32 else -20.0
 
     @custom_jvp
+    @in_float64
     def compute(x: Array) -> Array:
         middle = lax.log(_ndtr(jnp.clip(x, low, None)))
         tail = _log_ndtr_tail(jnp.minimum(x, low), series_order)

@@ -9,6 +9,17 @@ from tests.edge_values.known_difference import Difference
 ARITHMETIC: tuple[Difference, ...] = (
     Difference(
         cases=(
+            "numpy.sinc f(u) float32",
+            "numpy.sinc f(u) int32",
+            "numpy.sinc f(True) float32",
+        ),
+        modes="value jit vmap",
+        title="sinc of integers",
+        reason="It is zero there; JAX gives the sine of pi rounded, over pi.",
+        example="numpy.sinc f(True) float32",
+    ),
+    Difference(
+        cases=(
             "lax.exp2 f(u) float16",
             "lax.igamma f(p, r) float32",
             "lax.polygamma f(p, r) float32",

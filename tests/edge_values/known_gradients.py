@@ -151,6 +151,13 @@ GRADIENTS: tuple[Difference, ...] = (
         example="numpy.unique_values f(v) float32",
     ),
     Difference(
+        cases=("scipy.special.ndtr f(u) float32", "scipy.special.factorial f(u) float32"),
+        modes="vjp",
+        title="Signs of gradients that are zero",
+        reason="The gradient underflows, or is that of a constant: its zero has the cotangent's sign.",
+        example="scipy.special.ndtr f(u) float32",
+    ),
+    Difference(
         cases=(
             "numpy.vander f(v) float32",
             "numpy.vander f(v, 3) float32",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax.core import structural
 from pyjax.core.array import Array
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import add, mul
@@ -31,12 +32,17 @@ def horner(u: Array, coefficients: Sequence[float]) -> Array:
     return result
 
 
-def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
+def in_float64(
+    function: Callable[..., Array], *, keeps_weak_types: bool = False
+) -> Callable[..., Array]:
     """Run a function of floats in float64 and round its result once to the operands' dtype.
 
     Series and continued fractions lose several digits; this way float32 results are correct to
     about half an ulp, with one set of coefficients, and cost no more than compensated float32
     arithmetic.
+
+    Args:
+      keeps_weak_types: results are weakly typed where all operands are.
     """
 
     def wrapped(*args: Array, **params: Any) -> Array:
@@ -45,9 +51,10 @@ def in_float64(function: Callable[..., Array]) -> Callable[..., Array]:
         args = tuple(stretch(x, shape) for x in args)
         if dtype == FLOAT64:
             return function(*args, **params)
+        weak_type = keeps_weak_types and all(x.aval.weak_type for x in args)
         with options.enable_x64(True):
             result = function(*[convert_element_type(x, FLOAT64) for x in args], **params)
-            return convert_element_type(result, dtype)
+            return structural.convert_element_type(result, dtype, weak_type)
 
     return wrapped
 

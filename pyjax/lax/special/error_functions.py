@@ -16,7 +16,7 @@ from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.common import FLOATING, dtype_of
 from pyjax.lax.compare import eq, full_value, gt, lt, select
 from pyjax.lax.convert import bitcast_convert_type, convert_element_type
-from pyjax.lax.elementwise import exp, sqrt
+from pyjax.lax.elementwise import erf, exp, sqrt
 from pyjax.lax.nary import define_unary
 from pyjax.lax.special.common import FLOAT64, const, horner
 from xla_backend.hlo.special_function_tables import (
@@ -77,13 +77,19 @@ def erfc_by_polynomial(x: Array) -> Array:
     return select(eq(x, x), result, x)
 
 
+def _erfc(x: Array) -> Array:
+    """Where erfc(x) is not small, it has all digits of 1 - erf(x)."""
+    near = lt(abs_(x), const(x, 0.5))
+    return select(near, sub(const(x, 1.0), erf(x)), erfc_by_polynomial(x))
+
+
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 erfc_p: Primitive = define_unary(
     "erfc",
     None,
     FLOATING,
     lambda g, ans, x: mul(const(x, -_TWO_OVER_ROOT_PI), mul(g, exp(neg(square(x))))),
-    lowering=lower_fun(_at_least_single(erfc_by_polynomial)),
+    lowering=lower_fun(_at_least_single(_erfc)),
 )
 
 

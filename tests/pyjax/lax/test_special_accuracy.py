@@ -11,7 +11,9 @@ import pytest
 import scipy.special as sp
 
 import pyjax
+import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.scipy import special
 
 _rng = np.random.default_rng(0)
 _a = _rng.uniform(0.1, 50, 800)
@@ -29,6 +31,14 @@ CASES = [
     ("zeta", lax.zeta, sp.zeta, (_rng.uniform(1.1, 20, 800), _a), 1, 1e-14),
     ("igamma", lax.igamma, sp.gammainc, (_a, _near), 1, 1e-12),
     ("igammac", lax.igammac, sp.gammaincc, (_a, _near), 1, 1e-12),
+    ("gamma", special.gamma, sp.gamma, (np.linspace(-8.93, 34.1, 3001),), 1, 1e-12),
+    ("factorial", special.factorial, sp.factorial, (np.linspace(0, 33, 3001),), 1, 1e-12),
+    ("ndtr", special.ndtr, sp.ndtr, (np.linspace(-12, 9, 3001),), 1, 1e-12),
+    ("log_ndtr", special.log_ndtr, sp.log_ndtr, (np.linspace(-30, 12, 3001),), 1, 1e-8),
+    ("logit", special.logit, sp.logit, (np.linspace(1e-4, 0.9999, 3001),), 1, 1e-11),
+    ("expi", special.expi, sp.expi, (np.linspace(-60, 60.1, 3000),), 1, 1e-12),
+    ("exp1", special.exp1, sp.exp1, (np.linspace(1e-4, 60, 3001),), 1, 1e-12),
+    ("sinc", jnp.sinc, np.sinc, (_rng.uniform(-30, 30, 3001),), 4, 1e-12),
     ("betainc", lax.betainc, sp.betainc, (_a, _near, _rng.uniform(0.2, 0.8, 800)), 1, 1e-12),
 ]
 
