@@ -181,3 +181,14 @@ explicit_x64_dtypes = option(
     "warning, or ValueError.",
     interactions="JAX's `allow` is not accepted: jax_enable_x64 keeps 64-bit types.",
 )
+
+while_loop_checkpoint_bytes = option(
+    "jax_while_loop_checkpoint_bytes",
+    kind=Int(low=0),
+    default=1 << 26,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Most bytes of states that the gradient of a while_loop holds at once (eight states at "
+    "least); states that do not fit are computed again.",
+    ours=True,
+)

@@ -172,8 +172,8 @@ def linearize_aux(
 def _unknown_primals() -> ValueError:
     return ValueError(
         "Linearization failed to produce known values for all output primals. This is typically "
-        "caused by differentiating an operation that does not support reverse mode: a while_loop, "
-        "or a fori_loop whose trip count is not known. Use lax.scan, or static bounds."
+        "caused by differentiating an operation whose values and tangents come from one equation: "
+        "a primitive with a jvp rule that does not compute values apart from tangents."
     )
 
 

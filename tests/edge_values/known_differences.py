@@ -61,6 +61,12 @@ GENERAL = (
         "out of bounds, as they say; JAX takes them for negative ones.",
     ),
     (
+        "Reverse mode of while_loop",
+        "`grad` and the other ways of reverse mode go through `lax.while_loop`, and through "
+        "`lax.fori_loop` with traced bounds: the loop counts its rounds, and the backward pass "
+        "computes its states again from checkpoints. JAX raises ValueError.",
+    ),
+    (
         "Devices",
         "`Device.memory_stats()` has numbers on CPUs, too; JAX has None there.",
     ),

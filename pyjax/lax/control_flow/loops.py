@@ -107,7 +107,8 @@ def fori_loop(
 ) -> Any:
     """`for i in range(lower, upper): val = body_fun(i, val)`, compiled.
 
-    Known bounds make it a scan (and differentiable in reverse mode), traced ones a while_loop.
+    Known bounds make it a scan, traced ones a while_loop. Both are differentiable in reverse mode;
+    of a while_loop, states are computed again where they do not fit memory.
 
     Args:
       lower, upper: scalars of one dtype, integers as a rule. Floats count in steps of one, and

@@ -24,7 +24,7 @@ from pyjax.interpreters.discharge import bind_discharged
 from pyjax.interpreters.hlo import LoweringContext, lower_into
 from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr
-from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_primitive
+from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_rules
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
@@ -42,6 +42,8 @@ from pyjax.lax.control_flow.tracing import (
     require_callable,
     split_list,
 )
+from pyjax.lax.control_flow.while_primitive import while_p
+from pyjax.lax.control_flow.while_reverse import while_linearize, while_transpose
 from pyjax.runtime.dispatch import apply_primitive, constant_array
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.builder import HloBuilder
@@ -192,19 +194,6 @@ def _while_partial_eval(
     avals = list(body_jaxpr.out_avals)
     all_outs = trace.emit(while_p, args, avals, params)
     return merge(carry_uk, pick(all_outs, carry_uk), known_outs)
-
-
-def _while_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    fail(
-        ValueError,
-        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
-        "dynamic "
-        "start/stop values. Try using lax.scan, or using fori_loop with static start/stop.",
-        "the number of steps, and so the memory for what the backward pass needs, is not known.",
-        "use lax.scan with a fixed number of steps and freeze the carry with jnp.where once done, "
-        "or "
-        "forward mode (jax.jvp, jax.jacfwd), or lax.custom_root for a fixed point.",
-    )
 
 
 # -- batching --------------------------------------------------------------------------------------
@@ -413,12 +402,13 @@ def _run_now(*args: Any, **params: Any) -> list[Any]:
     return bind_discharged(while_p, args, params)
 
 
-while_p = define_primitive(
-    "while",
+define_rules(
+    while_p,
     multiple_results=True,
     abstract_eval=_while_aval,
     jvp=FullJvp(_while_jvp),
-    transpose=_while_transpose,
+    transpose=while_transpose,
+    linearize=while_linearize,
     batching=_while_batching,
     lowering=_while_lowering,
     partial_eval=_while_partial_eval,
@@ -464,10 +454,12 @@ def while_loop(
       body_fun: from the carry to the next one, of equal structure, shapes and dtypes.
       init_val: pytree of arrays.
     Returns:
-      the first carry for which cond_fun is false.
+      the first carry for which cond_fun is false. Derivatives are those of the rounds that were
+      run. In reverse mode states of the loop are stored, or where there are too many computed again
+      from checkpoints (option `jax_while_loop_checkpoint_bytes`): so memory is bounded whatever the
+      number of rounds, and time grows by a factor of two to four.
     Raises:
       TypeError: the condition is no bool scalar, or body_fun changes the carry's type.
-      ValueError: reverse-mode differentiation (use scan, or fori_loop with static bounds).
     >>> from pyjax import lax
     >>> int(lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1))
     128

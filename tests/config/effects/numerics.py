@@ -88,6 +88,15 @@ def custom_prng() -> str:
     return str(pyjax.random.PRNGKey(0).dtype)
 
 
+@effect("jax_while_loop_checkpoint_bytes", 0, default=["32"], changed=["8"])
+def states_of_a_loop() -> list[str]:
+    """How many slots the gradient of a loop of 20 rounds has."""
+    counted = lambda c: (c[0] + 1, jnp.sin(c[1]))
+    loop = lambda x: pyjax.lax.while_loop(lambda c: c[0] < 20, counted, (0, x))[1]
+    _, pullback = pyjax.vjp(loop, 1.0)
+    return re.findall(r"slots=(\d+)", str(pyjax.make_jaxpr(pullback)(1.0)))
+
+
 @effect("jax_random_seed_offset", 5, default=[0, 2], changed=[0, 7])
 def seed_offset() -> list[int]:
     return pyjax.random.key_data(pyjax.random.key(2)).tolist()

@@ -152,11 +152,6 @@ def test_cond_jaxpr_text():
             ["input carry c has type float32[]", "float32[4]"],
         ),
         (
-            lambda: grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + 1, x))(1.0),
-            ValueError,
-            ["Reverse-mode differentiation does not work", "lax.scan"],
-        ),
-        (
             lambda: lax.platform_dependent(1.0, tpu=lambda x: x, rocm=lambda x: x),
             NotImplementedError,
             ["no branch for platform"],
