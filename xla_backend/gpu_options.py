@@ -13,7 +13,8 @@ class GpuOptions:
     Fields:
       deterministic: results have the same bits in each run; nothing is added up in the order in
         which threads come.
-      autotune_level: 0: what is measured on the device elsewhere is decided by the sizes alone.
+      autotune_level: 0: what is measured on the device elsewhere is decided by the sizes alone; 4:
+        what is measured must compute what the others do.
       autotune_results, autotuned_before: files of what was measured, to write and to read before;
         "" for none.
       graphs: programs may become CUDA graphs.

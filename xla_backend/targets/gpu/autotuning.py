@@ -1,5 +1,8 @@
 """Which way to compute a product is the fastest, as measured on a device and remembered on disk.
 
+What is tried computes with zeros and ones, so that sums are the same however they are grouped: a
+way whose results differ from the library's is not taken, and a warning says so.
+
 What is remembered belongs to the product (shapes, types, layouts, what is fused to it), to the
 candidates and to the model of the device: another process with the same ones takes what was found,
 so that its results are the same bits.
@@ -11,7 +14,9 @@ import json
 import logging
 from collections.abc import Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from xla_backend.hlo.attributes import ParameterAttributes
 from xla_backend.hlo.errors import HloError
@@ -19,6 +24,7 @@ from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.library.group_product import GroupTiling
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.targets.gpu.autotune_results import Seconds, read_results, write_result
@@ -32,8 +38,17 @@ _TRIALS = 8
 # Products of more bytes are not computed twice, which takes memory that may be needed: what should
 # be the fastest is taken.
 _MOST_BYTES = 2 << 30
+# What work that is fused to a product, and types of few bits, may make of a difference in rounding.
+_ROUNDING = 0.02
 
 _log = logging.getLogger(__name__)
+
+
+class Trial(NamedTuple):
+    """How long a program takes, and what it computes if somebody asks."""
+
+    seconds: float
+    results: Sequence[np.ndarray] = ()
 
 
 class Timer(Protocol):
@@ -46,18 +61,26 @@ class Timer(Protocol):
         """Arguments of a module, for all trials of it."""
         ...
 
-    def seconds(self, module: HloModule, choose: Choose, operands: Any) -> float:
-        """How long a scheduled module takes with what `choose` chooses."""
+    def trial(self, module: HloModule, choose: Choose, operands: Any, with_results: bool) -> Trial:
+        """Run a scheduled module with what `choose` chooses."""
         ...
 
 
 class Autotuner:
     """Chooses by measurement."""
 
-    def __init__(self, timer: Timer, settings: str = "", load: str = "", dump: str = "") -> None:
+    def __init__(
+        self,
+        timer: Timer,
+        settings: str = "",
+        load: str = "",
+        dump: str = "",
+        *,
+        check: bool = True,
+    ) -> None:
         """`settings`: what else the code depends on that is tried, such as flags and versions.
         `load`, `dump`: files of results, to read before anything is tried, and to write; "" for
-        none.
+        none. `check`: whether results are compared.
 
         Raises:
           FlagError: there is no file to read, or it has no results.
@@ -66,6 +89,7 @@ class Autotuner:
         self._settings = settings
         self._loaded = read_results(load) if load else {}
         self._dump = dump
+        self._check = check
         self._known: dict[str, Candidate] = {}
 
     def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
@@ -99,7 +123,18 @@ class Autotuner:
         except MemoryError as error:
             _log.info("%s is not tried: %s", module.name, error)
             return {repr(candidate): inf for candidate in tried}
-        seconds = {repr(c): self._tried(module, c, operands) for c in tried}
+        expected: Sequence[np.ndarray] = ()
+        seconds = {}
+        for candidate in sorted(tried, key=_doubts):
+            trial = self._tried(module, candidate, operands)
+            expected = expected or trial.results
+            wrong = trial.results and _difference(expected, trial.results)
+            if wrong:
+                _log.warning(
+                    "%s computes %s wrong on %s and is not taken; please report it. %s",
+                    *(candidate, module.entry and module.entry.root, self._timer.model, wrong),
+                )
+            seconds[repr(candidate)] = inf if wrong else trial.seconds
         assert module.entry is not None
         _log.debug("%s on %s: %s", module.entry.root, self._timer.model, seconds)
         # What was short of memory now may be tried another time.
@@ -107,13 +142,35 @@ class Autotuner:
             store.store(key, _KIND, self._timer.model, json.dumps(seconds).encode())
         return seconds
 
-    def _tried(self, module: HloModule, candidate: Candidate, operands: Any) -> float:
-        """How long a candidate takes; for ever, if the device does not run it."""
+    def _tried(self, module: HloModule, candidate: Candidate, operands: Any) -> Trial:
+        """Run a candidate, which takes for ever if the device does not."""
         try:
-            return self._timer.seconds(module.clone(), always(candidate), operands)
+            return self._timer.trial(module.clone(), always(candidate), operands, self._check)
         except (HloError, MemoryError) as error:
             _log.info("%s is no way to compute %s: %s", candidate, module.name, error)
-            return inf
+            return Trial(inf)
+
+
+def _doubts(candidate: Candidate) -> int:
+    """The library is right, and what many devices have run comes before what few have."""
+    return 0 if isinstance(candidate, Cublas) else 2 if isinstance(candidate, GroupTiling) else 1
+
+
+def _difference(expected: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> str:
+    """What differs more than by rounding; "" for nothing."""
+    for want, got in zip(expected, results, strict=True):
+        if want.tobytes() == got.tobytes():
+            continue
+        bad = want != got
+        if want.dtype.kind not in "biu":
+            wide, found = want.astype(np.complex128), got.astype(np.complex128)
+            size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+            bad &= ~(np.abs(found - wide) <= _ROUNDING * (size + size.max(initial=0.0)))
+            bad &= ~(np.isnan(wide) & np.isnan(found))
+        if bad.any():
+            at = tuple(np.argwhere(bad)[0].tolist())
+            return f"Of {bad.size} elements {bad.sum()} differ: {at} is {got[at]}, not {want[at]}."
+    return ""
 
 
 def always(candidate: Candidate) -> Choose:

@@ -27,7 +27,7 @@ from xla_backend.persistent.settings import cache_settings, change_cache_setting
 from xla_backend.program.ir import Launch, Library, Program
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.targets.gpu.autotune_results import read_results, write_result
-from xla_backend.targets.gpu.autotuning import Autotuner, trial_module
+from xla_backend.targets.gpu.autotuning import Autotuner, Trial, trial_module
 from xla_backend.targets.gpu.compiler import plan_program
 from xla_backend.targets.gpu.cuda import timing
 from xla_backend.targets.gpu.cuda.client import CudaClient
@@ -53,7 +53,7 @@ class PretendedTimer:
         self.made += 1
         return self.made
 
-    def seconds(self, module: HloModule, choose: Choose, operands: int) -> float:
+    def trial(self, module: HloModule, choose: Choose, operands: int, with_results: bool) -> Trial:
         assert operands == self.made
         verify(module)
         seen: list[Candidate] = []
@@ -66,7 +66,11 @@ class PretendedTimer:
         watched(module.entry.root, ())
         (candidate,) = seen
         self.tried.append(candidate)
-        return 1.0 if isinstance(candidate, self.fast) else 2.0
+        seconds = 1.0 if isinstance(candidate, self.fast) else 2.0
+        return Trial(seconds, [self.computed(candidate)] if with_results else [])
+
+    def computed(self, candidate: Candidate) -> np.ndarray:
+        return np.arange(1000, dtype=np.float32)
 
 
 @pytest.fixture
@@ -153,7 +157,11 @@ def test_a_device_times_programs(monkeypatch, kept):
     given = operands[0]
     values = given.kind.to_host(given)
     assert set(np.unique(values)) == {0, 1} and (values[0] != values[1]).any()
-    assert timer.seconds(module, lambda node, found: found[0], operands) > 0
+    trial = timer.trial(module, lambda node, found: found[0], operands, True)
+    assert trial.seconds > 0
+    lhs, rhs = (each.kind.to_host(each) for each in operands)
+    np.testing.assert_array_equal(trial.results[0], lhs @ rhs)
+    assert not timer.trial(module, lambda node, found: found[0], operands, False).results
     assert timer.model == "NVIDIA H200"
     options = CompileOptions(gpu=GpuOptions(autotune_level=0))
     assert client._chooser(device, options) is None
@@ -173,11 +181,11 @@ class Refusing(PretendedTimer):
         super().__init__()
         self.refused, self.error = refused, error
 
-    def seconds(self, module: HloModule, choose: Choose, operands: int) -> float:
-        seconds = super().seconds(module, choose, operands)
+    def trial(self, module: HloModule, choose: Choose, operands: int, with_results: bool) -> Trial:
+        found = super().trial(module, choose, operands, with_results)
         if isinstance(self.tried[-1], self.refused):
             raise self.error
-        return seconds
+        return found
 
 
 @pytest.mark.parametrize(
@@ -210,6 +218,35 @@ def test_operands_are_made_once(kept):
     timer = PretendedTimer()
     steps_with(LARGE, Autotuner(timer))
     assert timer.made == 1 and len(timer.tried) > 4
+
+
+class Wrong(PretendedTimer):
+    """A device on which the fastest way computes something else, in one element."""
+
+    def __init__(self, by: float, type: type = np.float32) -> None:
+        super().__init__(Tiling)
+        self.by, self.type = by, type
+
+    def computed(self, candidate: Candidate) -> np.ndarray:
+        found = super().computed(candidate).astype(self.type)
+        found[500] += self.type(self.by if isinstance(candidate, self.fast) else 0)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("by", "type", "right"),
+    [(0, np.float32, True), (1, np.float32, True), (100, np.float32, False)]
+    + [(np.nan, np.float32, False), (np.inf, np.float16, False), (1, np.int32, False)],
+)
+def test_what_computes_something_else_is_not_taken(kept, caplog, by, type, right):
+    """But for rounding; and somebody is told."""
+    assert steps_with(LARGE, Autotuner(Wrong(by, type))) == ((Launch,) if right else (Library,))
+    said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert bool(said) != right
+    assert all("wrong" in text and "(500,)" in text and "Pretended GPU" in text for text in said)
+    # It is remembered as well; a user may want no check.
+    assert steps_with(LARGE, Autotuner(Wrong(0, type))) == ((Launch,) if right else (Library,))
+    assert steps_with(LARGE, Autotuner(Wrong(by, type), "unchecked", check=False)) == (Launch,)
 
 
 class Full(PretendedTimer):

@@ -32,6 +32,7 @@ from xla_backend.targets.gpu.target_code import make_target_code
 # Of a device's memory: the rest is for the driver, and the workspace of the vendor's libraries.
 DEFAULT_FRACTION = 0.95
 # JAX's names, and why one does nothing here.
+_CHECKED_FROM = 4  # the level of autotuning at which results are compared
 _ALLOCATORS = {
     "default": "",
     "bfc": "",
@@ -117,7 +118,8 @@ class CudaClient(HloClient):
             load, dump = options.gpu.autotuned_before, options.gpu.autotune_results
             flags = replace(options.gpu, autotuned_before="", autotune_results="")
             settings = f"{flags} {options.fast_math} {self.platform_version}"
-            found = Autotuner(CudaTimer(device, options), settings, load, dump)
+            check = options.gpu.autotune_level >= _CHECKED_FROM
+            found = Autotuner(CudaTimer(device, options), settings, load, dump, check=check)
             self._tuners.put((device, options), found)
         return found
 

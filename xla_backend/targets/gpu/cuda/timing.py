@@ -13,6 +13,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.pending import Origin
+from xla_backend.targets.gpu.autotuning import Trial
 from xla_backend.targets.gpu.compiler import plan_scheduled
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind
 from xla_backend.targets.gpu.cuda.device import CudaDevice
@@ -55,8 +56,14 @@ class CudaTimer:
         kind = CudaBufferKind(self._device, shape.dimensions, dtype)
         return kind.from_host(np.resize(some, shape.dimensions))
 
-    def seconds(self, module: HloModule, choose: Choose, operands: Sequence[CudaBuffer]) -> float:
-        """How long one run of a scheduled module takes."""
+    def trial(
+        self,
+        module: HloModule,
+        choose: Choose,
+        operands: Sequence[CudaBuffer],
+        with_results: bool,
+    ) -> Trial:
+        """How long one run of a scheduled module takes, and what it computes."""
         device = self._device
         planned = plan_scheduled(module, self._options, (), choose)
         code = GeneratedCode(
@@ -64,8 +71,10 @@ class CudaTimer:
         )
         executable = CudaExecutable(planned, module, code, device, graphs=False)
         context = ExecutionContext(device)
-        executable.execute(list(operands), (), context)
-        return min(self._row(executable, operands, context) for _ in range(_ROWS))
+        found = executable.execute(list(operands), (), context)
+        results = [each.kind.to_host(each) for each in found] if with_results else []
+        seconds = min(self._row(executable, operands, context) for _ in range(_ROWS))
+        return Trial(seconds, results)
 
     def _row(
         self,
