@@ -10,6 +10,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.core.pytree import tree_flatten, tree_unflatten
 
 
@@ -39,12 +40,14 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     def unravel(vector: Any) -> Any:
         if np.shape(vector) != (stops[-1],):
-            raise ValueError(
-                f"the vector has shape {np.shape(vector)}, but the pytree has {stops[-1]} elements"
+            raise new_error(
+                ValueError,
+                f"the vector has shape {np.shape(vector)}, but the pytree has {stops[-1]} elements",
             )
         if dtypes.dtype(vector) != common:
-            raise TypeError(
-                f"the vector has dtype {dtypes.dtype(vector)}, but ravel_pytree gave {common}"
+            raise new_error(
+                TypeError,
+                f"the vector has dtype {dtypes.dtype(vector)}, but ravel_pytree gave {common}",
             )
         parts = jnp.split(jnp.asarray(vector), stops[:-1])
         with warnings.catch_warnings():

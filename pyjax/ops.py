@@ -9,6 +9,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.lax.common import real_dtype
 from pyjax.numpy.util import check_arraylike
@@ -30,21 +31,25 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
         check_arraylike(name, data, segment_ids)
         data, ids = jnp.asarray(data), jnp.asarray(segment_ids)
         if ids.dtype.kind not in "iu":
-            raise TypeError(f"{name}: segment_ids must be integers, got {ids.dtype}")
+            raise new_error(TypeError, f"{name}: segment_ids must be integers, got {ids.dtype}")
         if ids.shape != data.shape[: ids.ndim]:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"{name}: segment_ids has shape {ids.shape}, which is no prefix of the data's "
-                f"shape {data.shape}"
+                f"shape {data.shape}",
             )
         if num_segments is None:
             if isinstance(ids, Tracer):
-                raise TypeError(
+                raise new_error(
+                    TypeError,
                     f"{name}: inside jit the number of segments must be given (num_segments=...), "
-                    "because it is a shape"
+                    "because it is a shape",
                 )
             num_segments = int(np.max(ids, initial=-1)) + 1
         if num_segments < 0:
-            raise ValueError(f"{name}: num_segments must not be negative, got {num_segments}")
+            raise new_error(
+                ValueError, f"{name}: num_segments must not be negative, got {num_segments}"
+            )
         empty = start(real_dtype(data.dtype))
         out = jnp.full((num_segments, *data.shape[ids.ndim :]), empty, data.dtype)
         at = out.at[ids]

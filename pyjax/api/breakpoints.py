@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import is_valid_value
+from pyjax.core.errors import new_error
 from pyjax.core.source_info import is_internal_file
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
@@ -180,11 +181,15 @@ def breakpoint(
       KeyboardInterrupt: the user quits.
     """
     if token is not None:
-        raise NotImplementedError("breakpoint: tokens are not passed on; use ordered=True.")
+        raise new_error(
+            NotImplementedError, "breakpoint: tokens are not passed on; use ordered=True."
+        )
     show = _BACKENDS.get(backend or "cli")
     if show is None:
         known = ", ".join(map(repr, _BACKENDS))
-        raise ValueError(f"breakpoint: there is no backend {backend!r}; there is {known}.")
+        raise new_error(
+            ValueError, f"breakpoint: there is no backend {backend!r}; there is {known}."
+        )
     frames: list[RecordedFrame] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (num_frames is None or len(frames) < num_frames):

@@ -19,7 +19,7 @@ def _as_ints(what: str, value: int | Iterable[int] | None) -> tuple[int, ...]:
         return (value,)
     result = tuple(value)
     if not all(isinstance(i, int) for i in result):
-        raise TypeError(f"{what} must be an int or a sequence of ints, got {value!r}")
+        raise new_error(TypeError, f"{what} must be an int or a sequence of ints, got {value!r}")
     return result
 
 
@@ -30,7 +30,7 @@ def _as_names(what: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
         return (value,)
     result = tuple(value)
     if not all(isinstance(n, str) for n in result):
-        raise TypeError(f"{what} must be a str or a sequence of strs, got {value!r}")
+        raise new_error(TypeError, f"{what} must be a str or a sequence of strs, got {value!r}")
     return result
 
 
@@ -63,9 +63,10 @@ class CallSignature:
         self.has_donated = bool(self.donate_argnums or self.donate_argnames)
         both = set(self.static_argnums) & set(self.donate_argnums)
         if both:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"arguments {sorted(both)} of {self.name} are both static and donated; "
-                "static arguments have no buffer to donate"
+                "static arguments have no buffer to donate",
             )
 
     @property
@@ -94,15 +95,17 @@ class CallSignature:
             takes_any_name = any(p.kind is p.VAR_KEYWORD for p in self._parameters)
             for name in names:
                 if name not in accepted and not takes_any_name:
-                    raise ValueError(
+                    raise new_error(
+                        ValueError,
                         f"{what}_argnames names {name!r}, but {self.name} has no such parameter; "
-                        f"its parameters are {', '.join(sorted(accepted)) or 'none'}"
+                        f"its parameters are {', '.join(sorted(accepted)) or 'none'}",
                     )
             for number in numbers:
                 if not self._takes_any and not -count <= number < count:
-                    raise ValueError(
+                    raise new_error(
+                        ValueError,
                         f"{what}_argnums has {number}, but {self.name} has only {count} "
-                        "positional parameters"
+                        "positional parameters",
                     )
             numbers = tuple(n % count if n < 0 and count else n for n in numbers)
             if argnames is None:

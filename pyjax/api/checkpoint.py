@@ -16,6 +16,7 @@ from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
 from pyjax.core.effects import Effects
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
 from pyjax.core.source_info import summarize
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
@@ -76,10 +77,11 @@ def checkpoint(
     """
     check_callable(fun)
     if concrete:
-        raise NotImplementedError(
+        raise new_error(
+            NotImplementedError,
             "The 'concrete' option to jax.checkpoint has been deprecated and is now a no-op in "
             "JAX. "
-            "Use static_argnums, and jax.ensure_compile_time_eval for computations on them."
+            "Use static_argnums, and jax.ensure_compile_time_eval for computations on them.",
         )
     signature = CallSignature(fun, static_argnums, static_argnames or None)
     doc = "Version of the function that recomputes its intermediate values in the backward pass."

@@ -11,6 +11,7 @@ from pyjax.api.custom_vjp import custom_vjp
 from pyjax.api.flat import check_callable, wraps
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
@@ -93,10 +94,11 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     def converted_fun(*args_and_consts: Any) -> Any:
         values, tree = tree_flatten((args_and_consts[:num_args], {}))
         if tree != in_tree:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "The inputs to the closure produced by closure_convert must have the same Pytree "
                 "structure as the example arguments passed when closure_convert was called. "
-                f"Expected {in_tree}, but got {tree}"
+                f"Expected {in_tree}, but got {tree}",
             )
         given = iter(args_and_consts[num_args:])
         consts = [next(given) if h else c for c, h in zip(traced.consts, hoist)]

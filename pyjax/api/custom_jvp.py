@@ -9,7 +9,7 @@ from typing import Any
 from pyjax.api.flat import as_arrays, check_arrays, take_attributes
 from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
@@ -101,7 +101,7 @@ class custom_jvp:
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
         """Set one rule per argument: `rule(tangent, output, *primals) -> tangent`; None: zero."""
         if self.nondiff_argnums:
-            raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+            raise new_error(TypeError, "Can't use ``defjvps`` with ``nondiff_argnums``.")
 
         def jvp(primals: Any, tangents: Any) -> Any:
             out = self(*primals)
@@ -174,9 +174,10 @@ def nondiff_positions(
         parameters = [p.name for p in parameters_of(fun)]
         for name in names:
             if name not in parameters:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     f"nondiff_argnames names {name!r}, but {function_name(fun)} has no such "
-                    f"parameter; its parameters are {', '.join(parameters) or 'none'}"
+                    f"parameter; its parameters are {', '.join(parameters) or 'none'}",
                 )
         numbers += [parameters.index(n) for n in names]
     return tuple(sorted(set(numbers)))
@@ -195,14 +196,15 @@ def resolve_kwargs(
     signature = signature_of(fun)
     if signature is None:
         if kwargs:
-            raise TypeError(f"{function_name(fun)} takes no keyword arguments")
+            raise new_error(TypeError, f"{function_name(fun)} takes no keyword arguments")
         return args
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"keyword arguments could not be resolved to positions: {sorted(bound.kwargs)} of "
-            f"{function_name(fun)}. Custom derivative rules need positional arguments."
+            f"{function_name(fun)}. Custom derivative rules need positional arguments.",
         )
     return bound.args
 
@@ -223,29 +225,32 @@ def _check_jvp_output(
 ) -> list[Any]:
     rule_name = function_name(rule)
     if not isinstance(result, (list, tuple)) or len(result) != 2:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
             f"of "
-            f"length two) representing primal and tangent outputs, but got {result!r:.80}."
+            f"length two) representing primal and tangent outputs, but got {result!r:.80}.",
         )
     outs, out_tree = tree_flatten(result[0])
     tangents, tangent_tree = tree_flatten(result[1], is_leaf=lambda x: isinstance(x, SymbolicZero))
     if out_tree != tangent_tree:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
             f"outputs "
             f"with equal container (pytree) structures, but got {out_tree} and {tangent_tree} "
-            "respectively."
+            "respectively.",
         )
     if out_trees and out_trees[0] != out_tree:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
             f"of "
             "length two) where the first element represents the primal output (equal in value to "
             "the "
             f"output of the custom_jvp-decorated function {name}, and in particular of the same "
             f"container/pytree structure), but instead the JVP rule output's first element had "
-            f"container/pytree structure {out_tree} while {name} returns {out_trees[0]}."
+            f"container/pytree structure {out_tree} while {name} returns {out_trees[0]}.",
         )
     out_trees.append(out_tree)
     fixed = []

@@ -23,7 +23,7 @@ from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_name
@@ -228,7 +228,8 @@ class _Call:
         fwd_name = function_name(self._rule.fwd)
         result = self._rule.fwd(*self._full(flat))
         if not isinstance(result, (list, tuple)) or len(result) != 2:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
                 f"(list or "
                 "tuple of length two) where the first element represents the primal output "
@@ -236,16 +237,17 @@ class _Call:
                 f"those of the custom_vjp-decorated function {self._name}) and the second element "
                 f"represents residuals (i.e. values stored from the forward pass for use on the "
                 f"backward "
-                f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}."
+                f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}.",
             )
         outs, tree = tree_flatten(result[0])
         if self.out_trees and self.out_trees[0] != tree:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
                 f"whose first "
                 "element has the same container (pytree) structure as the primal output, but it "
                 "had "
-                f"{tree}, and {self._name} returns {self.out_trees[0]}."
+                f"{tree}, and {self._name} returns {self.out_trees[0]}.",
             )
         self.out_trees.append(tree)
         residuals, self._residual_tree = tree_flatten(result[1])
@@ -276,10 +278,11 @@ class _Call:
                 if isinstance(result, tuple)
                 else f"{result!r:.80}"
             )
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple "
                 f"of length "
-                f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}."
+                f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}.",
             )
         avals = iter(self._in_avals)
         leaves: list[Any] = []
@@ -299,12 +302,13 @@ class _Call:
         try:
             found = tree.flatten_up_to(ct)
         except ValueError as error:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
                 f"output with the "
                 "same container (pytree) structure as the args tuple of the primal function; at "
                 "argument "
-                f"{position}: {error}"
+                f"{position}: {error}",
             ) from None
         return [
             self._leaf_ct(bwd_name, position, path, aval, x)
@@ -402,11 +406,12 @@ def _along_the_same_axes(ct: Any, primal: Any, bwd_name: str, index: int) -> Any
 
 
 def _no_forward_mode(*args: Any, **params: Any) -> Any:
-    raise TypeError(
+    raise new_error(
+        TypeError,
         "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
         "\n  Its rule only says how cotangents flow back. Use grad, vjp or jacrev, or define the "
         "function "
-        "with custom_jvp, which serves both modes."
+        "with custom_jvp, which serves both modes.",
     )
 
 

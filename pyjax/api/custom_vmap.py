@@ -11,7 +11,7 @@ from pyjax.api.flat import as_arrays, check_arrays, check_callable
 from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, Tracer, state
@@ -151,31 +151,35 @@ class VmapRule:
         flags = tree_unflatten(self.in_tree, in_batched[n:])[0]
         result = self.rule(axis_size, list(flags), *args)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"The vmap rule {self.__name__} of {self.name} must return a pair: the output, and "
-                f"which of its leaves are batched; got {result!r:.80}."
+                f"which of its leaves are batched; got {result!r:.80}.",
             )
         outs, out_tree = tree_flatten(result[0])
         out_batched, spec_tree = tree_flatten(result[1])
         if out_tree != spec_tree:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "structure of output value and output batching specification returned by custom "
                 f"vmap rule ({self.__name__}) do not match.\n"
-                f"Output values: {out_tree}\nBatching spec: {spec_tree}"
+                f"Output values: {out_tree}\nBatching spec: {spec_tree}",
             )
         if out_tree != self.out_tree:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"structure of output returned by custom vmap rule ({self.__name__}) does not "
                 f"match that of original custom-vmapped function.\n"
-                f"Original output: {self.out_tree}\nRule output: {out_tree}"
+                f"Original output: {self.out_tree}\nRule output: {out_tree}",
             )
         for x, batched in zip(outs, out_batched):
             aval = abstractify(x)
             if batched and (aval.ndim == 0 or aval.shape[0] != axis_size):
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     f"The vmap rule {self.__name__} of {self.name} says that an output of type "
                     f"{aval.str_short()} is batched, but its first axis has not the size "
-                    f"{axis_size}. Put the batch in front, or return False for it."
+                    f"{axis_size}. Put the batch in front, or return False for it.",
                 )
         return outs, [bool(b) for b in out_batched]
 

@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.lax.callbacks import debug_callback, debug_print
@@ -42,9 +43,10 @@ class _Checker(string.Formatter):
         unused = [repr(a) for i, a in enumerate(args) if i not in used_args]
         unused += [name for name in kwargs if name not in used_args]
         if unused:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Unused arguments to debug.print: {', '.join(unused)}.\n  Put a {{}} in the "
-                "format string for each, e.g. debug.print('x = {x}', x=x)."
+                "format string for each, e.g. debug.print('x = {x}', x=x).",
             )
 
     def format_field(self, value: Any, format_spec: str) -> str:
@@ -80,9 +82,10 @@ def print(
             print, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check
         )
     if not isinstance(fmt, str):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"debug.print takes a format string first, got {type(fmt).__name__}; write "
-            "debug.print('{}', x)."
+            "debug.print('{}', x).",
         )
     if not skip_format_check:
         _Checker().vformat(fmt, args, kwargs)
@@ -97,8 +100,9 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
       NotImplementedError: inside a transformation.
     """
     if isinstance(value, Tracer):
-        raise NotImplementedError(
+        raise new_error(
+            NotImplementedError,
             "inspect_array_sharding inside jit: layouts are known for arrays only; call it on the "
-            "result."
+            "result.",
         )
     callback(value.sharding)

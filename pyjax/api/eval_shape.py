@@ -7,6 +7,7 @@ from typing import Any
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, aval_described, checked_shape
+from pyjax.core.errors import new_error
 from pyjax.core.pytree import tree_flatten, tree_unflatten
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.interpreters.traced_function import trace_function
@@ -33,7 +34,7 @@ class ShapeDtypeStruct:
     ) -> None:
         del vma, is_ref
         if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be specified")
+            raise new_error(ValueError, "ShapeDtypeStruct: dtype must be specified")
         self.shape = checked_shape(shape)
         self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
         self.sharding = sharding
@@ -66,7 +67,7 @@ class ShapeDtypeStruct:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise new_error(TypeError, "len() of unsized object")
         return self.shape[0]
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import is_valid_value
-from pyjax.core.errors import InvalidInputException, fail
+from pyjax.core.errors import InvalidInputException, fail, new_error
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
@@ -29,9 +29,9 @@ from pyjax.runtime.dispatch import constant_array
 def check_callable(fun: Any) -> None:
     """Raise TypeError unless `fun` can be transformed."""
     if not callable(fun):
-        raise TypeError(f"Expected a callable value, got {fun}")
+        raise new_error(TypeError, f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"Expected a function, got a generator function: {fun}")
+        raise new_error(TypeError, f"Expected a function, got a generator function: {fun}")
 
 
 def wraps(
@@ -106,14 +106,15 @@ def normalize_argnums(argnums: Any, n: int, name: str) -> tuple[int, ...]:
     for i in numbers:
         i = int(i.__index__())
         if not -n <= i < n:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Positional argument indices, e.g. for `static_argnums`, must have value greater "
                 f"than or equal to -len(args) and less than len(args), but got value {i} for "
-                f"len(args) == {n} in {name}."
+                f"len(args) == {n} in {name}.",
             )
         result.append(i % n)
     if len(set(result)) != len(result):
-        raise ValueError(f"{name}: duplicate entries in argnums {argnums}")
+        raise new_error(ValueError, f"{name}: duplicate entries in argnums {argnums}")
     return tuple(result)
 
 

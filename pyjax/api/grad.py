@@ -19,7 +19,7 @@ from pyjax.api.flat import (
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify, is_valid_value
 from pyjax.core.debug_info import DebugInfo
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_location
 from pyjax.core.structural import ones_like_aval
@@ -100,7 +100,7 @@ def value_and_grad(
     [9.0, 6.0]
     """
     if reduce_axes:
-        raise NotImplementedError("reduce_axes argument to grad is deprecated")
+        raise new_error(NotImplementedError, "reduce_axes argument to grad is deprecated")
     check_callable(fun)
     single = isinstance(argnums, (int, np.integer))
     positions: tuple[Any, ...] = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]
@@ -111,11 +111,12 @@ def value_and_grad(
     @wraps(fun, "", doc)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         if highest >= len(args):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"differentiating with respect to argnums={argnums} requires at least "
                 f"{highest + 1} "
                 f"positional arguments to be passed by the caller, but got only {len(args)} "
-                "positional arguments."
+                "positional arguments.",
             )
         numbers = normalize_argnums(positions, len(args), "grad")
         f_partial, dynamic = partial_args(fun, args, kwargs, numbers)
@@ -209,9 +210,10 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     dtype = dtype_of(x)
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"{name} with holomorphic=True requires inputs with complex dtype, but got "
-                f"{_d(dtype)}."
+                f"{_d(dtype)}.",
             )
         return
     if dtypes.issubdtype(dtype, np.inexact) or allow_int:
@@ -226,9 +228,10 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
             None,
             "Pass floats, for example x.astype(float) or 3.0 instead of 3.",
         )
-    raise TypeError(
+    raise new_error(
+        TypeError,
         f"{name} requires numerical-valued inputs (input dtype that is a sub-dtype of np.bool_ or "
-        f"np.number), but got {_d(dtype)}."
+        f"np.number), but got {_d(dtype)}.",
     )
 
 
@@ -236,25 +239,28 @@ def _check_output(name: str, holomorphic: bool, x: Any) -> None:
     dtype = dtype_of(x)
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"{name} with holomorphic=True requires outputs with complex dtype, but got "
-                f"{_d(dtype)}."
+                f"{_d(dtype)}.",
             )
         return
     if dtypes.issubdtype(dtype, np.complexfloating):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
             f"np.floating), "
             f"but got {_d(dtype)}. For holomorphic differentiation, pass holomorphic=True. For "
             "differentiation of non-holomorphic functions involving complex outputs, use jax.vjp "
-            "directly."
+            "directly.",
         )
     if not dtypes.issubdtype(dtype, np.floating):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
             f"np.floating), "
             f"but got {_d(dtype)}. For differentiation of functions with integer outputs, use "
-            "jax.vjp directly."
+            "jax.vjp directly.",
         )
 
 

@@ -21,6 +21,7 @@ from pyjax.api.vjp import vjp
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.errors import new_error
 from pyjax.core.structural import reshape
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
 
@@ -213,56 +214,63 @@ def _is(dtype: Any, kind: Any) -> bool:
 def _check_forward_input(x: Any, holomorphic: bool) -> None:
     dtype = dtype_of(x)
     if holomorphic and not _is(dtype, np.complexfloating):
-        raise TypeError(
-            f"jacfwd with holomorphic=True requires inputs with complex dtype, but got {dtype}."
+        raise new_error(
+            TypeError,
+            f"jacfwd with holomorphic=True requires inputs with complex dtype, but got {dtype}.",
         )
     if not holomorphic and not _is(dtype, np.floating):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
             "np.floating), but "
             f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
             f"differentiation "
             "of non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp "
-            "directly."
+            "directly.",
         )
 
 
 def _check_forward_output(x: Any, holomorphic: bool) -> None:
     dtype = dtype_of(x)
     if holomorphic and not _is(dtype, np.complexfloating):
-        raise TypeError(
-            f"jacfwd with holomorphic=True requires outputs with complex dtype, but got {dtype}."
+        raise new_error(
+            TypeError,
+            f"jacfwd with holomorphic=True requires outputs with complex dtype, but got {dtype}.",
         )
 
 
 def _check_reverse_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
     dtype = dtype_of(x)
     if holomorphic and not _is(dtype, np.complexfloating):
-        raise TypeError(
-            f"jacrev with holomorphic=True requires inputs with complex dtype, but got {dtype}."
+        raise new_error(
+            TypeError,
+            f"jacrev with holomorphic=True requires inputs with complex dtype, but got {dtype}.",
         )
     if not holomorphic and not allow_int and not _is(dtype, np.inexact):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "jacrev requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
             f"np.inexact), but got {dtype}. If you want to use Boolean- or integer-valued "
             f"inputs, use "
-            "vjp or set allow_int to True."
+            "vjp or set allow_int to True.",
         )
 
 
 def _check_reverse_output(x: Any, holomorphic: bool) -> None:
     dtype = dtype_of(x)
     if holomorphic and not _is(dtype, np.complexfloating):
-        raise TypeError(
-            f"jacrev with holomorphic=True requires outputs with complex dtype, but got {dtype}."
+        raise new_error(
+            TypeError,
+            f"jacrev with holomorphic=True requires outputs with complex dtype, but got {dtype}.",
         )
     if not holomorphic and not _is(dtype, np.floating):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
             "np.floating), but "
             f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
             f"differentiation "
-            "of non-holomorphic functions involving complex outputs, use jax.vjp directly."
+            "of non-holomorphic functions involving complex outputs, use jax.vjp directly.",
         )
 
 

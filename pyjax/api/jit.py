@@ -550,7 +550,7 @@ def jit(
             compiler_options=compiler_options,
         )
     if not callable(fun):
-        raise TypeError(f"jit expects a function, got {type(fun).__name__}: {fun!r}")
+        raise new_error(TypeError, f"jit expects a function, got {type(fun).__name__}: {fun!r}")
     target, moved = device, True
     if target is None:
         target = common_device((in_shardings, out_shardings))

@@ -9,6 +9,7 @@ from pyjax.api.flat import check_arrays, check_callable
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import Jaxpr, eval_jaxpr
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import Partial, PyTreeDef, tree_flatten, tree_unflatten
@@ -39,18 +40,20 @@ def jvp(
     """
     check_callable(fun)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "primal and tangent arguments to jax.jvp must be tuples or lists; found "
-            f"{type(primals).__name__} and {type(tangents).__name__}."
+            f"{type(primals).__name__} and {type(tangents).__name__}.",
         )
     check_arrays("jvp", primals)
     leaves, in_tree = tree_flatten(tuple(primals))
     tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
     if in_tree != tangent_tree:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
             "have "
-            f"tree structure {in_tree} whereas tangents have tree structure {tangent_tree}."
+            f"tree structure {in_tree} whereas tangents have tree structure {tangent_tree}.",
         )
     for p, t in zip(leaves, tangent_leaves):
         _check_tangent(p, t)
@@ -75,18 +78,20 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
     check_arrays("jvp", tangent, "Tangent")
     got = abstractify(tangent)
     if got.dtype != expected.dtype:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in "
             "case of "
             "int/bool primal dtype the tangent dtype must be float0. Got primal dtype "
             f"{_name(primal_aval.dtype)} and so expected tangent dtype {_name(expected.dtype)}, "
             f"but got "
-            f"tangent dtype {_name(got.dtype)} instead."
+            f"tangent dtype {_name(got.dtype)} instead.",
         )
     if got.shape != expected.shape:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "jvp called with different primal and tangent shapes; "
-            f"Got primal shape {primal_aval.shape} and tangent shape as {got.shape}"
+            f"Got primal shape {primal_aval.shape} and tangent shape as {got.shape}",
         )
 
 
@@ -112,17 +117,19 @@ class _LinearMap:
     def __call__(self, residuals: list[Any], *tangents: Any) -> Any:
         leaves, tree = tree_flatten(tangents)
         if tree != self._in_tree:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "the linearized function was called on tangents with tree structure "
-                f"{tree}, the primals had {self._in_tree}"
+                f"{tree}, the primals had {self._in_tree}",
             )
         for t, aval in zip(leaves, self._in_avals):
             expected, got = aval.to_tangent_aval(), abstractify(t)
             if (expected.shape, expected.dtype) != (got.shape, got.dtype):
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     "linearized function called on tangent values inconsistent with the original "
                     f"primal values: got tangent aval {got.str_short()} for primal aval "
-                    f"{aval.str_short()}"
+                    f"{aval.str_short()}",
                 )
         dense = [t for t, nz in zip(leaves, self._nonzero_in) if nz]
         found = iter(eval_jaxpr(self._jaxpr, residuals, *dense))

@@ -11,6 +11,7 @@ from pyjax.api.eval_shape import struct_of
 from pyjax.api.flat import check_callable, wraps
 from pyjax.core.avals import aval_described
 from pyjax.core.axis_env import under_axis, under_mesh_axes
+from pyjax.core.errors import new_error
 from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
@@ -40,7 +41,9 @@ def make_jaxpr(
     """
     check_callable(fun)
     if abstracted_axes is not None:
-        raise NotImplementedError("abstracted_axes (dynamic shapes) is not supported by make_jaxpr")
+        raise new_error(
+            NotImplementedError, "abstracted_axes (dynamic shapes) is not supported by make_jaxpr"
+        )
     signature = CallSignature(fun, static_argnums, None)
 
     @wraps(fun)

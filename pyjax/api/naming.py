@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.source_info import function_name, name_scope
 
 
@@ -18,7 +19,7 @@ class named_scope(name_scope):
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise TypeError("named_scope name argument must be a string.")
+            raise new_error(TypeError, "named_scope name argument must be a string.")
         super().__init__(name)
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:

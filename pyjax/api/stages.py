@@ -10,7 +10,7 @@ import xla_backend
 from pyjax.api.eval_shape import struct_of
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import because
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import AbstractRef
 from pyjax.core.traceback_filter import api_boundary
@@ -80,7 +80,7 @@ def result_names(out_tree: PyTreeDef) -> list[str]:
 
 def _is_stablehlo(dialect: str | None) -> bool:
     if dialect not in (None, "stablehlo", "hlo"):
-        raise ValueError(f"unknown dialect {dialect!r}; there are 'stablehlo' and 'hlo'")
+        raise new_error(ValueError, f"unknown dialect {dialect!r}; there are 'stablehlo' and 'hlo'")
     return dialect != "hlo"
 
 
@@ -344,19 +344,21 @@ class Compiled(_Stage):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs))
         if in_tree.exact_key() != self.in_tree.exact_key():
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "the compiled function was called with another argument structure: it was compiled "
-                f"for {self.in_tree}, and got {in_tree}"
+                f"for {self.in_tree}, and got {in_tree}",
             )
         arrays = [self._placed(as_operand(x), i) for i, x in enumerate(leaves)]
         for i, (array, aval) in enumerate(zip(arrays, self._flat_in_avals)):
             if (array.shape, array.dtype) != (aval.shape, aval.dtype) or (
                 (type(array) is DeviceRef) != (type(aval) is AbstractRef)
             ):
-                raise TypeError(
+                raise new_error(
+                    TypeError,
                     f"the compiled function was called with other types: argument leaf {i} was "
                     f"{aval.str_short()} at compilation and is {array.aval.str_short()} now. "
-                    "Lower and compile again for the new types, or call the jitted function."
+                    "Lower and compile again for the new types, or call the jitted function.",
                 )
         results = self._program(arrays)
         check_results(self._lowered._traced.jaxpr, arrays, results)
@@ -390,7 +392,7 @@ class Compiled(_Stage):
         """
         texts = self._executable.texts()
         if stage not in texts:
-            raise ValueError(f"no stage {stage!r}; there are {', '.join(texts)}")
+            raise new_error(ValueError, f"no stage {stage!r}; there are {', '.join(texts)}")
         return texts[stage]
 
     def cost_analysis(self) -> dict[str, float]:

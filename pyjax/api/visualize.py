@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.api.debugging import inspect_array_sharding
+from pyjax.core.errors import new_error
 from pyjax.sharding.shardings import Sharding
 
 _COLOURS = (41, 42, 43, 44, 45, 46, 100, 101, 102, 103, 104, 105)
@@ -43,9 +44,10 @@ def visualize_sharding(
     """
     sizes = tuple(shape)
     if len(sizes) not in (1, 2):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "`visualize_sharding` only works for shapes with 1 and 2 dimensions, got "
-            f"{sizes}; reshape the array, or print sharding.devices_indices_map(shape)."
+            f"{sizes}; reshape the array, or print sharding.devices_indices_map(shape).",
         )
     parts = _parts(sizes, sharding)
     coloured = use_color and sys.stdout.isatty()

@@ -12,6 +12,7 @@ from pyjax.api.flat import check_arrays, check_callable, check_leaves
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
+from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     GetAttrKey,
@@ -54,19 +55,21 @@ class Pullback:
     @api_boundary
     def __call__(self, residuals: list[Any], *args: Any) -> Any:
         if len(args) != 1:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"The function returned by `jax.vjp` applied to a function was called with "
                 f"{len(args)} "
                 "arguments, but functions returned by `jax.vjp` must be called with a single "
                 "argument "
                 "corresponding to the single value returned by the function (even if that returned "
-                "value is a tuple or other container)."
+                "value is a tuple or other container).",
             )
         cts, ct_tree = tree_flatten(args[0])
         if ct_tree != self.out_tree:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Tree structure of cotangent input {ct_tree}, does not match structure of primal "
-                f"output {self.out_tree}."
+                f"output {self.out_tree}.",
             )
         for ct, aval in zip(cts, self._out_avals):
             _check_cotangent(ct, aval)
@@ -166,11 +169,12 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
     # Of integers nothing is asked but the shape: whatever it holds, there is no derivative.
     if got.shape == expected.shape and expected.dtype in (got.dtype, dtypes.float0):
         return
-    raise ValueError(
+    raise new_error(
+        ValueError,
         "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: "
         f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding "
         f"output "
-        f"of the differentiated function had JAX type {aval.str_short()}"
+        f"of the differentiated function had JAX type {aval.str_short()}",
     )
 
 
@@ -196,7 +200,7 @@ def vjp(
     [4.0, 3.0]
     """
     if reduce_axes:
-        raise NotImplementedError("reduce_axes argument to vjp is deprecated")
+        raise new_error(NotImplementedError, "reduce_axes argument to vjp is deprecated")
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
     check_leaves("vjp", leaves, primals)
@@ -235,7 +239,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     6.0
     """
     if reduce_axes:
-        raise NotImplementedError("reduce_axes argument to transpose is deprecated")
+        raise new_error(NotImplementedError, "reduce_axes argument to transpose is deprecated")
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
     in_avals = [abstractify(x) for x in leaves]
@@ -247,16 +251,18 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     def transposed(ct: Any) -> Any:
         cts, ct_tree = tree_flatten(ct)
         if ct_tree != out_tree:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"cotangent tree does not match function output, expected {out_tree} but got "
-                f"{ct_tree}"
+                f"{ct_tree}",
             )
         for x, aval in zip(cts, out_avals):
             got = abstractify(x)
             if (got.shape, got.dtype) != (aval.shape, aval.dtype):
-                raise TypeError(
+                raise new_error(
+                    TypeError,
                     "cotangent type does not match function output, expected "
-                    f"{aval.str_short()} but got {got.str_short()}"
+                    f"{aval.str_short()} but got {got.str_short()}",
                 )
         undefined = [UndefinedPrimal(a) for a in in_avals]
         found = ad.backward_pass(closed.jaxpr, closed.consts, undefined, cts)
@@ -268,8 +274,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 def _check_linear_types(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> None:
     inexact = all(dtypes.issubdtype(a.dtype, np.inexact) for a in (*in_avals, *out_avals))
     if not inexact:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "linear_transpose only supports [float or complex] -> [float or complex], and [int or "
             "bool] constants, but got "
-            f"{[a.str_short() for a in in_avals]} -> {[a.str_short() for a in out_avals]}."
+            f"{[a.str_short() for a in in_avals]} -> {[a.str_short() for a in out_avals]}.",
         )

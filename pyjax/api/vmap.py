@@ -9,6 +9,7 @@ from typing import Any
 from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo, arg_names
+from pyjax.core.errors import new_error
 from pyjax.core.refs import is_ref
 from pyjax.core.tree_util import (
     PyTreeDef,
@@ -61,32 +62,36 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or type(in_axes) in (int, tuple)):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
             "positional "
-            f"arguments passed to the function, but got {in_axes}."
+            f"arguments passed to the function, but got {in_axes}.",
         )
     if not all(type(a) is int for a in tree_flatten(in_axes)[0]):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "vmap in_axes must be an int, None, or (nested) container with those types as "
             "leaves, but "
-            f"got {in_axes}."
+            f"got {in_axes}.",
         )
     if not all(type(a) is int for a in tree_flatten(out_axes)[0]):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "vmap out_axes must be an int, None, or (nested) container with those types as "
             "leaves, but "
-            f"got {out_axes}."
+            f"got {out_axes}.",
         )
     doc = "Vectorized version of the function. Takes arguments with additional array axes."
 
     @wraps(fun, "", doc)
     def vmap_f(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
                 f"positional arguments passed to the function, but got {len(in_axes)=}, "
-                f"{len(args)=}"
+                f"{len(args)=}",
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         if type(in_axes) is int and not kwargs:
@@ -112,7 +117,7 @@ def vmap(
         placed = []
         for i, (x, have, want) in enumerate(zip(outs, out_dims, wanted)):
             if want is None and have is not None:
-                raise ValueError(_mapped_output(flat.out_tree, i, out_axes))
+                raise new_error(ValueError, _mapped_output(flat.out_tree, i, out_axes))
             placed.append(batching.match_bdim(x, size, have, want, i))
         result = tree_unflatten(flat.out_tree, placed)
         return _with_axes(result, wanted, size) if _shaped_nodes else result
@@ -180,9 +185,10 @@ def _flatten_in_axes(in_tree: PyTreeDef, in_axes: Any) -> list[Any]:
         return broadcast_prefix((in_axes, 0), example, _is_axis_none)
     except ValueError as error:
         args_tree = tree_structure(example[0])
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"vmap in_axes specification must be a tree prefix of the corresponding value, got "
-            f"specification {in_axes} for value tree {args_tree}.\n  {error}"
+            f"specification {in_axes} for value tree {args_tree}.\n  {error}",
         ) from None
 
 
@@ -197,9 +203,10 @@ def _flatten_out_axes(out_tree: PyTreeDef, out_axes: Any) -> list[Any]:
     try:
         return broadcast_prefix(out_axes, example, _is_axis_none)
     except ValueError as error:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "vmap out_axes specification must be a tree prefix of the corresponding value, got "
-            f"specification {out_axes} for value tree {out_tree}.\n  {error}"
+            f"specification {out_axes} for value tree {out_tree}.\n  {error}",
         ) from None
 
 
@@ -222,9 +229,10 @@ def _mapped_axis_size(
     axis_size: int | None,
 ) -> int:
     if not leaves and axis_size is None:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "vmap wrapped function must be passed at least one argument containing an array or "
-            f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs}"
+            f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs}",
         )
     sizes: list[int | None] = []
     for x, d in zip(leaves, dims):
@@ -234,22 +242,26 @@ def _mapped_axis_size(
         shape = abstractify(x).shape
         if not -len(shape) <= d < len(shape):
             least = d + 1 if d >= 0 else -d
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"vmap was requested to map its argument along axis {d}, which implies that its "
                 f"rank "
-                f"should be at least {least}, but is only {len(shape)} (its shape is {shape})"
+                f"should be at least {least}, but is only {len(shape)} (its shape is {shape})",
             )
         sizes.append(shape[d])
     found = [s for s in sizes if s is not None]
     if axis_size is not None:
         found.append(axis_size)
     if not found:
-        raise ValueError(
-            "vmap must have at least one non-None value in in_axes or axis_size must be specified"
+        raise new_error(
+            ValueError,
+            "vmap must have at least one non-None value in in_axes or axis_size must be specified",
         )
     if all(s == found[0] for s in found):
         return found[0]
-    raise ValueError(_inconsistent_sizes(fun, args, kwargs, leaves, dims, sizes, axis_size))
+    raise new_error(
+        ValueError, _inconsistent_sizes(fun, args, kwargs, leaves, dims, sizes, axis_size)
+    )
 
 
 def _inconsistent_sizes(

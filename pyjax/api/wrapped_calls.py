@@ -135,9 +135,10 @@ def flatten_axes(
         return broadcast_prefix(prefix, example, lambda x: x is None)
     except ValueError as error:
         hint = " Arguments are a tuple, also a single one." if tupled_args else ""
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"{name} specification must be a tree prefix of the corresponding value, got "
-            f"{axis_tree} for {treedef}.{hint}\n  {error}"
+            f"{axis_tree} for {treedef}.{hint}\n  {error}",
         ) from None
 
 
@@ -154,9 +155,10 @@ def rebase_donate_argnums(
     """
     donated, static = sorted(donate_argnums), sorted(static_argnums)
     if set(donated) & set(static):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"`static_argnums` {static} and `donate_argnums` {donated} cannot intersect: static "
-            "arguments have no buffer to donate."
+            "arguments have no buffer to donate.",
         )
     return tuple(d - sum(s < d for s in static) for d in donated)
 

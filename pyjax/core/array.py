@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import HasAval, ShapedArray
+from pyjax.core.errors import new_error
 
 _Operator = Callable[["Array", Any], "Array"]
 _Unary = Callable[["Array"], "Array"]
@@ -33,7 +34,9 @@ class Array(HasAval):
     __slots__ = ()
 
     def __init__(self) -> None:
-        raise TypeError("pyjax.Array is not called directly; write pyjax.numpy.array(...) instead")
+        raise new_error(
+            TypeError, "pyjax.Array is not called directly; write pyjax.numpy.array(...) instead"
+        )
 
     # -- what it is ------------------------------------------------------------------------------
 

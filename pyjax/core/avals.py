@@ -140,7 +140,7 @@ class ShapedArray(AbstractValue):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise new_error(TypeError, "len() of unsized object")
         return self.shape[0]
 
     def __repr__(self) -> str:
@@ -149,7 +149,9 @@ class ShapedArray(AbstractValue):
 
 
 def _no_shardings(aval: ShapedArray) -> Any:
-    raise RuntimeError("pyjax.sharding, which knows how arrays are split, is not imported")
+    raise new_error(
+        RuntimeError, "pyjax.sharding, which knows how arrays are split, is not imported"
+    )
 
 
 # Shardings lie above this layer: theirs puts itself here.
@@ -268,11 +270,12 @@ def _dimension(size: Any, shape: Any) -> Any:
         try:
             size = size.__index__()
         except AttributeError:
-            raise TypeError(
-                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
+            raise new_error(
+                TypeError,
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.",
             ) from None
     if size < 0:
-        raise ValueError(f"sizes must not be negative, got shape {tuple(shape)}")
+        raise new_error(ValueError, f"sizes must not be negative, got shape {tuple(shape)}")
     return size
 
 

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from pyjax._config import options
+from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import ExtendedDType, KeyDType, extended, is_extended, prng_key
 from pyjax.core.source_info import called_function, warn_user
 from xla_backend.process.bounded_cache import BoundedCache, Budget
@@ -101,7 +102,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = True) -> Any:
         pass
     if is_extended(dtype):
         if not allow_extended_dtype:
-            raise ValueError(f"dtype {dtype} is an extended dtype, a numeric dtype is needed here")
+            raise new_error(
+                ValueError, f"dtype {dtype} is an extended dtype, a numeric dtype is needed here"
+            )
         return dtype
     result = as_numpy_dtype(dtype)
     if table is _canonical_32:
@@ -120,7 +123,7 @@ def as_numpy_dtype(dtype: Any) -> np.dtype:
       TypeError: it is not.
     """
     if dtype is None:
-        raise TypeError("a dtype is needed, got None")
+        raise new_error(TypeError, "a dtype is needed, got None")
     if type(dtype) is type and dtype in _PYTHON_64:
         return _PYTHON_64[dtype]
     if hasattr(dtype, "dtype") and not isinstance(dtype, type):
@@ -132,13 +135,14 @@ def as_numpy_dtype(dtype: Any) -> np.dtype:
             # The scalar types of ml_dtypes by their name.
             result = np.dtype(getattr(ml_dtypes, dtype))
         except (TypeError, AttributeError):
-            raise TypeError(f"data type {dtype!r} not understood: {error}") from None
+            raise new_error(TypeError, f"data type {dtype!r} not understood: {error}") from None
     if not result.isnative:
         result = result.newbyteorder("=")
     if result not in _VALID and result != float0:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"dtype {result} is not a valid pyjax array type. Only arrays of numeric types "
-            "(boolean, integer, floating point, complex) and random keys are supported."
+            "(boolean, integer, floating point, complex) and random keys are supported.",
         )
     return result
 
@@ -252,8 +256,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
             if dtype in _KINDS[k]:
                 return True
         elif isinstance(k, str) and k not in np.sctypeDict and not hasattr(ml_dtypes, k):
-            raise ValueError(
-                f"Unrecognized kind {k!r}; expected one of {sorted(_KINDS)} or a dtype"
+            raise new_error(
+                ValueError, f"Unrecognized kind {k!r}; expected one of {sorted(_KINDS)} or a dtype"
             )
         elif (k if is_extended(k) else np.dtype(k)) == dtype:
             return True
@@ -391,16 +395,17 @@ def dtype(x: Any, *, canonicalize: bool = True) -> Any:
         if is_extended(found):
             return found
     elif x is None:
-        raise TypeError(f"Invalid argument to dtype: {x}.")
+        raise new_error(TypeError, f"Invalid argument to dtype: {x}.")
     elif isinstance(x, (bool, int, float, complex)):
         found = next(d for c, d in PYTHON_SCALARS.items() if isinstance(x, c))
     else:
         try:
             found = as_numpy_dtype(x)
         except TypeError as error:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"{called_function()}Value {x!r} of type {type(x)} is not a dtype, an array or a "
-                f"scalar: {error}"
+                f"scalar: {error}",
             ) from None
     return canonicalize_dtype(found) if canonicalize else found
 

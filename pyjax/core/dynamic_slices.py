@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import register_pytree_node
 
@@ -33,7 +34,7 @@ class Slice:
         """The elements that a slice of `size` elements has, with a step of at least 1."""
         start, stop, step = slc.indices(size)
         if step < 1:
-            raise ValueError(f"a Slice goes forward, and {slc} has the step {step}")
+            raise new_error(ValueError, f"a Slice goes forward, and {slc} has the step {step}")
         return cls(start, max(0, -(-(stop - start) // step)), step)
 
     def static_size(self) -> int:
@@ -44,13 +45,16 @@ class Slice:
           ValueError: it, or the stride, makes no sense.
         """
         if self.is_dynamic_size:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"ds: the size is traced ({self.size}), but shapes are part of the program; make "
-                "it static (static_argnames), only the start may be traced."
+                "it static (static_argnames), only the start may be traced.",
             )
         size = operator.index(self.size)
         if size < 0 or self.stride < 1:
-            raise ValueError(f"ds: size {size} must be >= 0 and stride {self.stride} >= 1.")
+            raise new_error(
+                ValueError, f"ds: size {size} must be >= 0 and stride {self.stride} >= 1."
+            )
         return size
 
 

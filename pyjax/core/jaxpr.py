@@ -16,6 +16,7 @@ from pyjax.core import call_chains
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, RefEffect, join_effects, no_effects, refer_to_refs
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.core.structural import convert_element_type_p
@@ -178,7 +179,9 @@ class ClosedJaxpr:
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         if len(jaxpr.constvars) != len(consts):
-            raise ValueError(f"{len(consts)} consts for {len(jaxpr.constvars)} constvars")
+            raise new_error(
+                ValueError, f"{len(consts)} consts for {len(jaxpr.constvars)} constvars"
+            )
         self.jaxpr = jaxpr
         self.consts = list(consts)
         self._in_avals: list[Any] | None = None
@@ -325,7 +328,9 @@ def eval_jaxpr(
     `apply(eqn, values)` gives an equation's results, to treat some of them in another way.
     """
     if len(args) != len(jaxpr.invars):
-        raise TypeError(f"eval_jaxpr: {len(args)} arguments for {len(jaxpr.invars)} inputs")
+        raise new_error(
+            TypeError, f"eval_jaxpr: {len(args)} arguments for {len(jaxpr.invars)} inputs"
+        )
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     last_use = last_used(jaxpr)

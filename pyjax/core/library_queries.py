@@ -7,6 +7,7 @@ from typing import Any
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.effects import Effects, no_effects
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import JaxprEqn, Var
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import (
@@ -80,7 +81,7 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
         return aval
     shape = aval.shape
     if shape[axis] != size:
-        raise ValueError(f"axis {axis} of {aval.str_short()} has not {size} elements")
+        raise new_error(ValueError, f"axis {axis} of {aval.str_short()} has not {size} elements")
     axis %= len(shape)
     return aval.update(shape=shape[:axis] + shape[axis + 1 :])
 

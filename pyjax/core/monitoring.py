@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyjax.core.errors import new_error
+
 _event_listeners: list[Callable[..., None]] = []
 _duration_listeners: list[Callable[..., None]] = []
 _time_span_listeners: list[Callable[..., None]] = []
@@ -59,7 +61,7 @@ def register_scalar_listener(callback: Callable[..., None]) -> None:
 
 def _remove(listeners: list[Any], callback: Callable[..., None]) -> None:
     if callback not in listeners:
-        raise ValueError(f"{callback} is not registered as a listener")
+        raise new_error(ValueError, f"{callback} is not registered as a listener")
     listeners.remove(callback)
 
 

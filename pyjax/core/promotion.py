@@ -17,7 +17,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import dtype_classes as dtypes
-from pyjax.core.errors import TypePromotionError
+from pyjax.core.errors import TypePromotionError, new_error
 from pyjax.core.extended_dtypes import is_extended
 
 Node = Any
@@ -191,7 +191,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     ('float32', 'int16')
     """
     if not args:
-        raise ValueError("at least one array or dtype is required")
+        raise new_error(ValueError, "at least one array or dtype is required")
     dtype, weak = lattice_result_type(*(_default_float_if_none(a) for a in args))
     dtype = dtypes.canonicalize_dtype(dtype)
     return (dtype, weak) if return_weak_type_flag else dtype

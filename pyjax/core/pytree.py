@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
@@ -131,9 +132,10 @@ class PyTreeDef:
         """
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Too {'few' if len(leaves) < self.num_leaves else 'many'} leaves for PyTreeDef; "
-                f"expected {self.num_leaves}, got {len(leaves)}."
+                f"expected {self.num_leaves}, got {len(leaves)}.",
             )
         if self is LEAF:
             return leaves[0]
@@ -248,10 +250,11 @@ def _sorted_keys(d: dict) -> list[Any]:
     try:
         return sorted(d)
     except TypeError as error:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"Comparator raised exception while sorting pytree dictionary keys: {error}. Keys of "
             f"one "
-            "dictionary must be comparable with each other."
+            "dictionary must be comparable with each other.",
         ) from None
 
 
@@ -379,29 +382,33 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
         return
     one = flatten_one_level_or_none(tree)
     if one is None:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Expected a {_type_name(prefix)} at the root{path and ' of the subtree ' + path}, "
             f"got a "
-            f"leaf: {tree!r:.80}. The structures differ: expected {prefix}."
+            f"leaf: {tree!r:.80}. The structures differ: expected {prefix}.",
         )
     cls, children, data = one
     children = list(children)
     if cls is not prefix._type or len(children) != len(prefix._children):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Structures differ at {path or 'the root'}: expected {_type_name(prefix)} with "
             f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected "
             f"{prefix}, "
-            f"got value {tree!r:.80}."
+            f"got value {tree!r:.80}.",
         )
     if data != prefix._data:
         if cls is dict:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Dict key mismatch at {path or 'the root'}; expected keys: {list(prefix._data)}, "
-                f"got keys: {list(data)}."
+                f"got keys: {list(data)}.",
             )
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Mismatch of custom node data at {path or 'the root'}: {prefix._data!r} != {data!r}; "
-            f"value: {tree!r:.80}."
+            f"value: {tree!r:.80}.",
         )
     for i, (child_def, child) in enumerate(zip(prefix._children, children)):
         if child_def is LEAF:
@@ -458,9 +465,9 @@ def register_node(
       ValueError: it is registered already.
     """
     if not isinstance(cls, type):
-        raise TypeError(f"a pytree node type must be a class, got {cls!r}")
+        raise new_error(TypeError, f"a pytree node type must be a class, got {cls!r}")
     if cls in _registry:
-        raise ValueError(f"Duplicate custom PyTreeDef type registration for {cls}.")
+        raise new_error(ValueError, f"Duplicate custom PyTreeDef type registration for {cls}.")
     _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
     _leaf_types.discard(cls)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyjax.core.avals import AbstractValue, HasAval, ShapedArray
+from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from xla_backend.process.bounded_cache import InternTable
 
@@ -131,12 +132,13 @@ class Ref(HasAval, metaclass=_RefType):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise new_error(TypeError, "len() of unsized object")
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        raise TypeError(
-            "a Ref is not iterable, since it may change meanwhile. Iterate over ref[...] instead."
+        raise new_error(
+            TypeError,
+            "a Ref is not iterable, since it may change meanwhile. Iterate over ref[...] instead.",
         )
 
     # Installed by lax.refs.access.

@@ -14,6 +14,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import ShapedArray, abstract_token, abstractify, physical_aval
+from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
 
@@ -64,7 +65,7 @@ def ones_like_aval(aval: Any) -> Any:
 def full(aval: Any, value: Any) -> Any:
     """An array of an aval filled with a scalar, which all words of random keys are set to."""
     if aval is abstract_token:
-        raise TypeError("a token has no zeros")
+        raise new_error(TypeError, "a token has no zeros")
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     if aval.vma:

@@ -147,9 +147,10 @@ class Tracer(Array):
         if self.aval.size != 1:
             many = self.aval.size > 1
             why = "more than one element is ambiguous" if many else "no elements is undefined"
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"The truth value of an array with {why} (got {self.aval.str_short()}). "
-                "Use a.any() or a.all()"
+                "Use a.any() or a.all()",
             )
         fail(
             TracerBoolConversionError,
@@ -212,10 +213,11 @@ class Tracer(Array):
         )
 
     def __hash__(self) -> int:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"unhashable type: {type(self).__name__}. A traced array cannot be a dictionary key, "
             f"a set "
-            f"element or a static argument.\n  {self.origin()}"
+            f"element or a static argument.\n  {self.origin()}",
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -298,8 +300,9 @@ _EvalHandler = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], list[Any]]
 
 
 def _no_handler(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> list[Any]:
-    raise RuntimeError(
-        f"cannot execute {primitive}: no eval handler is installed (import pyjax, not pyjax.core)"
+    raise new_error(
+        RuntimeError,
+        f"cannot execute {primitive}: no eval handler is installed (import pyjax, not pyjax.core)",
     )
 
 

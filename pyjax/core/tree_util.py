@@ -11,6 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from pyjax.core.errors import new_error
 from pyjax.core.pytree import (
     LEAF,
     flatten_one_level_or_none,
@@ -220,7 +221,9 @@ def tree_reduce_associative(
     values = tree_leaves(tree, is_leaf)
     if not values:
         if identity is _NO_INITIALIZER:
-            raise TypeError("Must specify identity for parallel reduction of empty sequence.")
+            raise new_error(
+                TypeError, "Must specify identity for parallel reduction of empty sequence."
+            )
         return identity
     while len(values) > 1:
         pairs = [operation(a, b) for a, b in zip(values[::2], values[1::2])]
@@ -243,10 +246,10 @@ def tree_transpose(
     leaves, treedef = tree_flatten(pytree_to_transpose)
     if treedef.num_leaves != inner_size * outer_size:
         expected = outer_treedef.compose(inner_treedef)
-        raise TypeError(f"Mismatch\n{treedef}\n != \n{expected}")
+        raise new_error(TypeError, f"Mismatch\n{treedef}\n != \n{expected}")
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
-        raise TypeError(f"Mismatch\n{treedef}\n != \n{expected}")
+        raise new_error(TypeError, f"Mismatch\n{treedef}\n != \n{expected}")
     columns = [leaves[i::inner_size] for i in range(inner_size)]
     return inner_treedef.unflatten([outer_treedef.unflatten(c) for c in columns])
 
@@ -300,7 +303,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
     """Children and auxiliary data of the root."""
     one = flatten_one_level_or_none(tree)
     if one is None:
-        raise ValueError(f"can't tree-flatten type: {type(tree)}")
+        raise new_error(ValueError, f"can't tree-flatten type: {type(tree)}")
     return one[1], one[2]
 
 
@@ -389,14 +392,16 @@ def register_dataclass(
     """
     if data_fields is None or meta_fields is None:
         if (data_fields is None) != (meta_fields is None):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "register_dataclass: data_fields and meta_fields must both be specified "
-                "when either is specified."
+                "when either is specified.",
             )
         if not dataclasses.is_dataclass(nodetype):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "register_dataclass: data_fields and meta_fields are required when nodetype is not "
-                f"a dataclass. Got {nodetype=}."
+                f"a dataclass. Got {nodetype=}.",
             )
         fields = [f for f in dataclasses.fields(nodetype) if f.name not in drop_fields]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
@@ -408,9 +413,10 @@ def register_dataclass(
         if init_fields != {*data, *meta}:
             missing = init_fields - {*data, *meta}
             unexpected = {*data, *meta} - init_fields
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "data_fields and meta_fields must include all dataclass fields with ``init=True`` "
-                f"and only them. Missing: {sorted(missing)}. Unexpected: {sorted(unexpected)}."
+                f"and only them. Missing: {sorted(missing)}. Unexpected: {sorted(unexpected)}.",
             )
 
     def flatten(x: Any) -> tuple[Iterable[Any], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.runtime.devices import default_device
 
 
@@ -25,12 +25,13 @@ def compute_on(compute_type: str) -> Iterator[None]:
     0.0
     """
     if not isinstance(compute_type, str):
-        raise TypeError("`compute_on`'s compute_type argument must be a string.")
+        raise new_error(TypeError, "`compute_on`'s compute_type argument must be a string.")
     known = compute_type in ("device_host", "device", "tpu_sparsecore")
     if not known and not compute_type.startswith("gpu_stream:"):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Invalid compute type {compute_type}. Current supported values are `device_host`, "
-            "`device`, `tpu_sparsecore`, and `gpu_stream:#`."
+            "`device`, `tpu_sparsecore`, and `gpu_stream:#`.",
         )
     here = compute_type == "device"
     if not here and not (compute_type == "device_host" and default_device().platform == "cpu"):

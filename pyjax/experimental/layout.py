@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.sharding.shardings import Sharding
 
@@ -49,10 +49,11 @@ class Layout:
         """
         shape, order = abstractify(value).shape, self.major_to_minor
         if sorted(order) != list(range(len(shape))):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"One of {name} arguments is incompatible with its layout annotation {self}: "
                 "Length of major_to_minor and the rank of the value should match. Got "
-                f"major_to_minor={order} and shape={shape}"
+                f"major_to_minor={order} and shape={shape}",
             )
         if order != tuple(range(len(shape))) or self.tiling:
             fail(
@@ -78,20 +79,23 @@ class Format:
 
     def __init__(self, layout: Any = None, sharding: Sharding | None = None) -> None:
         if not (layout is None or isinstance(layout, (Layout, _AutoLayout))):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "Invalid value received for the layout argument. Expected values are `None`, "
-                f"`Layout.AUTO` or an instance of `Layout`. Got {layout} of type {type(layout)}"
+                f"`Layout.AUTO` or an instance of `Layout`. Got {layout} of type {type(layout)}",
             )
         if not (sharding is None or isinstance(sharding, Sharding)):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "Invalid value received for the sharding argument. Expected values are `None` or "
-                f"an instance of `Sharding`. Got {sharding} of type {type(sharding)}"
+                f"an instance of `Sharding`. Got {sharding} of type {type(sharding)}",
             )
         if isinstance(layout, Layout) and sharding is None:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Sharding has to be concrete when layout is of type {Layout}. Please pass a "
                 "`NamedSharding` or `SingleDeviceSharding` to the sharding argument. Got sharding "
-                "None"
+                "None",
             )
         self.layout = layout
         self.sharding = sharding
@@ -123,9 +127,10 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     """
     given = tree_leaves(layouts)
     if not all(isinstance(layout, Layout) for layout in given):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "layouts passed to `with_layout_constraint` must be of type `Layout`. Got "
-            f"{[type(layout) for layout in given]}"
+            f"{[type(layout) for layout in given]}",
         )
     wanted = tree_broadcast(layouts, x)
 

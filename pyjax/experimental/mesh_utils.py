@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.errors import new_error
 from pyjax.runtime.devices import devices as all_devices
 
 # By the kind of a device: `handler(mesh_shape, devices, contiguous_submeshes)` gives the array, or
@@ -39,8 +40,9 @@ def create_device_mesh(
     found = list(all_devices() if devices is None else devices)
     shape = tuple(mesh_shape)
     if math.prod(shape) != len(found):
-        raise ValueError(
-            f"Number of devices {len(found)} must equal the product of mesh_shape {shape}"
+        raise new_error(
+            ValueError,
+            f"Number of devices {len(found)} must equal the product of mesh_shape {shape}",
         )
     handler = device_kind_handler_dict.get(found[0].device_kind) if found else None
     if handler is not None:
@@ -76,24 +78,27 @@ def create_hybrid_device_mesh(
     """
     found = list(all_devices() if devices is None else devices)
     if len(mesh_shape) != len(dcn_mesh_shape):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"mesh_shape {tuple(mesh_shape)} and dcn_mesh_shape {tuple(dcn_mesh_shape)} must have "
-            "the same number of axes"
+            "the same number of axes",
         )
     key = "process_index" if process_is_granule else "slice_index"
     granules: defaultdict[int, list[Any]] = defaultdict(list)
     for device in found:
         number = getattr(device, key, None)
         if number is None:
-            raise ValueError(
-                f"Device {device} does not have attribute {key}. See `process_is_granule` option."
+            raise new_error(
+                ValueError,
+                f"Device {device} does not have attribute {key}. See `process_is_granule` option.",
             )
         granules[number].append(device)
     numbers = sorted(granules) if should_sort_granules_by_key else list(granules)
     outer = tuple(dcn_mesh_shape)
     if len(numbers) != math.prod(outer):
-        raise ValueError(
-            f"Number of slices {len(numbers)} must equal the product of dcn_mesh_shape {outer}"
+        raise new_error(
+            ValueError,
+            f"Number of slices {len(numbers)} must equal the product of dcn_mesh_shape {outer}",
         )
     blocks = np.empty(len(numbers), dtype=object)
     for i, number in enumerate(numbers):

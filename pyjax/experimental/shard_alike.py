@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyjax.core.avals import abstractify
+from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_flatten
 
 
@@ -24,14 +25,16 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
     xs, x_tree = tree_flatten(x)
     ys, y_tree = tree_flatten(y)
     if x_tree != y_tree:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "Trees should match in both arguments of `shard_alike`; the arguments have the "
-            f"structures {x_tree} and {y_tree}"
+            f"structures {x_tree} and {y_tree}",
         )
     for a, b in zip(map(abstractify, xs), map(abstractify, ys)):
         if a.shape != b.shape:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"The leaves shapes of `x` and `y` should match. Got `x` leaf shape: {a.shape} and "
-                f"`y` leaf shape: {b.shape}. Give them one shape."
+                f"`y` leaf shape: {b.shape}. Give them one shape.",
             )
     return x, y

@@ -10,6 +10,7 @@ from typing import Any
 from pyjax import lax
 from pyjax import numpy as jnp
 from pyjax.api.jit import jit
+from pyjax.core.errors import new_error
 from pyjax.image import kernels
 from pyjax.lax.dot_types import canonicalize_precision
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
@@ -47,7 +48,9 @@ class ResizeMethod(enum.Enum):
         """
         found = _NAMES.get(s)
         if found is None:
-            raise ValueError(f'Unknown resize method "{s}"; use one of {", ".join(_NAMES)}.')
+            raise new_error(
+                ValueError, f'Unknown resize method "{s}"; use one of {", ".join(_NAMES)}.'
+            )
         return found
 
 
@@ -173,15 +176,17 @@ def scale_and_translate(
     axes = _checked_axes(image, shape, spatial_dims)
     for name, value in (("scale", scale), ("translation", translation)):
         if value.shape != (len(axes),):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"scale_and_translate: {name} has shape {value.shape}, and spatial_dims names "
-                f"{len(axes)} axes; give it the shape ({len(axes)},)."
+                f"{len(axes)} axes; give it the shape ({len(axes)},).",
             )
     method = _method(method)
     if method is ResizeMethod.NEAREST:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "Nearest neighbor resampling is not currently supported for scale_and_translate. Use "
-            "resize, or another method."
+            "resize, or another method.",
         )
     precision = canonicalize_precision(precision)
     return _moved(image, shape, axes, scale, translation, method, antialias, precision)
@@ -251,21 +256,25 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
         return ResizeMethod.from_string(method)
     if isinstance(method, ResizeMethod):
         return method
-    raise TypeError(
-        f"method must be a ResizeMethod or the name of one, got {method!r}; write 'linear', say."
+    raise new_error(
+        TypeError,
+        f"method must be a ResizeMethod or the name of one, got {method!r}; write 'linear', say.",
     )
 
 
 def _checked_shape(name: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
     old, new = jnp.shape(image), tuple(map(int, shape))
     if len(new) != len(old):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"{name}: shape must have length equal to the number of dimensions of x;  {new} vs "
-            f"{old}"
+            f"{old}",
         )
     for d, (before, after) in enumerate(zip(old, new)):
         if after < 0 or (before == 0 and after > 0):
-            raise ValueError(f"{name}: axis {d} of size {before} cannot get size {after}.")
+            raise new_error(
+                ValueError, f"{name}: axis {d} of size {before} cannot get size {after}."
+            )
     return new
 
 
@@ -275,17 +284,19 @@ def _checked_axes(
     ndim = image.ndim
     for d in spatial_dims:
         if not -ndim <= d < ndim:
-            raise ValueError(f"axis {d} is out of bounds for array of dimension {ndim}")
+            raise new_error(ValueError, f"axis {d} is out of bounds for array of dimension {ndim}")
     axes = tuple([d % ndim for d in spatial_dims])
     if len(set(axes)) != len(axes):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"scale_and_translate: spatial_dims {tuple(spatial_dims)} names an axis twice; "
-            "multiply the scales instead."
+            "multiply the scales instead.",
         )
     for d, (before, after) in enumerate(zip(image.shape, shape)):
         if d not in axes and before != after:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"scale_and_translate: axis {d} is not among spatial_dims {tuple(spatial_dims)}, "
-                f"but its size {before} becomes {after}. Name it, or keep its size."
+                f"but its size {before} becomes {after}. Name it, or keep its size.",
             )
     return axes

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.avals import abstractify
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis
 from pyjax.interpreters.rules import PerPrimitive, elementwise_primitives
@@ -38,14 +39,15 @@ def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> 
     """Move (or make) the batch axis where it is wanted."""
     if want is None:
         if have is not None:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"vmap has mapped output {index} but out_axes is None: its value differs between "
-                "the mapped elements. Give it an axis in out_axes."
+                "the mapped elements. Give it an axis in out_axes.",
             )
         return x
     ndim = abstractify(x).ndim + (have is None)
     if not -ndim <= want < ndim:
-        raise ValueError(f"axis {want} is out of bounds for array of dimension {ndim}")
+        raise new_error(ValueError, f"axis {want} is out of bounds for array of dimension {ndim}")
     if have is None:
         return broadcast_bdim(x, axis_size, want)
     return moveaxis(x, have, want + ndim if want < 0 else want)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core.errors import new_error
 from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
@@ -58,10 +59,11 @@ class FlatFunction:
             shown = (
                 repr(result) if not isinstance(result, (list, tuple)) else f"{len(result)} values"
             )
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 "expected function with aux output to return a two-element tuple, but got type "
                 f"{type(result)} with value {shown:.80}. With has_aux=True the function "
-                f"{function_name(self.fun)} must return (output, auxiliary data)."
+                f"{function_name(self.fun)} must return (output, auxiliary data).",
             )
         outs, self.out_tree = tree_flatten(result[0])
         aux, self.aux_tree = tree_flatten(result[1])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyjax.core.avals import abstractify
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import add_jaxvals
 from pyjax.interpreters.tangents import Zero, instantiate_zeros
@@ -33,7 +34,9 @@ def _sum_of_terms(
 ) -> list[Any]:
     """The tangent of the one output, by the rules of the operands."""
     if len(tangents) > len(rules):
-        raise TypeError(f"{primitive}: {len(rules)} jvp rules for {len(tangents)} operands")
+        raise new_error(
+            TypeError, f"{primitive}: {len(rules)} jvp rules for {len(tangents)} operands"
+        )
     total = None
     for rule, tangent in zip(rules, tangents):
         if rule is None or type(tangent) is Zero:

@@ -85,8 +85,9 @@ class RuleTable:
                 self._fix,
             )
         if type(rule) is Unsupported:
-            raise NotImplementedError(
-                f"{self.name} of primitive {primitive} is not supported: {rule.reason}"
+            raise new_error(
+                NotImplementedError,
+                f"{self.name} of primitive {primitive} is not supported: {rule.reason}",
             )
         return rule
 

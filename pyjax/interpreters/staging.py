@@ -476,9 +476,10 @@ def trace_to_jaxpr(
       TracerLeakError: with `check_tracer_leaks`, a tracer survives.
     """
     if options.no_tracing.here()[0].value:
-        raise RuntimeError(
+        raise new_error(
+            RuntimeError,
             f"re-tracing function {debug.function} for `{debug.traced_for}`, but 'no_tracing' is "
-            f"set"
+            f"set",
         )
     follow = options.include_full_tracebacks_in_locations.here()[0].value and (
         options.traceback_in_locations_limit.here()[0].value not in (0, 1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax._config.registry import trace_context
 from pyjax.core import axis_env
+from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, subjaxprs
 from pyjax.core.weak_tables import WeakIdentityTable
@@ -44,7 +45,7 @@ def program_key(closed: ClosedJaxpr) -> Hashable:
       TypeError: a parameter has no hash, or a constant is a NumPy array, which may change.
     """
     if any(isinstance(c, np.ndarray) for c in closed.consts):
-        raise TypeError("NumPy arrays may change")
+        raise new_error(TypeError, "NumPy arrays may change")
     return (_jaxpr_key(closed.jaxpr), tuple(map(id, closed.consts)))
 
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import ZERO_TANGENT
 from pyjax.lax.arithmetic import add, div, integer_pow, mul, neg, square, sub
@@ -36,8 +37,9 @@ class Tolerance:
 
     def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
         if atol < 0.0 or rtol < 0.0 or ulps < 0:
-            raise ValueError(
-                f"Tolerances must be nonnegative, got atol={atol}, rtol={rtol}, ulps={ulps}"
+            raise new_error(
+                ValueError,
+                f"Tolerances must be nonnegative, got atol={atol}, rtol={rtol}, ulps={ulps}",
             )
         self.atol, self.rtol, self.ulps = atol, rtol, ulps
 

@@ -11,6 +11,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstract_token
 from pyjax.core.effects import no_effects
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
@@ -168,7 +169,7 @@ def dtype(x: Any) -> Any:
       ValueError: `x` is None.   TypeError: it is something else.
     """
     if x is None:
-        raise ValueError("Invalid argument to dtype: None.")
+        raise new_error(ValueError, "Invalid argument to dtype: None.")
     return dtypes.dtype(x)
 
 

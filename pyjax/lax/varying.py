@@ -11,7 +11,7 @@ from typing import Any
 
 from pyjax._config import options
 from pyjax.core import axis_env
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.structural import pvary, pvary_p
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
@@ -98,8 +98,9 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
             "sum over the axis: lax.psum(x, axis_name).",
         )
     if to != "varying":
-        raise ValueError(
-            f"Got unexpected `to` value {to!r} for pcast. Allowed `to` values are: 'varying'."
+        raise new_error(
+            ValueError,
+            f"Got unexpected `to` value {to!r} for pcast. Allowed `to` values are: 'varying'.",
         )
     check_bound(axes)
     if axis_env.mesh_axes(axes) != frozenset(axes):

@@ -17,7 +17,7 @@ from pyjax._config import options
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
-from pyjax.core.errors import AxisError
+from pyjax.core.errors import AxisError, new_error
 from pyjax.numpy.util import check_arraylike, promote_args_inexact
 
 ArrayLike = Any
@@ -211,8 +211,9 @@ def _gelu(x: Array, approximate: bool) -> Array:
 def _glu(x: Array, axis: int) -> Array:
     size = x.shape[axis]
     if size % 2:
-        raise ValueError(
-            f"glu splits axis {axis} into halves, but its size {size} is odd (shape {x.shape})"
+        raise new_error(
+            ValueError,
+            f"glu splits axis {axis} into halves, but its size {size} is odd (shape {x.shape})",
         )
     first, second = jnp.split(x, 2, axis)
     return first * sigmoid(second)
@@ -252,7 +253,9 @@ def _axis_tuple(axis: Axis, ndim: int) -> tuple[int, ...]:
     axes = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     for a in axes:
         if not -ndim <= a < ndim:
-            raise AxisError(f"axis {a} is out of bounds for an array with {ndim} dimensions")
+            raise new_error(
+                AxisError, f"axis {a} is out of bounds for an array with {ndim} dimensions"
+            )
     return tuple(a % ndim for a in axes)
 
 
@@ -389,7 +392,7 @@ def standardize(
     `algorithm`: "fast" takes E[x²] - E[x]² as the variance (one pass), "stable" E[(x - E[x])²].
     """
     if algorithm not in ("fast", "stable"):
-        raise ValueError(f"algorithm must be 'fast' or 'stable', got {algorithm!r}")
+        raise new_error(ValueError, f"algorithm must be 'fast' or 'stable', got {algorithm!r}")
     (x,) = promote_args_inexact("standardize", x)
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
@@ -426,7 +429,7 @@ def one_hot(
     try:
         position = operator.index(axis)
     except TypeError:
-        raise TypeError(f"one_hot takes one axis, got {axis!r}") from None
+        raise new_error(TypeError, f"one_hot takes one axis, got {axis!r}") from None
     (position,) = _axis_tuple(position, x.ndim + 1)
     left = lax.expand_dims(x, (position,))
     shape = [1] * (x.ndim + 1)
@@ -466,12 +469,12 @@ def dot_product_attention(
       [..., T, N, H] with the dtype of `query`.
     """
     if implementation not in (None, "xla"):
-        raise ValueError(f"implementation must be None or 'xla', got {implementation!r}")
+        raise new_error(ValueError, f"implementation must be None or 'xla', got {implementation!r}")
     query, key, value = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
     length, heads, width = query.shape[-3:]
     keys, groups = key.shape[-3], key.shape[-2]
     if heads % groups:
-        raise ValueError(f"{heads} query heads are no multiple of {groups} key heads")
+        raise new_error(ValueError, f"{heads} query heads are no multiple of {groups} key heads")
     scale = 1.0 / np.sqrt(width) if scale is None else scale
     grouped = query.reshape(*query.shape[:-2], groups, heads // groups, width)
     scores = jnp.einsum("...tkgh,...skh->...kgts", grouped, key, preferred_element_type=jnp.float32)
@@ -509,9 +512,10 @@ def _attention_mask(
     rows, columns = jnp.arange(length)[:, None], jnp.arange(keys)[None, :]
     parts = [] if mask is None else [jnp.asarray(mask)]
     if parts and parts[0].dtype != bool:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"the mask of dot_product_attention must be bool, got {parts[0].dtype}; "
-            "compare it (mask != 0), or add it to the scores as `bias`"
+            "compare it (mask != 0), or add it to the scores as `bias`",
         )
     if is_causal:
         parts.append(rows >= columns)

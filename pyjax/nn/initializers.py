@@ -11,6 +11,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import random
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 
 Array = Any
 Dims = int | Sequence[int]
@@ -101,9 +102,10 @@ def _fans(
 ) -> tuple[float, float]:
     """Inputs and outputs of one unit; axes in none of the lists are a receptive field."""
     if len(shape) <= 1:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"fan-in and fan-out need at least 2 dimensions, got shape {tuple(shape)}; "
-            "use normal or uniform for vectors"
+            "use normal or uniform for vectors",
         )
 
     def size(axes: Dims) -> int:
@@ -149,7 +151,9 @@ def variance_scaling(
         key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
     ) -> Array:
         if mode not in modes:
-            raise ValueError(f"invalid mode {mode!r}: it must be one of {', '.join(modes)}")
+            raise new_error(
+                ValueError, f"invalid mode {mode!r}: it must be one of {', '.join(modes)}"
+            )
         kind = _dtype(dtype, default)
         count = modes[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = jnp.array(scale / count, dtype=dtypes.finfo(kind).dtype)
@@ -166,9 +170,10 @@ def variance_scaling(
             # The disc of radius 2 holds all but exp(-4) of a complex normal.
             stddev = jnp.sqrt(variance) / jnp.array(0.95311164380491208, variance.dtype)
             return _complex_truncated_normal(key, 2, shape, kind) * stddev.astype(kind)
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"invalid distribution {distribution!r}: "
-            "it must be 'truncated_normal', 'normal' or 'uniform'"
+            "it must be 'truncated_normal', 'normal' or 'uniform'",
         )
 
     return init
@@ -255,7 +260,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     ) -> Array:
         kind = _dtype(dtype, default)
         if len(shape) < 2:
-            raise ValueError(f"orthogonal needs at least 2 dimensions, got shape {tuple(shape)}")
+            raise new_error(
+                ValueError, f"orthogonal needs at least 2 dimensions, got shape {tuple(shape)}"
+            )
         columns = shape[column_axis]
         rows = math.prod(shape) // columns
         tall = (columns, rows) if rows < columns else (rows, columns)
@@ -285,13 +292,14 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     ) -> Array:
         kind = _dtype(dtype, default)
         if len(shape) not in (3, 4, 5):
-            raise ValueError(
-                f"delta_orthogonal needs 3, 4 or 5 dimensions, got shape {tuple(shape)}"
+            raise new_error(
+                ValueError, f"delta_orthogonal needs 3, 4 or 5 dimensions, got shape {tuple(shape)}"
             )
         if shape[-1] < shape[-2]:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"delta_orthogonal needs at least as many outputs as inputs, "
-                f"got shape {tuple(shape)}"
+                f"got shape {tuple(shape)}",
             )
         matrix = orthogonal(scale, column_axis, kind)(key, shape[-2:])
         centre = tuple((k - 1) // 2 for k in shape[:-2])

@@ -13,6 +13,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.fault_checks import fault_checks
 from pyjax.lax.arithmetic import integer_power
 from pyjax.numpy import util
@@ -82,7 +83,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Array:
     """
     x1, x2 = util.promote_args_numeric("floor_divide", x1, x2)
     if is_complex(x1):
-        raise TypeError("floor_divide does not support complex-valued inputs")
+        raise new_error(TypeError, "floor_divide does not support complex-valued inputs")
     if dtypes.issubdtype(x1.dtype, np.unsignedinteger):
         return lax.div(x1, x2)
     return _floor_divide(x1, x2)
@@ -175,9 +176,10 @@ def power(x1: Any, x2: Any, /) -> Array:
         if x1.dtype == np.bool_:
             x1 = util.convert(x1, np.dtype(np.int32))
         if exponent < 0 and not is_inexact(x1):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Integers cannot be raised to negative powers, got power({x1.dtype}, {exponent})."
-                "\n  Convert the base to float first: x.astype(float) ** n."
+                "\n  Convert the base to float first: x.astype(float) ** n.",
             )
         return lax.integer_pow(x1, exponent)
     if not _has_int_exponent(x1, x2):
@@ -354,7 +356,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """sqrt(x1**2 + x2**2) without overflow; inf if either is infinite."""
     x1, x2 = util.promote_args_inexact("hypot", x1, x2)
     if is_complex(x1):
-        raise ValueError("jnp.hypot does not support complex-valued inputs")
+        raise new_error(ValueError, "jnp.hypot does not support complex-valued inputs")
     return _hypot(x1, x2)
 
 
@@ -371,7 +373,9 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
     """0 where x1 < 0, 1 where x1 > 0, x2 where x1 is zero; nan stays nan."""
     x1, x2 = util.promote_args_inexact("heaviside", x1, x2)
     if is_complex(x1):
-        raise TypeError(f"heaviside does not support complex-valued inputs, got {x1.dtype}.")
+        raise new_error(
+            TypeError, f"heaviside does not support complex-valued inputs, got {x1.dtype}."
+        )
     return _heaviside(x1, x2)
 
 
@@ -386,7 +390,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """|x1| with the sign of x2 (of -0.0 too)."""
     x1, x2 = util.promote_args_inexact("copysign", x1, x2)
     if is_complex(x1):
-        raise TypeError("copysign does not support complex-valued inputs")
+        raise new_error(TypeError, "copysign does not support complex-valued inputs")
     return _copysign(x1, x2)
 
 
@@ -420,7 +424,7 @@ def i0(x: Any) -> Array:
     """Modified Bessel function of the first kind, order zero."""
     (x,) = util.promote_args_inexact("i0", x)
     if is_complex(x):
-        raise ValueError(f"Unsupported input type to jax.numpy.i0: {x.dtype}")
+        raise new_error(ValueError, f"Unsupported input type to jax.numpy.i0: {x.dtype}")
     return _i0(x)
 
 
@@ -444,7 +448,7 @@ def spacing(x: ArrayLike, /) -> Array:
     """
     (x,) = util.promote_args_inexact("spacing", x)
     if is_complex(x):
-        raise ValueError("jnp.spacing does not support complex-valued inputs")
+        raise new_error(ValueError, "jnp.spacing does not support complex-valued inputs")
     return _spacing(x)
 
 
@@ -485,7 +489,7 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     """
     (x,) = util.promote_args_inexact("frexp", x)
     if is_complex(x):
-        raise TypeError("frexp does not support complex-valued inputs")
+        raise new_error(TypeError, "frexp does not support complex-valued inputs")
     return _frexp(x)
 
 
@@ -528,10 +532,12 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     util.check_arraylike("ldexp", x1, x2)
     exponent = util.as_array(x2)
     if not dtypes.issubdtype(exponent.dtype, np.integer):
-        raise ValueError(f"ldexp requires x2 to be an integer array, got {exponent.dtype}.")
+        raise new_error(
+            ValueError, f"ldexp requires x2 to be an integer array, got {exponent.dtype}."
+        )
     (x1,) = util.promote_dtypes_inexact(x1)
     if is_complex(x1):
-        raise ValueError("ldexp does not support complex-valued inputs")
+        raise new_error(ValueError, "ldexp does not support complex-valued inputs")
     return _ldexp(x1, exponent)
 
 
@@ -574,7 +580,7 @@ def _integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x1, x2 = util.promote_dtypes(x1, x2)
     x1, x2 = util.as_array(x1), util.as_array(x2)
     if not dtypes.issubdtype(x1.dtype, np.integer):
-        raise ValueError(f"Arguments to jnp.{name} must be integers, got {x1.dtype}.")
+        raise new_error(ValueError, f"Arguments to jnp.{name} must be integers, got {x1.dtype}.")
     return x1, x2
 
 

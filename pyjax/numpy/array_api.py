@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.runtime.devices import default_device, devices
 
 __array_api_version__ = "2024.12"
@@ -54,7 +55,7 @@ class ArrayNamespaceInfo:
         )
         for k in kinds:
             if k not in _KINDS:
-                raise ValueError(f"Unsupported data type kind: {k!r}")
+                raise new_error(ValueError, f"Unsupported data type kind: {k!r}")
         names = [name for k in kinds for name in _KINDS[k]]
         wide = dtypes.canonicalize_dtype(np.float64) == np.float64
         return {

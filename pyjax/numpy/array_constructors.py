@@ -16,7 +16,7 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import called_function
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
@@ -65,10 +65,14 @@ def array(
     (2, 2)
     """
     if args:
-        raise TypeError("jnp.array takes `object` and `dtype` by position; name the others.")
+        raise new_error(
+            TypeError, "jnp.array takes `object` and `dtype` by position; name the others."
+        )
     if order not in ("K", "C", None):
-        raise NotImplementedError(
-            f"jnp.array(order={order!r}) is not supported: arrays have no strides. Only 'K' or 'C'."
+        raise new_error(
+            NotImplementedError,
+            f"jnp.array(order={order!r}) is not supported: arrays have no strides. Only 'K' or "
+            "'C'.",
         )
     explicit = dtype is not None
     dtype = util.check_user_dtype(dtype, "array")
@@ -84,7 +88,9 @@ def array(
     else:
         out = _from_numpy(_to_numpy(object), dtype)
     if copy is False and out is not object:
-        raise ValueError("jnp.array(..., copy=False): this input cannot be used without a copy.")
+        raise new_error(
+            ValueError, "jnp.array(..., copy=False): this input cannot be used without a copy."
+        )
     if ndmin > np.ndim(out):
         out = lax.broadcast(out, (1,) * (ndmin - np.ndim(out)))
     return result_on(out, device if device is not None else out_sharding)
@@ -116,7 +122,9 @@ def asarray(
         copy = bool(copy)
     needs_array = copy is False and not util.is_array(a)
     if needs_array and not isinstance(a, np.ndarray):
-        raise ValueError(f"jnp.asarray(..., copy=False): {type(a).__name__} input needs a copy.")
+        raise new_error(
+            ValueError, f"jnp.asarray(..., copy=False): {type(a).__name__} input needs a copy."
+        )
     return array(
         a,
         dtype=dtype,
@@ -151,7 +159,9 @@ def _from_scalar(value: Any, dtype: Any, explicit: bool) -> Array:
 
 def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, complex) and dtype.kind not in "cb":
-        raise TypeError(f"cannot convert the complex {value!r} to {dtype}; use its real part.")
+        raise new_error(
+            TypeError, f"cannot convert the complex {value!r} to {dtype}; use its real part."
+        )
     if isinstance(value, float) and dtype.kind in "iu":
         if not np.isfinite(value):
             fail(
@@ -181,22 +191,24 @@ def _from_numpy(value: np.ndarray, dtype: Any) -> Array:
 def _to_numpy(object: Any) -> np.ndarray:
     if not isinstance(object, (np.ndarray, np.generic)):
         if object is None:
-            raise TypeError("jnp.array: None is not a valid value for an array.")
+            raise new_error(TypeError, "jnp.array: None is not a valid value for an array.")
         try:
             if isinstance(object, bytes):  # text to NumPy, not numbers: jnp.frombuffer reads those
                 raise TypeError
             object = np.asarray(memoryview(object))
         except TypeError:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"{called_function()}Unexpected input type for array: {type(object).__name__}.\n"
                 "  Expected a number, an array, or a nested sequence of them; give the class a "
-                "__jax_array__ or __array__ method, or convert it first."
+                "__jax_array__ or __array__ method, or convert it first.",
             ) from None
     value = np.asarray(object)
     if not util.is_numeric(value.dtype):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"jnp.array: values of NumPy dtype {value.dtype} are not numeric.\n"
-            "  Strings, objects and dates have no compiled form; encode them as numbers first."
+            "  Strings, objects and dates have no compiled form; encode them as numbers first.",
         )
     return value
 
@@ -217,7 +229,9 @@ def _is_leaf(x: Any) -> bool:
 def _leaf_value(x: Any) -> Any:
     x = _resolve_protocols(x, None)
     if x is None or isinstance(x, (str, bytes)) or not util.is_arraylike(x):
-        raise TypeError(f"jnp.array: an element of type {type(x).__name__} is not numeric.")
+        raise new_error(
+            TypeError, f"jnp.array: an element of type {type(x).__name__} is not numeric."
+        )
     return x
 
 
@@ -234,9 +248,10 @@ def _from_concrete_sequence(sequence: Any, leaves: list[Any], dtype: Any) -> Arr
     try:
         value = np.array(sequence)
     except ValueError as error:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jnp.array: the nested sequence is ragged: {error}\n"
-            "  All sequences of one level must have the same length; pad them first."
+            "  All sequences of one level must have the same length; pad them first.",
         ) from None
     except OverflowError as error:
         raise OverflowError(f"jnp.array: {error}") from None
@@ -270,9 +285,10 @@ def _stack(sequence: Any, dtype: Any) -> Any:
     shape = np.shape(parts[0])
     if any(np.shape(p) != shape for p in parts):
         shapes = ", ".join(str(np.shape(p)) for p in parts)
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jnp.array: the elements of a sequence differ in shape: {shapes}.\n"
-            "  All must be equal; use jnp.broadcast_arrays, jnp.concatenate or jnp.pad first."
+            "  All must be equal; use jnp.broadcast_arrays, jnp.concatenate or jnp.pad first.",
         )
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
@@ -317,16 +333,18 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 def fromfile(*args: Any, **kwargs: Any) -> Array:
     """Not provided: reading a file is a side effect.  Use `jnp.asarray(np.fromfile(...))`."""
-    raise NotImplementedError(
-        "jnp.fromfile is not provided: I/O cannot be traced. Use jnp.asarray(np.fromfile(...))."
+    raise new_error(
+        NotImplementedError,
+        "jnp.fromfile is not provided: I/O cannot be traced. Use jnp.asarray(np.fromfile(...)).",
     )
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
     """Not provided: iterators have state.  Use `jnp.asarray(np.fromiter(...))`."""
-    raise NotImplementedError(
+    raise new_error(
+        NotImplementedError,
         "jnp.fromiter is not provided: iterators cannot be traced. "
-        "Use jnp.asarray(np.fromiter(...))."
+        "Use jnp.asarray(np.fromiter(...)).",
     )
 
 
@@ -365,18 +383,21 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if util.is_array(x):
         return x if copy is not True else _copied(x)
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"from_dlpack: {type(x).__name__} has no __dlpack__ method; jnp.asarray takes lists, "
-            "numbers and objects with __array__."
+            "numbers and objects with __array__.",
         )
     there = adopted(x)
     if there is not None:
         on_device, copied = there
         wanted = dtypes.canonicalize_dtype(on_device.dtype)
         if copy is False and (copied or wanted != on_device.dtype):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "from_dlpack: a copy is needed, because the memory is not dense in rows, is not "
-                f"aligned, or the dtype {on_device.dtype} becomes {wanted}; allow it with copy=None"
+                f"aligned, or the dtype {on_device.dtype} becomes {wanted}; allow it with "
+                "copy=None",
             )
         if wanted != on_device.dtype:
             return result_on(lax.convert_element_type(on_device, wanted), device)
@@ -386,9 +407,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     aval = abstractify(value)
     shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype
     if copy is False and not shared:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "from_dlpack: a copy is needed, because the memory is not dense in rows, is not "
-            f"aligned, or the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None"
+            f"aligned, or the dtype {value.dtype} becomes {aval.dtype}; allow it with copy=None",
         )
     out = array_without_copy(value, aval) if shared and copy is not True else asarray(value)
     return result_on(out, device)

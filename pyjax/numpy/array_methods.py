@@ -16,7 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.refs import AbstractRef
 from pyjax.core.trace import Tracer
 from pyjax.lax.refs import access
@@ -164,13 +164,15 @@ def _array_flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> 
 def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The bits of the array read as another dtype; the last axis is split or merged to fit."""
     if type is not None:
-        raise NotImplementedError("`type` argument of array.view() is not supported.")
+        raise new_error(NotImplementedError, "`type` argument of array.view() is not supported.")
     if dtype is None or dtype == self.dtype:
         return self
     dtype = util.check_user_dtype(dtype, "view")
     old, new = np.dtype(self.dtype), np.dtype(dtype)
     if self.ndim == 0 and old.itemsize != new.itemsize:
-        raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.")
+        raise new_error(
+            ValueError, "view() of a 0d array is only supported if the itemsize is unchanged."
+        )
     if old == np.bool_ or new == np.bool_:
         bits = np.dtype(np.uint8)
         source = util.convert(self, bits) if old == np.bool_ else _array_view(self, bits)
@@ -194,15 +196,16 @@ def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
         part = np.zeros((), new).real.dtype
         source = _array_view(self, part)
         if source.shape[-1] % 2:
-            raise ValueError("view: the last axis must hold pairs of parts.")
+            raise new_error(ValueError, "view: the last axis must hold pairs of parts.")
         pairs = lax.reshape(source, (*source.shape[:-1], source.shape[-1] // 2, 2))
         return lax.complex(pairs[..., 0], pairs[..., 1])
     if old.itemsize < new.itemsize:
         ratio = new.itemsize // old.itemsize
         if self.shape[-1] % ratio:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "When changing to a larger dtype, its size must be a divisor of the "
-                "total size in bytes of the last axis of the array."
+                "total size in bytes of the last axis of the array.",
             )
         grouped = lax.reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
         return lax.bitcast_convert_type(grouped, new)
@@ -315,7 +318,7 @@ def _array_conj(self: Any) -> Any:
 def _array_to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on another device."""
     if stream is not None:
-        raise NotImplementedError("stream argument of array.to_device()")
+        raise new_error(NotImplementedError, "stream argument of array.to_device()")
     return device_put(self, device)
 
 
@@ -325,13 +328,13 @@ def _array_contains(self: Any, item: Any) -> bool:
 
 def _array_iter(self: Any) -> Any:
     if not self.ndim:
-        raise TypeError("iteration over a 0-d array")
+        raise new_error(TypeError, "iteration over a 0-d array")
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
 def _array_len(self: Any) -> int:
     if not self.ndim:
-        raise TypeError("len() of unsized object")
+        raise new_error(TypeError, "len() of unsized object")
     return self.shape[0]
 
 
@@ -404,8 +407,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _flat(self: Any) -> Any:
-    raise NotImplementedError(
-        "JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead."
+    raise new_error(
+        NotImplementedError,
+        "JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead.",
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
 
@@ -15,7 +16,7 @@ __all__ = ["packbits", "unpackbits"]
 
 def _shifts(bitorder: str) -> np.ndarray:
     if bitorder not in ("big", "little"):
-        raise ValueError(f"bitorder must be 'little' or 'big', got {bitorder!r}")
+        raise new_error(ValueError, f"bitorder must be 'little' or 'big', got {bitorder!r}")
     places = np.arange(8, dtype=np.uint8)
     return places[::-1].copy() if bitorder == "big" else places
 
@@ -24,7 +25,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     """Booleans (or nonzero integers) packed eight to a uint8 along `axis`, padded with zeros."""
     a = util.ensure_arraylike("packbits", a)
     if a.dtype != np.bool_ and not dtypes.issubdtype(a.dtype, np.integer):
-        raise TypeError("Expected an input array of integer or boolean data type")
+        raise new_error(TypeError, "Expected an input array of integer or boolean data type")
     shifts = _shifts(bitorder)
     if axis is None:
         a, axis = ravel(a), 0
@@ -46,7 +47,7 @@ def unpackbits(
     """The bits of a uint8 array as uint8 zeros and ones along `axis`; `count` of them if given."""
     a = util.ensure_arraylike("unpackbits", a)
     if a.dtype != np.uint8:
-        raise TypeError("Expected an input array of unsigned byte data type")
+        raise new_error(TypeError, "Expected an input array of unsigned byte data type")
     shifts = _shifts(bitorder)
     if axis is None:
         a, axis = ravel(a), 0

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.indexing_basic import take_rows
@@ -36,9 +37,11 @@ def diff(
     if n == 0:
         return a
     if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
+        raise new_error(ValueError, f"order must be non-negative but got {n}")
     if a.ndim == 0:
-        raise ValueError(f"diff requires input that is at least one dimensional; got {a}")
+        raise new_error(
+            ValueError, f"diff requires input that is at least one dimensional; got {a}"
+        )
     axis = util.canonicalize_axis(axis, a.ndim)
     parts = [_edge(prepend, a, axis), a, _edge(append, a, axis)]
     parts = [p for p in parts if p is not None]
@@ -85,15 +88,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
       One array per axis (a bare array for one axis).
     """
     if edge_order is not None:
-        raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.")
+        raise new_error(
+            NotImplementedError, "The 'edge_order' argument to jnp.gradient is not supported."
+        )
     util.check_arraylike("gradient", f)
     (f,) = util.promote_dtypes_inexact(util.as_array(f))
     single = axis is not None and not isinstance(axis, (tuple, list))
     axes = util.canonicalize_axes(axis, f.ndim)
     if any(f.shape[i] < 2 for i in axes):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "Shape of array too small to calculate a numerical gradient, at least 2 "
-            "elements are required."
+            "elements are required.",
         )
     if len(varargs) == 0:
         spacings: list[Any] = [1.0] * len(axes)
@@ -102,7 +108,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     elif len(varargs) == len(axes):
         spacings = list(varargs)
     else:
-        raise TypeError(f"Invalid number of spacing arguments {len(varargs)} for {axes=}")
+        raise new_error(
+            TypeError, f"Invalid number of spacing arguments {len(varargs)} for {axes=}"
+        )
     util.check_arraylike("gradient", *spacings)
     out = [_gradient_along(f, h, i) for h, i in zip(spacings, axes, strict=True)]
     return out[0] if single or len(out) == 1 else out
@@ -123,7 +131,7 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
             parts.insert(1, (cut(f, 2, n) - cut(f, 0, n - 2)) / (2 * h))
         return lax.concatenate(parts, axis)
     if np.ndim(h) != 1 or np.shape(h)[0] != n:
-        raise ValueError("Spacing arrays must be 1D arrays of the length of their axis.")
+        raise new_error(ValueError, "Spacing arrays must be 1D arrays of the length of their axis.")
     steps = diff(util.convert(h, f.dtype))
     shape = tuple(n - 1 if i == axis else 1 for i in range(f.ndim))
     steps = lax.reshape(steps, shape)
@@ -191,10 +199,12 @@ def interp(
     mode_right = right if isinstance(right, str) else None
     for mode in (mode_left, mode_right):
         if mode not in (None, "extrapolate"):
-            raise ValueError(f"interp: left, right may be numbers or 'extrapolate', got {mode!r}")
+            raise new_error(
+                ValueError, f"interp: left, right may be numbers or 'extrapolate', got {mode!r}"
+            )
     util.check_arraylike("interp", x, xp, fp)
     if np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp):
-        raise ValueError("xp and fp must be one-dimensional arrays of equal size")
+        raise new_error(ValueError, "xp and fp must be one-dimensional arrays of equal size")
     x, xp = util.promote_dtypes_inexact(x, util.as_array(xp))
     (fp,) = util.promote_dtypes_inexact(util.as_array(fp))
     return _interp(
@@ -214,7 +224,7 @@ def _interp(
     x: Any, xp: Any, fp: Any, left: Any, right: Any, period: Any, mode_left: Any, mode_right: Any
 ) -> Any:
     if is_complex(x):
-        raise ValueError("jnp.interp: complex x values not supported.")
+        raise new_error(ValueError, "jnp.interp: complex x values not supported.")
     if period is not None:
         period = lax.abs(util.convert(period, xp.dtype))
         x, xp = remainder(x, period), remainder(xp, period)
@@ -245,7 +255,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     util.check_arraylike("unwrap", p)
     p = util.as_array(p)
     if is_complex(p):
-        raise ValueError("jnp.unwrap does not support complex inputs.")
+        raise new_error(ValueError, "jnp.unwrap does not support complex inputs.")
     kind = dtypes.result_type(p, period)
     axis = util.canonicalize_axis(axis, p.ndim)
     if p.shape[axis] == 0:

@@ -13,7 +13,7 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.errors import ConcretizationTypeError, fail
+from pyjax.core.errors import ConcretizationTypeError, fail, new_error
 from pyjax.core.structural import pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
@@ -221,7 +221,7 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     first, last, stride = _number(first), _number(last), 1 if step is None else _number(step)
     if stride == 0:
-        raise ValueError("jnp.arange: step must not be zero.")
+        raise new_error(ValueError, "jnp.arange: step must not be zero.")
     size = max(0, math.ceil((last - first) / stride)) if _finite(first, last, stride) else 0
     out = lax.iota(dtype, size)
     if step is not None and stride != 1:
@@ -275,7 +275,9 @@ def _check_concrete_bound(name: str, value: Any) -> None:
         )
     util.check_arraylike("arange", value)
     if np.ndim(value) != 0:
-        raise ValueError(f"jnp.arange: {name} must be a scalar, got shape {np.shape(value)}.")
+        raise new_error(
+            ValueError, f"jnp.arange: {name} must be a scalar, got shape {np.shape(value)}."
+        )
 
 
 def _number(value: Any) -> Any:
@@ -284,7 +286,7 @@ def _number(value: Any) -> Any:
 
 def _finite(*values: Any) -> bool:
     if not all(np.isfinite(v) for v in values):
-        raise ValueError(f"jnp.arange: arguments must be finite, got {values}.")
+        raise new_error(ValueError, f"jnp.arange: arguments must be finite, got {values}.")
     return True
 
 
@@ -312,7 +314,9 @@ def linspace(
     """
     num = util.static_int(num, "num")
     if num < 0:
-        raise ValueError(f"jnp.linspace: number of samples must be non-negative, got {num}.")
+        raise new_error(
+            ValueError, f"jnp.linspace: number of samples must be non-negative, got {num}."
+        )
     util.check_arraylike("linspace", start, stop)
     dtype = _range_dtype("linspace", dtype, start, stop)
     out, step = _linspace(start, stop, num, bool(endpoint), dtype, util.static_int(axis, "axis"))
@@ -439,15 +443,18 @@ def meshgrid(
     (3, 2)
     """
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing!r}.")
+        raise new_error(
+            ValueError, f"Valid values for indexing are 'xy' and 'ij', got {indexing!r}."
+        )
     if not copy:
-        raise ValueError("jnp.meshgrid only supports copy=True: arrays are immutable.")
+        raise new_error(ValueError, "jnp.meshgrid only supports copy=True: arrays are immutable.")
     util.check_arraylike("meshgrid", *xi)
     vectors = [util.as_array(x) for x in xi]
     for position, x in enumerate(vectors):
         if x.ndim > 1:
-            raise ValueError(
-                f"Arguments to jnp.meshgrid must be 1D, got shape {x.shape} at {position}."
+            raise new_error(
+                ValueError,
+                f"Arguments to jnp.meshgrid must be 1D, got shape {x.shape} at {position}.",
             )
     vectors = [lax.reshape(x, (1,)) if x.ndim == 0 else x for x in vectors]
     axes = list(range(len(vectors)))

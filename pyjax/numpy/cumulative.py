@@ -10,6 +10,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.reductions import promote_integer_dtype
 from pyjax.numpy.selection import select_where
@@ -101,14 +102,16 @@ def _array_api(
 ) -> Any:
     x = util.ensure_arraylike(name, x)
     if x.ndim == 0:
-        raise ValueError(
-            f"The input must be non-scalar to take {name}; received a scalar of dtype {x.dtype}."
+        raise new_error(
+            ValueError,
+            f"The input must be non-scalar to take {name}; received a scalar of dtype {x.dtype}.",
         )
     if axis is None:
         if x.ndim > 1:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"The input array has rank {x.ndim}, however axis was not set to an explicit "
-                "value. The axis argument is only optional for one-dimensional arrays."
+                "value. The axis argument is only optional for one-dimensional arrays.",
             )
         axis = 0
     axis = util.canonicalize_axis(axis, x.ndim)

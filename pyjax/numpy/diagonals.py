@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.padding import pad
@@ -45,7 +46,9 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 def _triangle(name: str, m: Any, k: Any, lower: bool) -> Any:
     if m.ndim < 2:
-        raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D, got shape {m.shape}.")
+        raise new_error(
+            ValueError, f"Argument to jax.numpy.{name} must be at least 2D, got shape {m.shape}."
+        )
     return _masked_triangle(m, k, lower)
 
 
@@ -66,7 +69,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """
     a = util.ensure_arraylike("diagonal", a)
     if a.ndim < 2:
-        raise ValueError("diagonal requires an array of at least two dimensions.")
+        raise new_error(ValueError, "diagonal requires an array of at least two dimensions.")
     offset = util.static_int(offset, "offset")
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
@@ -97,7 +100,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if v.ndim == 2:
         return diagonal(v, k)
     if v.ndim != 1:
-        raise ValueError(f"diag input must be 1d or 2d, got shape {v.shape}.")
+        raise new_error(ValueError, f"diag input must be 1d or 2d, got shape {v.shape}.")
     return _diag_matrix(v, util.static_int(k, "k"))
 
 
@@ -137,10 +140,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """Vandermonde matrix: columns are powers of the 1-d `x`, falling unless `increasing`."""
     x = util.ensure_arraylike("vander", x)
     if x.ndim != 1:
-        raise ValueError("x must be a one-dimensional array")
+        raise new_error(ValueError, "x must be a one-dimensional array")
     n = x.shape[0] if N is None else util.static_int(N, "N")
     if n < 0:
-        raise ValueError("N must be nonnegative")
+        raise new_error(ValueError, "N must be nonnegative")
     ones = lax.full((x.shape[0], 1), 1, x.dtype)
     repeated = lax.broadcast_in_dim(x, (x.shape[0], max(n - 1, 0)), (0,))
     powers = lax.cumprod(lax.concatenate([ones, repeated], 1), 1)

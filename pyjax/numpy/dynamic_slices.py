@@ -9,6 +9,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core.dynamic_slices import Slice
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.index_plan import as_tuple
 
@@ -53,12 +54,15 @@ def opened(shape: tuple[int, ...], index: Any) -> Opened:
             axis += len(shape) - given if part is Ellipsis else _axes_of(part)
             continue
         if axis >= len(shape):
-            raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, got {index}")
+            raise new_error(
+                IndexError, f"Too many indices: array is {len(shape)}-dimensional, got {index}"
+            )
         n, stride = part.static_size(), part.stride
         length = (n - 1) * stride + 1 if n else 0
         if length > shape[axis]:
-            raise IndexError(
-                f"{part} reaches over {length} elements, and axis {axis} has {shape[axis]}."
+            raise new_error(
+                IndexError,
+                f"{part} reaches over {length} elements, and axis {axis} has {shape[axis]}.",
             )
         start = lax.convert_element_type(util.as_array(part.start), "int32")
         start = lax.select(lax.lt(start, 0), lax.add(start, shape[axis]), start)

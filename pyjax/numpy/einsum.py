@@ -14,6 +14,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.selection import select_where
 
@@ -106,9 +107,10 @@ def _einsum(
     operands = [util.as_array(x) for x in arrays]
     for position, (name, x) in enumerate(zip(names, operands, strict=True)):
         if len(name) != x.ndim:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"einsum: {name!r} has {len(name)} letters, but operand {position} has shape "
-                f"{x.shape}."
+                f"{x.shape}.",
             )
     dtype = dtypes.result_type(*operands) if preferred is None else preferred
     accumulate = _Accumulate(precision, dtype, dot_general)
@@ -149,10 +151,11 @@ def _checked_path(path: tuple[Any, ...]) -> list[tuple[int, ...]]:
     for step in path:
         places = tuple(operator.index(i) for i in step)
         if len(places) > 2:
-            raise NotImplementedError(
+            raise new_error(
+                NotImplementedError,
                 "jax.numpy.einsum does not support simultaneous contraction of 3 or more operands, "
                 f"as step {places} of the given path.\n"
-                "  Write optimize='greedy' or another name, or a path that takes two at a time."
+                "  Write optimize='greedy' or another name, or a path that takes two at a time.",
             )
     return list(path)
 
@@ -241,8 +244,9 @@ def _squeeze_broadcast(a: Any, a_name: str, b: Any, b_name: str) -> tuple[Any, s
             b = lax.squeeze(b, (b_name.index(letter),))
             b_name = b_name.replace(letter, "")
         else:
-            raise ValueError(
-                f"einsum: label '{letter}' has size {n} in one operand and {m} in another."
+            raise new_error(
+                ValueError,
+                f"einsum: label '{letter}' has size {n} in one operand and {m} in another.",
             )
     # A letter dropped here that is contracted elsewhere is summed by the caller's reductions.
     return a, a_name, b, b_name

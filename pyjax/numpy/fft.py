@@ -15,6 +15,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
@@ -53,7 +54,9 @@ def _scale(norm: Any, sizes: Sequence[int], forward: bool) -> float:
         return n**-0.5 if forward else n**0.5
     if norm == "forward":
         return 1.0 / n if forward else float(n)
-    raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    raise new_error(
+        ValueError, f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
+    )
 
 
 def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> Any:
@@ -63,11 +66,15 @@ def _transform(name: str, kind: Any, a: Any, s: Any, axes: Any, norm: Any) -> An
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
     axes = util.canonicalize_axes(tuple(axes), a.ndim, "axes")
     if s is not None and len(s) != len(axes):
-        raise ValueError(f"{full}: s and axes must have the same length, got {s} and {axes}.")
+        raise new_error(
+            ValueError, f"{full}: s and axes must have the same length, got {s} and {axes}."
+        )
     if s is not None and any(n is not None and n < 1 for n in s):
-        raise ValueError(f"{full}: shape should be non-negative and nonzero, got {tuple(s)}.")
+        raise new_error(
+            ValueError, f"{full}: shape should be non-negative and nonzero, got {tuple(s)}."
+        )
     if kind in (lax.FftType.RFFT,) and is_complex(a):
-        raise TypeError(f"{full} only takes real input, got {a.dtype}; use {name[1:]}.")
+        raise new_error(TypeError, f"{full} only takes real input, got {a.dtype}; use {name[1:]}.")
     to_input = dtypes.to_inexact_dtype if kind is lax.FftType.RFFT else dtypes.to_complex_dtype
     a = util.convert(a, dtypes.canonicalize_dtype(to_input(a.dtype)))
     if a.dtype.itemsize == 2:
@@ -93,9 +100,10 @@ def _transform_of_nothing(
 ) -> Any:
     """What a transform of no points gives: no frequencies, whatever its other axes are."""
     if kind is lax.FftType.RFFT and sizes[-1] < 1:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"{full}: the axis that is halved must not be empty, got sizes {sizes}.\n"
-            "  n // 2 + 1 frequencies of no points are one, which is no sum of anything."
+            "  n // 2 + 1 frequencies of no points are one, which is no sum of anything.",
         )
     shape = list(a.shape)
     for axis, n in zip(axes, sizes, strict=True):
@@ -141,9 +149,10 @@ def _other_axes(a: Any, kind: Any, sizes: list[int]) -> Any:
 
 def _check_one_axis(name: str, axis: Any) -> None:
     if axis is None or isinstance(axis, (list, tuple)):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jax.numpy.fft.{name} does not support multiple axes. Please use "
-            f"jax.numpy.fft.{name}n. Got axis = {axis!r}."
+            f"jax.numpy.fft.{name}n. Got axis = {axis!r}.",
         )
 
 
@@ -163,7 +172,9 @@ def _two_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
         norm: str | None = None,
     ) -> Array:
         if len(axes) != 2:
-            raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}.")
+            raise new_error(
+                ValueError, f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}."
+            )
         return _transform(name, kind, a, s, axes, norm)
 
     return _documented(fn, name, doc)
@@ -206,7 +217,9 @@ _SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward":
 
 def _swapped(norm: Any) -> str:
     if norm not in _SWAPPED:
-        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+        raise new_error(
+            ValueError, f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".'
+        )
     return _SWAPPED[norm]
 
 
@@ -226,8 +239,9 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any, real: bool) -> Any:
     if isinstance(n, (list, tuple)) or isinstance(d, (list, tuple)):
-        raise ValueError(
-            f"The n and d arguments of jax.numpy.fft.{name} only take scalars. Got n={n}, d={d}."
+        raise new_error(
+            ValueError,
+            f"The n and d arguments of jax.numpy.fft.{name} only take scalars. Got n={n}, d={d}.",
         )
     n = util.static_int(n, "n")
     dtype = util.check_user_dtype(dtype, name) or dtypes.canonicalize_dtype(np.float64)

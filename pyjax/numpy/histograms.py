@@ -9,6 +9,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.calculus import diff
@@ -40,9 +41,11 @@ def bincount(
     util.check_arraylike("bincount", x)
     x = util.as_array(x)
     if x.dtype != np.bool_ and not dtypes.issubdtype(x.dtype, np.integer):
-        raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")
+        raise new_error(
+            TypeError, f"x argument to bincount must have an integer type; got {x.dtype}"
+        )
     if x.ndim != 1:
-        raise ValueError(f"only 1-dimensional input supported, got shape {x.shape}.")
+        raise new_error(ValueError, f"only 1-dimensional input supported, got shape {x.shape}.")
     minlength = util.static_int(minlength, "minlength")
     if length is None:
         value = util.concrete_or_none(x)
@@ -56,7 +59,7 @@ def bincount(
     if weights is None:
         weights = np.asarray(1, dtypes.canonicalize_dtype(np.int64))
     elif np.shape(weights) != x.shape:
-        raise ValueError("shape of weights must match shape of x.")
+        raise new_error(ValueError, "shape of weights must match shape of x.")
     weights = util.as_array(weights)
     places = util.convert(x, np.dtype(np.int32)) if x.dtype == np.bool_ else clip(x, 0)
     zeros = lax.full((length,), 0, weights.dtype)
@@ -67,7 +70,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     """Edges of the bins that `histogram` would use: `bins` + 1 evenly spaced values, or `bins`."""
     del weights  # accepted as in NumPy; it does not change the edges
     if isinstance(bins, str):
-        raise NotImplementedError("string values for `bins` not implemented; pass a number.")
+        raise new_error(
+            NotImplementedError, "string values for `bins` not implemented; pass a number."
+        )
     (a,) = _arrays("histogram_bin_edges", a)
     dtype = dtypes.to_inexact_dtype(a.dtype)
     if np.ndim(bins) == 1:
@@ -123,7 +128,7 @@ def histogram(
     else:
         (weights,) = _arrays("histogram", weights)
         if weights.shape != a.shape:
-            raise ValueError("weights should have the same shape as a.")
+            raise new_error(ValueError, "weights should have the same shape as a.")
     edges = histogram_bin_edges(a, bins, range, weights)
     counts = _count(
         _bin_numbers(*util.promote_dtypes(*util.as_inexact_with(ravel(a), edges))),
@@ -179,13 +184,15 @@ def histogramdd(
     if weights is not None:
         (weights,) = _arrays("histogramdd", weights)
         if weights.shape != (n,):
-            raise ValueError("should have one weight for each sample.")
+            raise new_error(ValueError, "should have one weight for each sample.")
     if range is not None and (len(range) != d or any(r is not None and len(r) != 2 for r in range)):
-        raise ValueError(f"For sample.shape={(n, d)}, range must be a sequence of {d} pairs.")
+        raise new_error(
+            ValueError, f"For sample.shape={(n, d)}, range must be a sequence of {d} pairs."
+        )
     if isinstance(bins, (list, tuple)) or np.ndim(bins) > 0:
         per_axis = list(bins)
         if len(per_axis) != d:
-            raise ValueError("should be a bin for each dimension.")
+            raise new_error(ValueError, "should be a bin for each dimension.")
     else:
         per_axis = [bins] * d
     edges: list[Any] = []

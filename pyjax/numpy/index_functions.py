@@ -13,6 +13,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
@@ -61,9 +62,10 @@ def _integer_indices(name: str, indices: Any) -> Any:
     if indices.dtype == np.bool_:
         return util.convert(indices, np.dtype(np.int32))
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"jnp.{name}: indices must have integer dtype, got {indices.dtype}. "
-            "Fix: indices.astype(int)."
+            "Fix: indices.astype(int).",
         )
     return indices
 
@@ -94,7 +96,7 @@ def take(
         a, axis = lax.reshape(a, (a.size,)), 0
     axis = util.canonicalize_axis(axis, a.ndim)
     if mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
+        raise new_error(NotImplementedError, "The 'raise' mode to jnp.take is not supported.")
     parsed = parse_mode(mode) or filling_mode(fill_value)
     if parsed is not lax.GatherScatterMode.CLIP:  # which takes negative indices to 0
         indices, parsed = normalized(indices, a.shape[axis], parsed)
@@ -132,23 +134,27 @@ def take_along_axis(
     a = util.as_array(arr)
     indices = util.as_array(indices)
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise TypeError(f"take_along_axis indices must be of integer type, got {indices.dtype}.")
+        raise new_error(
+            TypeError, f"take_along_axis indices must be of integer type, got {indices.dtype}."
+        )
     if axis is None:
         if indices.ndim != 1:
-            raise ValueError(
-                f"take_along_axis indices must be 1D if axis=None, got {indices.shape}"
+            raise new_error(
+                ValueError, f"take_along_axis indices must be 1D if axis=None, got {indices.shape}"
             )
         a, axis = lax.reshape(a, (a.size,)), 0
     if a.ndim != indices.ndim:
-        raise ValueError(
-            f"indices and arr must have the same number of dimensions; {indices.ndim} vs. {a.ndim}"
+        raise new_error(
+            ValueError,
+            f"indices and arr must have the same number of dimensions; {indices.ndim} vs. {a.ndim}",
         )
     axis = util.canonicalize_axis(axis, a.ndim)
     for i, (n, m) in enumerate(zip(a.shape, indices.shape, strict=True)):
         if i != axis and n != m and 1 not in (n, m):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"take_along_axis: arr {a.shape} and indices {indices.shape} must match or be 1 "
-                f"in axis {i}."
+                f"in axis {i}.",
             )
     parsed = parse_mode(mode) or filling_mode(fill_value)
     if wrap_negative_indices is not False:
@@ -166,9 +172,10 @@ def take_along_axis(
 
 def _check_inplace(name: str, inplace: bool) -> None:
     if inplace:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jnp.{name} cannot modify its argument: arrays are immutable. Pass inplace=False and "
-            "use the returned array."
+            "use the returned array.",
         )
 
 
@@ -190,9 +197,9 @@ def put(
         values = lax.concatenate([values] * repeats, 0)
     values = lax.slice_in_dim(values, 0, indices.size)
     if mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.put is not supported.")
+        raise new_error(NotImplementedError, "The 'raise' mode to jnp.put is not supported.")
     if mode not in (None, "clip", "wrap"):
-        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+        raise new_error(ValueError, f"mode should be one of 'wrap' or 'clip'; got {mode=}")
     if mode == "clip":  # as in take: negative indices do not count from the end
         indices = lax.max(indices, lax.full_like(indices, 0))
     flat = lax.reshape(x, (x.size,))
@@ -206,9 +213,9 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     data, values = util.as_array(arr), ravel(vals)
     chosen = util.as_array(mask)
     if chosen.size != data.size:
-        raise ValueError("place: arr and mask must be the same size")
+        raise new_error(ValueError, "place: arr and mask must be the same size")
     if values.size == 0:
-        raise ValueError("Cannot place values from an empty array")
+        raise new_error(ValueError, "Cannot place values from an empty array")
     if data.size == 0:
         return data
     flags = lax.reshape(chosen, (chosen.size,))
@@ -234,13 +241,16 @@ def put_along_axis(
     util.check_arraylike("put_along_axis", arr, indices, values)
     x, indices = util.as_array(arr), util.as_array(indices)
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise TypeError(f"put_along_axis indices must be of integer type, got {indices.dtype}.")
+        raise new_error(
+            TypeError, f"put_along_axis indices must be of integer type, got {indices.dtype}."
+        )
     original = x.shape
     if axis is None:
         x, axis = lax.reshape(x, (x.size,)), 0
     if indices.ndim != x.ndim:
-        raise ValueError(
-            f"put_along_axis indices must have the rank of arr: {indices.ndim} vs. {x.ndim}."
+        raise new_error(
+            ValueError,
+            f"put_along_axis indices must have the rank of arr: {indices.ndim} vs. {x.ndim}.",
         )
     axis = util.canonicalize_axis(axis, x.ndim)
     shape = tuple(
@@ -261,12 +271,14 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
     _check_inplace("fill_diagonal", inplace)
     util.check_arraylike("fill_diagonal", a, val)
     if wrap:
-        raise NotImplementedError("wrap=True is not implemented; only wrap=False is.")
+        raise new_error(NotImplementedError, "wrap=True is not implemented; only wrap=False is.")
     x, value = util.as_array(a), util.as_array(val)
     if x.ndim < 2:
-        raise ValueError("array must be at least 2-d")
+        raise new_error(ValueError, "array must be at least 2-d")
     if x.ndim > 2 and len(set(x.shape)) > 1:
-        raise ValueError(f"All dimensions of input must be of equal length, got {x.shape}.")
+        raise new_error(
+            ValueError, f"All dimensions of input must be of equal length, got {x.shape}."
+        )
     n = min(x.shape)
     places = np.arange(n, dtype=np.int32)
     if value.ndim:
@@ -287,8 +299,8 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     for i, a in enumerate(args):
         a = util.as_array(a)
         if a.ndim != 1:
-            raise ValueError(
-                f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}"
+            raise new_error(
+                ValueError, f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}"
             )
         if a.dtype == np.bool_:
             (a,) = nonzero(a)
@@ -307,7 +319,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     util.check_arraylike("unravel_index", indices)
     flat = util.as_array(indices)
     if not dtypes.issubdtype(flat.dtype, np.integer):
-        raise TypeError(f"unravel_index indices must be integers, got {flat.dtype}.")
+        raise new_error(TypeError, f"unravel_index indices must be integers, got {flat.dtype}.")
     dims = util.canonicalize_shape(shape)
     total = util.size_of(dims)
     flat = util.convert(flat, flat.dtype)
@@ -328,7 +340,9 @@ def ravel_multi_index(
     """Flat indices from one index array per axis; mode 'raise' (concrete only), 'clip', 'wrap'."""
     sizes = util.canonicalize_shape(dims, "dims")
     if len(multi_index) != len(sizes):
-        raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(sizes)}")
+        raise new_error(
+            ValueError, f"len(multi_index)={len(multi_index)} != len(dims)={len(sizes)}"
+        )
     util.check_arraylike("ravel_multi_index", *multi_index)
     arrays = (
         list(util.promote_dtypes(*multi_index))
@@ -338,7 +352,7 @@ def ravel_multi_index(
     arrays = [util.as_array(x) for x in arrays]
     for x in arrays:
         if not dtypes.issubdtype(x.dtype, np.integer):
-            raise TypeError("only int indices permitted")
+            raise new_error(TypeError, "only int indices permitted")
     if mode == "raise":
         for x, n in zip(arrays, sizes, strict=True):
             value = util.concrete_or_none(x)
@@ -349,7 +363,7 @@ def ravel_multi_index(
                     "Use mode='wrap' or mode='clip'.",
                 )
             if (value < 0).any() or (value >= n).any():
-                raise ValueError("invalid entry in coordinates array")
+                raise new_error(ValueError, "invalid entry in coordinates array")
     elif mode == "clip":
         arrays = [
             lax.clamp(np.asarray(0, x.dtype), x, np.asarray(n - 1, x.dtype))
@@ -358,9 +372,9 @@ def ravel_multi_index(
     elif mode == "wrap":
         arrays = [normalized(x, n, "wrap")[0] for x, n in zip(arrays, sizes, strict=True)]
     else:
-        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+        raise new_error(ValueError, f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
     if order not in ("C", "F"):
-        raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
+        raise new_error(ValueError, f"invalid order={order!r}. Expected 'C' or 'F'")
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1] if order == "C" else np.cumprod([1, *sizes[:-1]])
     kind = util.check_user_dtype(dtype, "ravel_multi_index") or dtypes.canonicalize_dtype(np.int64)
     total: Any = None
@@ -374,7 +388,9 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Indices of the main diagonal of an array with `ndim` axes of size `n`."""
     n, ndim = util.static_int(n, "n"), util.static_int(ndim, "ndim")
     if n < 0 or ndim < 0:
-        raise ValueError(f"diag_indices: n and ndim must be nonnegative, got {n}, {ndim}")
+        raise new_error(
+            ValueError, f"diag_indices: n and ndim must be nonnegative, got {n}, {ndim}"
+        )
     return (lax.iota(dtypes.canonicalize_dtype(np.int64), n),) * ndim
 
 
@@ -383,9 +399,9 @@ def diag_indices_from(arr: Any) -> tuple[Array, ...]:
     util.check_arraylike("diag_indices_from", arr)
     shape = np.shape(arr)
     if len(shape) < 2:
-        raise ValueError("input array must be at least 2-d")
+        raise new_error(ValueError, "input array must be at least 2-d")
     if len(set(shape)) != 1:
-        raise ValueError("All dimensions of input must be of equal length")
+        raise new_error(ValueError, "All dimensions of input must be of equal length")
     return diag_indices(shape[0], len(shape))
 
 
@@ -417,7 +433,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 def _matrix_shape(name: str, arr: Any, k: int) -> tuple[int, int, int]:
     shape = np.shape(arr)
     if len(shape) != 2:
-        raise ValueError(f"Only 2-D inputs are accepted by {name}, got shape {shape}.")
+        raise new_error(ValueError, f"Only 2-D inputs are accepted by {name}, got shape {shape}.")
     return shape[-2], k, shape[-1]
 
 
@@ -450,7 +466,7 @@ def _grid_axis(s: slice) -> Any:
     start = 0 if s.start is None else s.start
     step = 1 if s.step is None else s.step
     if s.stop is None:
-        raise TypeError("mgrid and ogrid slices need a stop value, e.g. mgrid[0:5].")
+        raise new_error(TypeError, "mgrid and ogrid slices need a stop value, e.g. mgrid[0:5].")
     if isinstance(step, complex):  # NumPy's way to write a number of points
         return linspace(start, s.stop, int(abs(step)))
     return arange(start, s.stop, step)
@@ -496,11 +512,13 @@ class _Concatenator:
         if isinstance(items[0], str):
             directive = items.pop(0)
             if directive in ("r", "c"):
-                raise NotImplementedError("matrix output ('r', 'c') is not supported.")
+                raise new_error(NotImplementedError, "matrix output ('r', 'c') is not supported.")
             try:
                 numbers = [int(n) for n in directive.split(",")]
             except ValueError:
-                raise ValueError(f"could not understand directive {directive!r}") from None
+                raise new_error(
+                    ValueError, f"could not understand directive {directive!r}"
+                ) from None
             axis, ndmin, trans1d = [*numbers, *(axis, ndmin, trans1d)[len(numbers) :]]
         parts = [self._part(item, ndmin, trans1d) for item in items]
         return concatenate(parts, axis)

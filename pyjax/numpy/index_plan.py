@@ -19,7 +19,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
-from pyjax.core.errors import NonConcreteBooleanIndexError, fail
+from pyjax.core.errors import NonConcreteBooleanIndexError, fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
@@ -118,7 +118,7 @@ def _reject(index: Any) -> None:
             "Fix: x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.",
         )
     if isinstance(index, str):
-        raise TypeError(f"JAX does not support string indexing; got idx={index!r}")
+        raise new_error(TypeError, f"JAX does not support string indexing; got idx={index!r}")
     kind = getattr(index, "dtype", None) or type(index).__name__
     fail(
         TypeError,
@@ -176,12 +176,13 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
         elif e is not None and e is not Ellipsis:
             consumed += e.ndim if e.dtype == np.bool_ else 1
     if consumed > len(shape):
-        raise IndexError(
-            f"Too many indices: array is {len(shape)}-dimensional, but {consumed} were indexed"
+        raise new_error(
+            IndexError,
+            f"Too many indices: array is {len(shape)}-dimensional, but {consumed} were indexed",
         )
     ellipses = sum(e is Ellipsis for e in entries)
     if ellipses > 1:
-        raise IndexError("Multiple ellipses (...) not supported: an index may hold one.")
+        raise new_error(IndexError, "Multiple ellipses (...) not supported: an index may hold one.")
     rest = [slice(None)] * (len(shape) - consumed)
     expanded: list[Any] = []
     for e in entries if ellipses else [*entries, Ellipsis]:
@@ -194,9 +195,10 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
             mask = _concrete_mask(e)
             target = shape[dim : dim + mask.ndim]
             if mask.size and mask.shape != target:  # one without elements chooses nothing
-                raise IndexError(
+                raise new_error(
+                    IndexError,
                     f"boolean index did not match shape of indexed array in index {dim}: got "
-                    f"{mask.shape}, expected {target}"
+                    f"{mask.shape}, expected {target}",
                 )
             expanded.extend(i.astype(index_dtype(shape)) for i in np.nonzero(mask))
     return expanded
@@ -218,8 +220,9 @@ def _slice_bound(value: Any) -> Any:
     except TypeError:
         if isinstance(value, Tracer):
             raise
-        raise TypeError(
-            f"slice indices must be integers or None, got {value!r} of type {type(value).__name__}"
+        raise new_error(
+            TypeError,
+            f"slice indices must be integers or None, got {value!r} of type {type(value).__name__}",
         ) from None
 
 

@@ -18,7 +18,7 @@ from pyjax._config.registry import trace_context
 from pyjax.api.jit import jit
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traced_sizes import is_known
@@ -251,9 +251,10 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
                 reversed_axes.append(e.dim)
         else:
             if size == 0:
-                raise IndexError(
+                raise new_error(
+                    IndexError,
                     f"index is out of bounds for axis {e.dim} with size 0 (shape "
-                    f"{plan.operand_shape})"
+                    f"{plan.operand_shape})",
                 )
             i = _clamped(int(arrays[e.position]), e.dim, size)
             starts.append(i)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.lax.indexing.gather import default_fill
 from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.numpy import util
@@ -64,7 +65,7 @@ def parse_mode(mode: Any) -> Any:
         "wrap": "wrap",
     }
     if mode not in table:
-        raise ValueError(f"Unknown index mode {mode!r}; expected one of {MODES}.")
+        raise new_error(ValueError, f"Unknown index mode {mode!r}; expected one of {MODES}.")
     return table[mode]
 
 
@@ -98,7 +99,9 @@ def take_rows(
     sizes = tuple(1 if i == axis else n for i, n in enumerate(a.shape))
     if a.shape[axis] == 0:
         if indices.size and mode is not lax.GatherScatterMode.FILL_OR_DROP:
-            raise IndexError(f"cannot take from axis {axis} of size 0 (shape {a.shape}).")
+            raise new_error(
+                IndexError, f"cannot take from axis {axis} of size 0 (shape {a.shape})."
+            )
         shape = (*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
         fill = default_fill(a.dtype) if fill_value is None else fill_value
         return lax.full(shape, np.asarray(fill).astype(a.dtype), a.dtype)

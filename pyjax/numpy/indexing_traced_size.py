@@ -7,7 +7,7 @@ from typing import Any
 
 from pyjax import lax
 from pyjax.core.array import Array
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.traced_sizes import FIX
 from pyjax.lax.traced_sizes import leading, leading_p
 
@@ -30,7 +30,7 @@ def read_traced_size(x: Array, index: Any) -> Array:
             )
     missing = x.ndim - sum(isinstance(entry, slice) for entry in entries)
     if missing < 0:
-        raise IndexError(f"Too many indices: {x.ndim} dimensions, got {index!r}.")
+        raise new_error(IndexError, f"Too many indices: {x.ndim} dimensions, got {index!r}.")
     place = next((i for i, entry in enumerate(entries) if entry is ...), len(entries))
     entries[place : place + 1] = [slice(None)] * missing
     axis, new_axes = 0, []

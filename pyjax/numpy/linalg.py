@@ -17,6 +17,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import diagonals, linear_algebra, manipulation, reductions, util
 from pyjax.numpy.index_functions import take_along_axis
 from pyjax.numpy.selection import select_where
@@ -97,13 +98,14 @@ def _matrices(name: str, a: Any, square: bool = False) -> Any:
     util.check_arraylike(f"jnp.linalg.{name}", a)
     (a,) = util.promote_dtypes_inexact(util.as_array(a))
     if a.ndim < 2:
-        raise ValueError(
-            f"jnp.linalg.{name}: the array must have at least two axes, got {a.shape}."
+        raise new_error(
+            ValueError, f"jnp.linalg.{name}: the array must have at least two axes, got {a.shape}."
         )
     if square and a.shape[-1] != a.shape[-2]:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jnp.linalg.{name}: Argument must be square matrices ([..., n, n]), got shape "
-            f"{a.shape}."
+            f"{a.shape}.",
         )
     return a
 
@@ -146,7 +148,9 @@ def svd(
     a = _matrices("svd", a)
     if hermitian:
         if subset_by_index is not None:
-            raise NotImplementedError("svd: subset_by_index with hermitian=True is not supported.")
+            raise new_error(
+                NotImplementedError, "svd: subset_by_index with hermitian=True is not supported."
+            )
         return _svd_hermitian(a, compute_uv)
     if not compute_uv:
         return lax.linalg.svd(
@@ -188,7 +192,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         packed, taus = lax.linalg.geqrf(a)
         return QRResult(packed.mT, taus)
     if mode not in ("reduced", "r", "full", "complete"):
-        raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
+        raise new_error(ValueError, f"Unsupported QR decomposition mode '{mode}'")
     q, r = lax.linalg.qr(a, full_matrices=mode in ("full", "complete"))
     return r if mode == "r" else QRResult(q, r)
 
@@ -200,7 +204,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     """
     a = _matrices("eigh", a, square=True)
     if UPLO not in (None, "L", "U"):
-        raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO!r}")
+        raise new_error(ValueError, f"UPLO must be one of None, 'L', or 'U', got {UPLO!r}")
     v, w = lax.linalg.eigh(a, lower=UPLO != "U", symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
@@ -236,16 +240,18 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     util.check_arraylike("jnp.linalg.solve", a, b)
     a, b = (util.as_array(x) for x in util.promote_dtypes_inexact(a, b))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ValueError(
-            f"jnp.linalg.solve: a must be square matrices ([..., n, n]), got shape {a.shape}."
+        raise new_error(
+            ValueError,
+            f"jnp.linalg.solve: a must be square matrices ([..., n, n]), got shape {a.shape}.",
         )
     if b.ndim < 1:
-        raise ValueError("jnp.linalg.solve: b must have at least one axis.")
+        raise new_error(ValueError, "jnp.linalg.solve: b must have at least one axis.")
     vector = b.ndim == 1
     b = lax.expand_dims(b, (1,)) if vector else b
     if b.shape[-2] != a.shape[-1]:
-        raise ValueError(
-            f"jnp.linalg.solve: a {a.shape} and b {b.shape} have different numbers of rows."
+        raise new_error(
+            ValueError,
+            f"jnp.linalg.solve: a {a.shape} and b {b.shape} have different numbers of rows.",
         )
     batch = util.broadcast_shapes("solve", [a.shape[:-2], b.shape[:-2]])
     out = _solve(
@@ -310,7 +316,9 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     `method`: 'lu' (the default) or 'qr'.  Singular matrices give sign 0 and -inf.
     """
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' and 'qr'.")
+        raise new_error(
+            ValueError, f"Unknown slogdet method '{method}'. Supported methods are 'lu' and 'qr'."
+        )
     a = _matrices("slogdet", a, square=True)
     return SlogdetResult(*(_slogdet_qr if method == "qr" else _slogdet)(a))
 
@@ -388,7 +396,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     """
     if rcond is not None:
         if rtol is not None:
-            raise ValueError("pinv: only one of rtol and rcond may be specified.")
+            raise new_error(ValueError, "pinv: only one of rtol and rcond may be specified.")
         rtol = rcond
     a = _matrices("pinv", a)
     if a.size == 0:
@@ -417,11 +425,17 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     util.check_arraylike("jnp.linalg.lstsq", a, b)
     a, b = (util.as_array(x) for x in util.promote_dtypes_inexact(a, b))
     if a.ndim != 2:
-        raise TypeError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
+        raise new_error(
+            TypeError, f"{a.ndim}-dimensional array given. Array must be two-dimensional"
+        )
     if b.ndim not in (1, 2):
-        raise TypeError(f"{b.ndim}-dimensional array given. Array must be one or two-dimensional")
+        raise new_error(
+            TypeError, f"{b.ndim}-dimensional array given. Array must be one or two-dimensional"
+        )
     if a.shape[0] != b.shape[0]:
-        raise ValueError(f"Leading dimensions of input arrays must match: {a.shape}, {b.shape}")
+        raise new_error(
+            ValueError, f"Leading dimensions of input arrays must match: {a.shape}, {b.shape}"
+        )
     vector = b.ndim == 1
     m, n = a.shape
     columns = lax.expand_dims(b, (1,)) if vector else b
@@ -461,9 +475,10 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
         a = lax.transpose(a, [*rest, *axes])
     shape = a.shape[b.ndim :]
     if a.size != b.size * util.size_of(shape) or b.size != util.size_of(shape):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == "
-            f"prod(a.shape[:b.ndim]); got {a.shape} and {b.shape}."
+            f"prod(a.shape[:b.ndim]); got {a.shape} and {b.shape}.",
         )
     out = solve(lax.reshape(a, (b.size, b.size)), lax.reshape(b, (b.size,)))
     return lax.reshape(out, shape)
@@ -474,11 +489,11 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     a = util.ensure_arraylike("jnp.linalg.tensorinv", a)
     ind = util.static_int(ind, "ind")
     if ind <= 0:
-        raise ValueError(f"ind must be a positive integer; got {ind}")
+        raise new_error(ValueError, f"ind must be a positive integer; got {ind}")
     first, second = a.shape[:ind], a.shape[ind:]
     n = util.size_of(first)
     if n != util.size_of(second):
-        raise ValueError(f"Input array must have prod({first}) == prod({second})")
+        raise new_error(ValueError, f"Input array must have prod({first}) == prod({second})")
     return lax.reshape(inv(lax.reshape(a, (n, n))), (*second, *first))
 
 
@@ -503,14 +518,16 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         return lax.reshape(out, (1,) * x.ndim) if keepdims else out
     if axis is None:
         if x.ndim not in (1, 2):
-            raise ValueError(f"Improper number of axes for norm: got array of shape {x.shape}")
+            raise new_error(
+                ValueError, f"Improper number of axes for norm: got array of shape {x.shape}"
+            )
         axes = tuple(range(x.ndim))
     else:
         axes = util.canonicalize_axes(axis, x.ndim)
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
     if len(axes) != 2:
-        raise ValueError(f"Improper number of axes for norm: {axes}")
+        raise new_error(ValueError, f"Improper number of axes for norm: {axes}")
     return _matrix_norm(x, axes, keepdims, "fro" if ord is None else ord)
 
 
@@ -538,7 +555,7 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any) -> Any
         reduce: Any = {2: _largest, -2: reductions.min, "nuc": reductions.sum}[ord]
         out = reduce(s, -1)
         return lax.expand_dims(out, tuple(sorted(axes))) if keepdims else out
-    raise ValueError(f"Invalid order '{ord}' for matrix norm.")
+    raise new_error(ValueError, f"Invalid order '{ord}' for matrix norm.")
 
 
 def vector_norm(
@@ -550,7 +567,7 @@ def vector_norm(
     if ord is None or ord == 2:
         return lax.sqrt(reductions.sum(_abs_squared(x), axis, keepdims=keepdims))
     if isinstance(ord, str):
-        raise ValueError(f"Invalid order '{ord}' for vector norm.")
+        raise new_error(ValueError, f"Invalid order '{ord}' for vector norm.")
     magnitude = lax.abs(x)
     if ord == np.inf:
         return _largest(magnitude, axis, keepdims)
@@ -580,7 +597,9 @@ def cond(x: Any, p: Any = None) -> Array:
         out = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     else:
         if x.shape[-1] != x.shape[-2]:
-            raise ValueError(f"cond with p={p} requires square matrices, got shape {x.shape}")
+            raise new_error(
+                ValueError, f"cond with p={p} requires square matrices, got shape {x.shape}"
+            )
         out = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
     nan_in = reductions.any(x != x, (-2, -1))
     return select_where((out != out) & ~nan_in, np.inf, out)
@@ -609,7 +628,7 @@ def matrix_power(a: Any, n: int) -> Array:
     )
     n = util.static_int(n, "n")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise TypeError(f"Last 2 dimensions of the array must be square, got {a.shape}")
+        raise new_error(TypeError, f"Last 2 dimensions of the array must be square, got {a.shape}")
     if n == 0:
         size = a.shape[-1]
         eye = lax.eq(
@@ -632,13 +651,14 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     util.check_arraylike("jnp.linalg.multi_dot", *arrays)
     items = [util.as_array(x) for x in arrays]
     if len(items) < 2:
-        raise ValueError(f"multi_dot requires at least two arrays; got {len(items)}")
+        raise new_error(ValueError, f"multi_dot requires at least two arrays; got {len(items)}")
     if any(x.ndim != 2 for x in items[1:-1]) or any(
         x.ndim not in (1, 2) for x in (items[0], items[-1])
     ):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "multi_dot: inner arrays must be 2-d, the first and last 1-d or 2-d; "
-            f"got {[x.shape for x in items]}"
+            f"got {[x.shape for x in items]}",
         )
     first, last = items[0].ndim == 1, items[-1].ndim == 1
     if first:
@@ -647,7 +667,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
         items[-1] = lax.expand_dims(items[-1], (1,))
     for left, right in pairwise(items):
         if left.shape[1] != right.shape[0]:
-            raise ValueError(f"multi_dot: shapes {left.shape} and {right.shape} are not aligned.")
+            raise new_error(
+                ValueError, f"multi_dot: shapes {left.shape} and {right.shape} are not aligned."
+            )
     out = _chain(
         items,
         _chain_splits([x.shape[0] for x in items] + [items[-1].shape[1]]),
@@ -705,7 +727,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Outer product of two vectors."""
     x1, x2 = util.ensure_arraylike("jnp.linalg.outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, got {x1.shape} and {x2.shape}")
+        raise new_error(
+            ValueError, f"Input arrays must be one-dimensional, got {x1.shape} and {x2.shape}"
+        )
     return linear_algebra.outer(x1, x2)
 
 
@@ -713,9 +737,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Vector product of 3-d vectors along `axis`."""
     x1, x2 = util.ensure_arraylike("jnp.linalg.cross", x1, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Both input arrays must be (arrays of) 3-dimensional vectors, got {x1.shape} and "
-            f"{x2.shape}"
+            f"{x2.shape}",
         )
     return linear_algebra.cross(x1, x2, axis=axis)
 

@@ -15,7 +15,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.ufuncs import is_complex
@@ -104,8 +104,9 @@ def matmul(
     util.check_arraylike("matmul", a, b)
     for position, x in enumerate((a, b)):
         if np.ndim(x) < 1:
-            raise ValueError(
-                f"matmul input operand {position} must have ndim at least 1, but it has ndim 0"
+            raise new_error(
+                ValueError,
+                f"matmul input operand {position} must have ndim at least 1, but it has ndim 0",
             )
     return _matmul(util.as_array(a), util.as_array(b), precision, preferred_element_type)
 
@@ -156,7 +157,9 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrix (last two axes of x1) times vector (last axis of x2), batched over leading axes."""
     x1, x2 = util.ensure_arraylike("matvec", x1, x2)
     if x1.ndim < 2 or x2.ndim < 1:
-        raise ValueError(f"matvec needs a matrix and a vector, got shapes {x1.shape}, {x2.shape}.")
+        raise new_error(
+            ValueError, f"matvec needs a matrix and a vector, got shapes {x1.shape}, {x2.shape}."
+        )
     out = matmul(x1, lax.expand_dims(x2, (x2.ndim,)))
     return lax.squeeze(out, (out.ndim - 1,))
 
@@ -193,7 +196,9 @@ def vecdot(
     """Sum of conj(x1) * x2 along `axis`, batched over the others (which broadcast)."""
     x1, x2 = util.ensure_arraylike("vecdot", x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
-        raise ValueError(f"axes must match; got shapes {x1.shape} and {x2.shape} with {axis=}")
+        raise new_error(
+            ValueError, f"axes must match; got shapes {x1.shape} and {x2.shape} with {axis=}"
+        )
     x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     x1 = lax.conj(x1) if is_complex(x1) else x1
     out = matmul(
@@ -225,24 +230,28 @@ def tensordot(
     if np.ndim(axes) == 0 and not isinstance(axes, (tuple, list)):
         n = util.static_int(axes, "axes")
         if n > min(a.ndim, b.ndim):
-            raise TypeError(
-                f"Number of tensordot axes (axes {n}) exceeds input ranks ({a.shape} and {b.shape})"
+            raise new_error(
+                TypeError,
+                f"Number of tensordot axes (axes {n}) exceeds input ranks ({a.shape} and "
+                f"{b.shape})",
             )
         pairs: tuple[Any, Any] = (tuple(range(a.ndim - n, a.ndim)), tuple(range(n)))
     elif len(axes) == 2:
         first, second = (x if isinstance(x, Sequence) or np.ndim(x) else (x,) for x in axes)
         if len(first) != len(second):
-            raise TypeError(
-                f"tensordot requires axes lists to have equal length, got {first} and {second}."
+            raise new_error(
+                TypeError,
+                f"tensordot requires axes lists to have equal length, got {first} and {second}.",
             )
         pairs = (
             tuple(util.canonicalize_axis(i, a.ndim) for i in first),
             tuple(util.canonicalize_axis(i, b.ndim) for i in second),
         )
     else:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples "
-            f"of ints, got {axes!r}."
+            f"of ints, got {axes!r}.",
         )
     for i, j in zip(*pairs, strict=True):
         _check_contraction("tensordot", a, b, i, j)
@@ -303,9 +312,10 @@ def cross(
     a, b = (util.as_array(x) for x in util.promote_dtypes(a, b))
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"incompatible dimensions for cross product: sizes must be 2 or 3, got shapes "
-            f"{a.shape} and {b.shape}"
+            f"{a.shape} and {b.shape}",
         )
     a_parts = [a[..., i] for i in range(a.shape[-1])]
     b_parts = [b[..., i] for i in range(b.shape[-1])]

@@ -11,7 +11,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
@@ -93,7 +93,9 @@ def reshape(
     """
     util.check_arraylike("reshape", a)
     if copy is False:
-        raise NotImplementedError("jnp.reshape(copy=False) is not supported: arrays have no views.")
+        raise new_error(
+            NotImplementedError, "jnp.reshape(copy=False) is not supported: arrays have no views."
+        )
     return reshape_array(a, shape, order)
 
 
@@ -107,8 +109,8 @@ def reshape_array(a: Any, shape: Any, order: str = "C") -> Any:
         flipped = lax.transpose(a, range(a.ndim)[::-1])
         return lax.transpose(lax.reshape(flipped, new[::-1]), range(len(new))[::-1])
     if order == "A":
-        raise NotImplementedError("np.reshape order=A is not implemented.")
-    raise ValueError(f"Unexpected value for 'order' argument: {order}.")
+        raise new_error(NotImplementedError, "np.reshape order=A is not implemented.")
+    raise new_error(ValueError, f"Unexpected value for 'order' argument: {order}.")
 
 
 def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
@@ -120,9 +122,10 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
             return new  # lax.reshape says what it knows of sizes
     size = a.size
     if util.size_of(new) != size and not isinstance(size, ElementCount):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"cannot reshape array of shape {a.shape} (size {size}) into shape "
-            f"{tuple(new)} (size {util.size_of(new)})"
+            f"{tuple(new)} (size {util.size_of(new)})",
         )
     return new
 
@@ -134,9 +137,9 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
             return util.canonicalize_shape(tuple(items))
     new: list[Any] = [n if type(n) is SymbolicDim else util.static_int(n, "shape") for n in items]
     if any(n < -1 for n in new):
-        raise ValueError(f"shape entries must be nonnegative or -1, got {tuple(new)}.")
+        raise new_error(ValueError, f"shape entries must be nonnegative or -1, got {tuple(new)}.")
     if new.count(-1) > 1:
-        raise ValueError(f"jnp.reshape: only one size may be -1, got {tuple(new)}.")
+        raise new_error(ValueError, f"jnp.reshape: only one size may be -1, got {tuple(new)}.")
     if -1 in new and not is_known(a.shape):
         fail(
             TypeError,
@@ -147,9 +150,10 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     if -1 in new:
         known = util.size_of([n for n in new if n != -1])
         if known == 0 or a.size % known:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
-                f"{tuple(new)}: {known} does not divide {a.size}"
+                f"{tuple(new)}: {known} does not divide {a.size}",
             )
         new[new.index(-1)] = a.size // known
     return tuple(new)
@@ -159,7 +163,9 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """`a` as one axis."""
     util.check_arraylike("ravel", a)
     if order == "K":
-        raise NotImplementedError("Ravel not implemented for order='K'; arrays have no strides.")
+        raise new_error(
+            NotImplementedError, "Ravel not implemented for order='K'; arrays have no strides."
+        )
     return reshape_array(a, (np.size(a),), order)
 
 
@@ -188,7 +194,9 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
     else:
         order = util.canonicalize_axes(axes, a.ndim, "axes")
         if len(order) != a.ndim:
-            raise TypeError(f"axes {tuple(axes)} must name each axis of shape {a.shape} once.")
+            raise new_error(
+                TypeError, f"axes {tuple(axes)} must name each axis of shape {a.shape} once."
+            )
     return lax.transpose(a, order) if order != tuple(range(a.ndim)) else a
 
 
@@ -202,7 +210,9 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     """`x` with its last two axes exchanged."""
     x = util.ensure_arraylike("matrix_transpose", x)
     if x.ndim < 2:
-        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got {x.ndim=}")
+        raise new_error(
+            ValueError, f"x must be at least two-dimensional for matrix_transpose; got {x.ndim=}"
+        )
     return swapaxes(x, -1, -2)
 
 
@@ -221,7 +231,9 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     source = util.canonicalize_axes(source, a.ndim, "source")
     destination = util.canonicalize_axes(destination, a.ndim, "destination")
     if len(source) != len(destination):
-        raise ValueError(f"Inconsistent number of elements: {len(source)} vs {len(destination)}")
+        raise new_error(
+            ValueError, f"Inconsistent number of elements: {len(source)} vs {len(destination)}"
+        )
     order = [i for i in range(a.ndim) if i not in source]
     for target, origin in sorted(zip(destination, source, strict=True)):
         order.insert(target, origin)
@@ -234,7 +246,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     axis = util.canonicalize_axis(axis, a.ndim)
     start = util.static_int(start, "start")
     if not -a.ndim <= start <= a.ndim:
-        raise ValueError(f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
+        raise new_error(ValueError, f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
     start = start + a.ndim if start < 0 else start
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
@@ -255,9 +267,10 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
         axes = util.canonicalize_axes(axis, a.ndim)
         for i in axes:
             if a.shape[i] != 1:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     "cannot select an axis to squeeze out which has size not equal to one, "
-                    f"got shape={a.shape} and dimensions={axes}"
+                    f"got shape={a.shape} and dimensions={axes}",
                 )
     return lax.squeeze(a, axes) if axes else a
 
@@ -330,8 +343,9 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
         n in (1, m) for n, m in zip(x.shape[::-1], target[::-1], strict=False)
     )
     if not compatible:
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: {x.shape} and requested shape {target}."
+        raise new_error(
+            ValueError,
+            f"Incompatible shapes for broadcasting: {x.shape} and requested shape {target}.",
         )
     return util.broadcast_array(x, target)
 
@@ -363,10 +377,10 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """`m` turned by `k` right angles in the plane of `axes`, from the first towards the second."""
     m = util.ensure_arraylike("rot90", m)
     if np.shape(axes) != (2,):
-        raise ValueError("The 'axes' argument to jnp.rot90 must name two axes.")
+        raise new_error(ValueError, "The 'axes' argument to jnp.rot90 must name two axes.")
     first, second = (util.canonicalize_axis(a, m.ndim) for a in axes)
     if first == second:
-        raise ValueError("Axes must be different for jnp.rot90")
+        raise new_error(ValueError, "Axes must be different for jnp.rot90")
     turns = util.static_int(k, "k") % 4
     if turns == 2:
         return flip(m, (first, second))
@@ -397,9 +411,13 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
         )
     )
     if np.ndim(shift_value) > 1:
-        raise ValueError(f"'shift' must be a scalar or 1-d, got shape {np.shape(shift_value)}.")
+        raise new_error(
+            ValueError, f"'shift' must be a scalar or 1-d, got shape {np.shape(shift_value)}."
+        )
     if np.ndim(shift_value) == 1 and len(axes) not in (1, shift_value.shape[0]):
-        raise ValueError(f"'shift' and 'axis' must broadcast: {np.shape(shift_value)}, {axes}.")
+        raise new_error(
+            ValueError, f"'shift' and 'axis' must broadcast: {np.shape(shift_value)}, {axes}."
+        )
     count = max(len(axes), *np.shape(shift_value), 1) if np.ndim(shift_value) else len(axes)
     axes = axes * (count // len(axes)) if axes else axes
     if isinstance(shift_value, np.ndarray):
@@ -467,19 +485,20 @@ def repeat(
     if total_repeat_length is None and counts is not None and counts.size == 1:
         times = int(counts.reshape(()))
         if times < 0:
-            raise ValueError(f"repeats must not be negative, got {times}.")
+            raise new_error(ValueError, f"repeats must not be negative, got {times}.")
         shape = (*a.shape[: axis + 1], times, *a.shape[axis + 1 :])
         kept = tuple(i for i in range(a.ndim + 1) if i != axis + 1)
         wide = lax.broadcast_in_dim(a, shape, kept)
         return lax.reshape(wide, (*a.shape[:axis], n * times, *a.shape[axis + 1 :]))
     if np.ndim(repeats) > 1 or np.size(repeats) not in (1, n):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"repeats must be a scalar or have length {n} (axis {axis} of {a.shape}), got shape "
-            f"{np.shape(repeats)}."
+            f"{np.shape(repeats)}.",
         )
     if total_repeat_length is None and counts is not None:
         if np.any(counts < 0):
-            raise ValueError("repeats must not be negative.")
+            raise new_error(ValueError, "repeats must not be negative.")
         places = np.repeat(np.arange(n), np.broadcast_to(counts, (n,)))
         return take_rows(a, places.astype(np.int32), axis)
     total = util.static_int(total_repeat_length, "total_repeat_length")

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.sorting import ordered
@@ -50,14 +51,16 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         (util.static_int(a, "pad_width"), util.static_int(b, "pad_width")) for a, b in widths
     )
     if any(n < 0 for pair in widths for n in pair):
-        raise ValueError("index can't contain negative values in pad_width")
+        raise new_error(ValueError, "index can't contain negative values in pad_width")
     if callable(mode):
         return _pad_with_function(x, widths, mode, kwargs)
     if mode not in _ALLOWED:
-        raise NotImplementedError(f"Unimplemented padding mode {mode!r} for np.pad.")
+        raise new_error(NotImplementedError, f"Unimplemented padding mode {mode!r} for np.pad.")
     extra = set(kwargs) - _ALLOWED[mode]
     if extra:
-        raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {sorted(extra)}")
+        raise new_error(
+            ValueError, f"unsupported keyword arguments for mode {mode!r}: {sorted(extra)}"
+        )
     if mode == "constant":
         values = _pairs(kwargs.get("constant_values", 0), x.ndim, "constant_values")
         return _pad_constant(x, widths, values)
@@ -65,7 +68,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
         return _pad_constant(x, widths, ((0, 0),) * x.ndim)
     for n, pair in zip(x.shape, widths, strict=True):
         if n == 0 and any(pair):
-            raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+            raise new_error(ValueError, f"Cannot apply '{mode}' padding to empty axis")
     return _pad_other(x, widths, mode, kwargs)
 
 
@@ -97,9 +100,10 @@ def _pairs(value: Any, ndim: int, name: str) -> tuple[tuple[Any, Any], ...]:
             return tuple(pairs) * ndim
         if len(pairs) == ndim:
             return tuple(pairs)
-    raise ValueError(
+    raise new_error(
+        ValueError,
         f"jnp.pad: {name} with {ndim} axes must be n, (before, after), or {ndim} pairs; "
-        f"got {value!r}"
+        f"got {value!r}",
     )
 
 
@@ -130,11 +134,13 @@ def _pad_other(x: Any, widths: Any, mode: str, kwargs: dict[str, Any]) -> Any:
         pairs = _pairs(lengths, x.ndim, "stat_length")
         for n, pair in zip(x.shape, pairs, strict=True):
             if mode in ("maximum", "minimum") and 0 in pair:
-                raise ValueError(f"stat_length of 0 yields no value for padding (axis size {n})")
+                raise new_error(
+                    ValueError, f"stat_length of 0 yields no value for padding (axis size {n})"
+                )
         return _pad_statistic(x, widths, mode, pairs)
     reflect_type = kwargs.get("reflect_type", "even")
     if reflect_type not in ("even", "odd"):
-        raise ValueError(f"reflect_type must be 'even' or 'odd', got {reflect_type!r}")
+        raise new_error(ValueError, f"reflect_type must be 'even' or 'odd', got {reflect_type!r}")
     return _pad_copies(x, widths, mode, reflect_type)
 
 

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import linalg, linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.diagonals import vander
@@ -115,7 +116,7 @@ def polyder(p: Any, m: int = 1) -> Array:
     m = util.static_int(m, "m")
     (p,) = util.promote_dtypes_inexact(util.as_array(p))
     if m < 0:
-        raise ValueError("Order of derivative must be positive")
+        raise new_error(ValueError, "Order of derivative must be positive")
     if m == 0:
         return p
     n = p.shape[0]
@@ -133,12 +134,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     util.check_arraylike("polyint", p, constants)
     p, constants = util.promote_dtypes_inexact(util.as_array(p), util.as_array(constants))
     if m < 0:
-        raise ValueError("Order of integral must be positive")
+        raise new_error(ValueError, "Order of integral must be positive")
     constants = atleast_1d(constants)
     if constants.shape[0] == 1:
         constants = util.broadcast_array(constants, (m,))
     if constants.shape != (m,):
-        raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")
+        raise new_error(ValueError, "k must be a scalar or a rank-1 array of length 1 or m.")
     if m == 0:
         return p
     grown = lax.concatenate([p, constants], 0)
@@ -162,7 +163,7 @@ def poly(seq_of_zeros: Any) -> Array:
     if zeros.ndim == 0:
         zeros = lax.reshape(zeros, (1,))
     if zeros.ndim != 1:
-        raise ValueError("input must be 1d or non-empty square 2d array.")
+        raise new_error(ValueError, "input must be 1d or non-empty square 2d array.")
     if zeros.shape[0] == 0:  # the empty product, a scalar as in NumPy
         return lax.full((), 1, zeros.dtype)
     out = lax.full((1,), 1, zeros.dtype)
@@ -181,7 +182,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     (p,) = util.promote_dtypes_inexact(util.as_array(p))
     p = atleast_1d(p)
     if p.ndim != 1:
-        raise ValueError("Input must be a rank-1 array.")
+        raise new_error(ValueError, "Input must be a rank-1 array.")
     kind = dtypes.to_complex_dtype(p.dtype)
     if p.shape[0] < 2:
         return lax.full((0,), 0, kind)
@@ -223,16 +224,16 @@ def polyfit(
     util.check_arraylike("polyfit", x, y)
     deg = util.static_int(deg, "deg")
     if deg < 0:
-        raise ValueError("expected deg >= 0")
+        raise new_error(ValueError, "expected deg >= 0")
     x, y = util.promote_dtypes_inexact(util.as_array(x), util.as_array(y))
     if x.ndim != 1:
-        raise TypeError("expected 1D vector for x")
+        raise new_error(TypeError, "expected 1D vector for x")
     if x.size == 0:
-        raise TypeError("expected non-empty vector for x")
+        raise new_error(TypeError, "expected non-empty vector for x")
     if y.ndim not in (1, 2):
-        raise TypeError("expected 1D or 2D array for y")
+        raise new_error(TypeError, "expected 1D or 2D array for y")
     if x.shape[0] != y.shape[0]:
-        raise TypeError("expected x and y to have same length")
+        raise new_error(TypeError, "expected x and y to have same length")
     if rcond is None:
         rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps)
     left = vander(x, deg + 1)
@@ -241,9 +242,9 @@ def polyfit(
         util.check_arraylike("polyfit", w)
         w = util.convert(w, x.dtype)
         if w.ndim != 1:
-            raise TypeError("expected a 1-d array for weights")
+            raise new_error(TypeError, "expected a 1-d array for weights")
         if w.shape[0] != y.shape[0]:
-            raise TypeError("expected w and y to have the same length")
+            raise new_error(TypeError, "expected w and y to have the same length")
         left = left * lax.expand_dims(w, (1,))
         right = right * (lax.expand_dims(w, (1,)) if y.ndim == 2 else w)
     magnitude = lax.real(left * lax.conj(left)) if is_complex(left) else lax.square(left)
@@ -262,8 +263,8 @@ def polyfit(
         return c, base
     order = deg + 1
     if x.shape[0] <= order:
-        raise ValueError(
-            "the number of data points must exceed order to scale the covariance matrix"
+        raise new_error(
+            ValueError, "the number of data points must exceed order to scale the covariance matrix"
         )
     factor = residuals / np.asarray(x.shape[0] - order, x.dtype)
     if y.ndim == 1:

@@ -17,6 +17,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.eager import is_ready
 from pyjax.numpy.selection import select_where
@@ -118,9 +119,10 @@ def _reduce(
     if kind.needs_elements and initial is None:
         _check_not_empty(kind, a, axes)
         if where is not None:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"reduction operation {kind.name} does not have an identity, so to use a where "
-                "mask one has to specify 'initial'."
+                "mask one has to specify 'initial'.",
             )
     compute = _computation_dtype(kind, result)
     if kind.boolean and a.dtype != np.bool_:
@@ -142,7 +144,9 @@ def _reduce(
     if initial is not None:
         util.check_arraylike(kind.name, initial)
         if np.ndim(initial) != 0:
-            raise ValueError(f"initial value must be a scalar, got shape {np.shape(initial)}.")
+            raise new_error(
+                ValueError, f"initial value must be a scalar, got shape {np.shape(initial)}."
+            )
         start = util.convert(initial, compute)
         # Combined with the reduction of nothing, which is 0 for a sum, -0.0 would lose its sign.
         a = (
@@ -169,9 +173,10 @@ def _program(
 def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
     empty = [axis for axis in axes if a.shape[axis] == 0]
     if empty:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"zero-size array to reduction operation {kind.name} which has no identity: shape "
-            f"{a.shape}, axis {empty[0]} is empty. Pass initial=."
+            f"{a.shape}, axis {empty[0]} is empty. Pass initial=.",
         )
 
 
@@ -376,7 +381,7 @@ def var(
     if correction is None:
         correction = ddof
     elif not (isinstance(ddof, int) and ddof == 0):
-        raise ValueError("ddof and correction can't be provided simultaneously.")
+        raise new_error(ValueError, "ddof and correction can't be provided simultaneously.")
     a = util.as_array(a)
     axes = util.canonicalize_axes(axis, a.ndim)
     return _var(a, axes, dtype, correction, bool(keepdims), where, mean)
@@ -420,10 +425,11 @@ def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
         if not dtypes.issubdtype(dtype, np.complexfloating) and dtypes.issubdtype(
             a_dtype, np.complexfloating
         ):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "jax.numpy.var does not yet support real dtype parameters when computing the "
                 "variance of an array of complex values. The semantics of numpy.var seem unclear "
-                "in this case: pass a complex dtype, or none."
+                "in this case: pass a complex dtype, or none.",
             )
         compute = dtypes.to_inexact_dtype(dtypes.result_type(a_dtype, dtype))
         result = dtype
@@ -455,7 +461,7 @@ def std(
     where = util.check_mask("std", where)
     dtype = util.check_user_dtype(dtype, "std")
     if dtype is not None and not dtypes.issubdtype(dtype, np.inexact):
-        raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtype}")
+        raise new_error(ValueError, f"dtype argument to jnp.std must be inexact; got {dtype}")
     return lax.sqrt(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     )
@@ -492,13 +498,14 @@ def average(
 
 def _align_weights(weights: Any, a: Any, axis: Any) -> Any:
     if axis is None:
-        raise ValueError("Axis must be specified when shapes of a and weights differ.")
+        raise new_error(ValueError, "Axis must be specified when shapes of a and weights differ.")
     axes = util.canonicalize_axes(axis, a.ndim)
     expected = tuple(a.shape[i] for i in axes)
     if np.shape(weights) != expected:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Shape of weights must be consistent with shape of a along specified axis: weights "
-            f"have shape {np.shape(weights)}, expected {expected}."
+            f"have shape {np.shape(weights)}, expected {expected}.",
         )
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     weights = lax.transpose(weights, order)

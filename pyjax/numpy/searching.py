@@ -15,6 +15,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.indexing_basic import take_rows
@@ -44,7 +45,7 @@ def _arg_extreme(name: str, op: Any, a: Any, axis: Any, out: Any, keepdims: Any)
     else:
         dim = util.canonicalize_axis(axis, a.ndim)
     if a.shape[dim] == 0:
-        raise ValueError(f"attempt to get {name} of an empty sequence (shape {shape}).")
+        raise new_error(ValueError, f"attempt to get {name} of an empty sequence (shape {shape}).")
     result = op(a, dim, dtypes.canonicalize_dtype(np.int64))
     if not keepdims:
         return result
@@ -84,8 +85,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     """
     a = util.ensure_arraylike("nonzero", a)
     if a.ndim == 0:
-        raise ValueError(
-            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(x).nonzero() instead."
+        raise new_error(
+            ValueError,
+            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(x).nonzero() instead.",
         )
     mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
     index_type = dtypes.canonicalize_dtype(np.int64)
@@ -104,12 +106,13 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     size = util.static_int(size, "size")
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
     if len(fills) != a.ndim:
-        raise ValueError(
-            f"fill_value must be a scalar or a tuple of length {a.ndim}, got {fill_value!r}."
+        raise new_error(
+            ValueError,
+            f"fill_value must be a scalar or a tuple of length {a.ndim}, got {fill_value!r}.",
         )
     fills = tuple(util.convert(0 if f is None else f, index_type) for f in fills)
     if any(np.ndim(f) for f in fills):
-        raise ValueError(f"fill_value must hold scalars, got {fill_value!r}.")
+        raise new_error(ValueError, f"fill_value must hold scalars, got {fill_value!r}.")
     return _nonzero(mask, fills, size)
 
 
@@ -177,9 +180,13 @@ def where(
         util.check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise ValueError("Either both or neither of the x and y arguments should be provided.")
+        raise new_error(
+            ValueError, "Either both or neither of the x and y arguments should be provided."
+        )
     if size is not None or fill_value is not None:
-        raise ValueError("size and fill_value arguments cannot be used in three-term where().")
+        raise new_error(
+            ValueError, "size and fill_value arguments cannot be used in three-term where()."
+        )
     return select_where(condition, x, y)
 
 
@@ -211,7 +218,7 @@ def compress(
     util.reject_out("compress", out)
     condition, a = util.ensure_arraylike("compress", condition, a)
     if condition.ndim != 1:
-        raise ValueError(f"condition must be a 1D array, got shape {condition.shape}.")
+        raise new_error(ValueError, f"condition must be a 1D array, got shape {condition.shape}.")
     if condition.dtype != np.bool_:
         condition = lax.ne(condition, np.zeros((), condition.dtype))
     if axis is None:
@@ -221,7 +228,7 @@ def compress(
     if condition.shape[0] > n:
         surplus = util.concrete_or_none(condition)
         if surplus is not None and surplus[n:].any():
-            raise ValueError("condition contains entries that are out of bounds")
+            raise new_error(ValueError, "condition contains entries that are out of bounds")
         condition = lax.slice_in_dim(condition, 0, n)
     if size is None:
         (indices,) = nonzero(condition)
@@ -249,15 +256,18 @@ def searchsorted(
     1
     """
     if side not in ("left", "right"):
-        raise ValueError(f"{side!r} is an invalid value for keyword 'side'; use 'left' or 'right'.")
+        raise new_error(
+            ValueError, f"{side!r} is an invalid value for keyword 'side'; use 'left' or 'right'."
+        )
     if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"{method!r} is an invalid value for keyword 'method'; use 'default', 'scan', "
-            "'scan_unrolled', 'sort' or 'compare_all'."
+            "'scan_unrolled', 'sort' or 'compare_all'.",
         )
     a, v = util.ensure_arraylike("searchsorted", a, v)
     if a.ndim != 1:
-        raise ValueError(f"a should be 1-dimensional, got shape {a.shape}.")
+        raise new_error(ValueError, f"a should be 1-dimensional, got shape {a.shape}.")
     if sorter is not None:
         a = take_rows(a, util.ensure_arraylike("searchsorted", sorter), 0)
     a, v = util.promote_dtypes(a, v)
@@ -309,7 +319,9 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     """
     x, bins = util.ensure_arraylike("digitize", x, bins)
     if bins.ndim != 1:
-        raise ValueError(f"digitize: bins must be a 1-dimensional array, got {bins.shape}.")
+        raise new_error(
+            ValueError, f"digitize: bins must be a 1-dimensional array, got {bins.shape}."
+        )
     method = method or "scan"
     if bins.shape[0] == 0:
         return lax.full(x.shape, 0, np.dtype(np.int32))

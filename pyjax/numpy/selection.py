@@ -12,6 +12,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
 
@@ -45,17 +46,19 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     [0, -1, -2, 9]
     """
     if len(condlist) != len(choicelist):
-        raise ValueError(
-            f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})."
+        raise new_error(
+            ValueError,
+            f"condlist must have length equal to choicelist ({len(condlist)} vs "
+            f"{len(choicelist)}).",
         )
     if len(condlist) == 0:
-        raise ValueError("condlist must be non-empty.")
+        raise new_error(ValueError, "condlist must be non-empty.")
     util.check_arraylike("select", *condlist, *choicelist, default)
     choices = util.promote_dtypes(*choicelist, default)
     out = choices[-1]
     for condition, choice in zip(reversed(condlist), reversed(choices[:-1]), strict=True):
         if util.as_array(condition).dtype != np.bool_:
-            raise TypeError("jnp.select: the conditions must be boolean arrays.")
+            raise new_error(TypeError, "jnp.select: the conditions must be boolean arrays.")
         out = select_where(condition, choice, out)
     return out
 
@@ -71,12 +74,12 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     util.reject_out("choose", out)
     a = util.ensure_arraylike("choose", a)
     if not dtypes.issubdtype(a.dtype, np.integer):
-        raise ValueError(f"`a` array must be integer typed, got {a.dtype}.")
+        raise new_error(ValueError, f"`a` array must be integer typed, got {a.dtype}.")
     options = list(choices) if not isinstance(choices, (list, tuple)) else choices
     util.check_arraylike("choose", *options)
     count = len(options)
     if count == 0:
-        raise ValueError("jnp.choose: the list of choices is empty.")
+        raise new_error(ValueError, "jnp.choose: the list of choices is empty.")
     arrays = util.promote_dtypes(*options)
     if mode == "raise":
         concrete = util.concrete_or_none(a)
@@ -85,14 +88,16 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
                 a, "jnp.choose(mode='raise') must see the indices; use mode='wrap' or 'clip'."
             )
         if concrete.size and not (0 <= concrete.min() and concrete.max() < count):
-            raise ValueError("invalid entry in choice array")
+            raise new_error(ValueError, "invalid entry in choice array")
     elif mode == "wrap":
         limit = np.asarray(count, a.dtype)
         a = lax.rem(lax.rem(a, limit) + limit, limit)
     elif mode == "clip":
         a = lax.clamp(np.asarray(0, a.dtype), a, np.asarray(count - 1, a.dtype))
     else:
-        raise ValueError(f"mode={mode!r} not understood; must be 'raise', 'wrap' or 'clip'.")
+        raise new_error(
+            ValueError, f"mode={mode!r} not understood; must be 'raise', 'wrap' or 'clip'."
+        )
     shape = util.broadcast_shapes("choose", [a.shape, *(np.shape(x) for x in arrays)])
     cases = [util.broadcast_array(util.as_array(x), shape) for x in arrays]
     which = util.broadcast_array(util.convert(a, np.dtype(np.int32)), shape)
@@ -120,9 +125,10 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     elif len(functions) == count:
         functions = [0, *functions]
     else:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"with {count} condition(s), either {count} or {count + 1} functions are expected; "
-            f"got {len(functions)}"
+            f"got {len(functions)}",
         )
 
     def evaluate(function: Any) -> Any:
@@ -143,13 +149,14 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
     [0, 3]
     """
     if arr is None:
-        raise ValueError("jnp.clip: the array to clip is missing.")
+        raise new_error(ValueError, "jnp.clip: the array to clip is missing.")
     util.check_arraylike("clip", arr, *[b for b in (min, max) if b is not None])
     for bound in (arr, min, max):
         if bound is not None and dtypes.issubdtype(dtypes.dtype(bound), np.complexfloating):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "Clip received a complex value either through the input or the min/max keywords. "
-                "Complex values have no ordering; clip the real and imaginary parts separately."
+                "Complex values have no ordering; clip the real and imaginary parts separately.",
             )
     if min is None and max is None:
         return util.as_array(arr)

@@ -15,6 +15,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
@@ -183,9 +184,10 @@ def _unique_empty(
 ) -> Any:
     count = size if size is not None else (1 if moved.shape[0] else 0)
     if size and not moved.shape[0] and fill_value is None:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "jnp.unique: for zero-sized input with nonzero size argument, fill_value "
-            "must be specified"
+            "must be specified",
         )
     index_type = dtypes.canonicalize_dtype(np.int64)
     shape = (count, *moved.shape[1:])
@@ -256,8 +258,10 @@ def isin(
     and 'auto' choose.
     """
     if method not in ("auto", "compare_all", "binary_search", "sort"):
-        raise ValueError(
-            f"isin: method {method!r} is not one of 'auto', 'compare_all', 'binary_search', 'sort'."
+        raise new_error(
+            ValueError,
+            f"isin: method {method!r} is not one of 'auto', 'compare_all', 'binary_search', "
+            "'sort'.",
         )
     a, b = _two("isin", element, test_elements)
     flat = ravel(b)

@@ -8,6 +8,7 @@ from typing import Any
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
 
@@ -59,16 +60,20 @@ def _operands(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     util.check_arraylike(name, a, v)
     a, v = util.promote_dtypes_inexact(util.as_array(a), util.as_array(v))
     if a.ndim != 1 or v.ndim != 1:
-        raise ValueError(f"{name}() only support 1-dimensional inputs, got {a.shape}, {v.shape}.")
+        raise new_error(
+            ValueError, f"{name}() only support 1-dimensional inputs, got {a.shape}, {v.shape}."
+        )
     if not a.size or not v.size:
-        raise ValueError(f"{name}: inputs cannot be empty, got shapes {a.shape} and {v.shape}.")
+        raise new_error(
+            ValueError, f"{name}: inputs cannot be empty, got shapes {a.shape} and {v.shape}."
+        )
     return a, v
 
 
 @partial(jit, static_argnames=("mode", "precision", "preferred"))
 def _convolve(a: Any, v: Any, mode: str, precision: Any, preferred: Any) -> Any:
     if mode not in ("full", "same", "valid"):
-        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+        raise new_error(ValueError, "mode must be one of ['full', 'same', 'valid']")
     if a.shape[0] < v.shape[0]:
         a, v = v, a
     n = v.shape[0]

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.source_info import warn_user
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
@@ -20,7 +21,9 @@ __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_comp
 
 def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
-        raise NotImplementedError(f"jnp.{name}: 'order' is for structured arrays; use lexsort.")
+        raise new_error(
+            NotImplementedError, f"jnp.{name}: 'order' is for structured arrays; use lexsort."
+        )
     if kind is not None:
         warn_user(f"The 'kind' argument to {name} has no effect; use 'stable' instead.")
 
@@ -94,14 +97,18 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     [2, 0, 1]
     """
     if not hasattr(keys, "__iter__"):
-        raise TypeError(f"lexsort requires a sequence of arrays, got {type(keys).__name__}.")
+        raise new_error(
+            TypeError, f"lexsort requires a sequence of arrays, got {type(keys).__name__}."
+        )
     keys = tuple(keys)
     if not keys:
-        raise TypeError("need sequence of keys with len > 0 in lexsort")
+        raise new_error(TypeError, "need sequence of keys with len > 0 in lexsort")
     util.check_arraylike("lexsort", *keys)
     arrays = [util.as_array(k) for k in keys]
     if len({k.shape for k in arrays}) > 1:
-        raise ValueError(f"all keys need to be the same shape, got {[k.shape for k in arrays]}")
+        raise new_error(
+            ValueError, f"all keys need to be the same shape, got {[k.shape for k in arrays]}"
+        )
     if arrays[0].ndim == 0:
         return lax.full((), 0, dtypes.canonicalize_dtype(np.int64))
     dim = util.canonicalize_axis(axis, arrays[0].ndim)
@@ -126,7 +133,9 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:
     if is_complex(a):
-        raise NotImplementedError(f"jnp.{name} for complex dtype is not implemented; use jnp.sort.")
+        raise new_error(
+            NotImplementedError, f"jnp.{name} for complex dtype is not implemented; use jnp.sort."
+        )
     axis = util.canonicalize_axis(axis, a.ndim)
     return util.canonicalize_axis(kth, a.shape[axis], "kth"), axis
 

@@ -11,7 +11,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import take_rows
@@ -42,12 +42,13 @@ def _items(name: str, arrays: Any) -> list[Any]:
     """The arrays to join: a sequence of arrays, or one array split along its first axis."""
     if isinstance(arrays, (np.ndarray,)) or util.is_array(arrays):
         if np.ndim(arrays) == 0:
-            raise ValueError(f"jnp.{name}: a 0-d array cannot be iterated over.")
+            raise new_error(ValueError, f"jnp.{name}: a 0-d array cannot be iterated over.")
         return list(unstack(arrays))
     if not isinstance(arrays, (list, tuple)):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"jnp.{name} requires a sequence of arrays (list, tuple or array), got "
-            f"{type(arrays).__name__}. Fix: wrap it in list(...)."
+            f"{type(arrays).__name__}. Fix: wrap it in list(...).",
         )
     util.check_arraylike(name, *arrays)
     return list(arrays)
@@ -68,21 +69,26 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
         and not isinstance(arrays, np.ndarray)
         and (not util.is_array(arrays))
     ):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "The first argument to jnp.concatenate must be a sequence of arrays, got "
-            f"{type(arrays).__name__}."
+            f"{type(arrays).__name__}.",
         )
     items = _items("concatenate", arrays)
     if not items:
-        raise ValueError("Need at least one array to concatenate.")
+        raise new_error(ValueError, "Need at least one array to concatenate.")
     if axis is None:
         items, axis = [ravel(x) for x in items], 0
     first = np.ndim(items[0])
     if first == 0:
-        raise ValueError("Zero-dimensional arrays cannot be concatenated; use jnp.stack.")
+        raise new_error(
+            ValueError, "Zero-dimensional arrays cannot be concatenated; use jnp.stack."
+        )
     if any(np.ndim(x) != first for x in items):
         shapes = ", ".join(str(np.shape(x)) for x in items)
-        raise TypeError(f"jnp.concatenate: all arrays must have the same rank, got {shapes}.")
+        raise new_error(
+            TypeError, f"jnp.concatenate: all arrays must have the same rank, got {shapes}."
+        )
     axis = util.canonicalize_axis(axis, first)
     if dtype is None:
         items = [util.as_array(x) for x in util.promote_dtypes(*items)]
@@ -106,12 +112,12 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     util.reject_out("stack", out)
     items = _items("stack", arrays)
     if not items:
-        raise ValueError("Need at least one array to stack.")
+        raise new_error(ValueError, "Need at least one array to stack.")
     first = np.shape(items[0])
     for x in items:
         if np.shape(x) != first:
             shapes = ", ".join(str(np.shape(y)) for y in items)
-            raise ValueError(f"All input arrays must have the same shape, got {shapes}.")
+            raise new_error(ValueError, f"All input arrays must have the same shape, got {shapes}.")
     axis = util.canonicalize_axis(axis, len(first) + 1)
     return concatenate([lax.expand_dims(util.as_array(x), (axis,)) for x in items], axis, dtype)
 
@@ -120,8 +126,8 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices of `x` along `axis`, without it."""
     x = util.ensure_arraylike("unstack", x)
     if x.ndim == 0:
-        raise ValueError(
-            "Unstack requires arrays with rank > 0, however a scalar array was passed."
+        raise new_error(
+            ValueError, "Unstack requires arrays with rank > 0, however a scalar array was passed."
         )
     axis = util.canonicalize_axis(axis, x.ndim)
     return tuple(lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis]))
@@ -173,16 +179,16 @@ def block(arrays: Any) -> Array:
 
 def _list_depth(x: Any) -> int:
     if isinstance(x, tuple):
-        raise ValueError(
-            "jnp.block does not allow tuples, only nested lists of arrays; got a tuple."
+        raise new_error(
+            ValueError, "jnp.block does not allow tuples, only nested lists of arrays; got a tuple."
         )
     if not isinstance(x, list):
         return 0
     if not x:
-        raise ValueError("jnp.block does not allow empty list arguments.")
+        raise new_error(ValueError, "jnp.block does not allow empty list arguments.")
     depths = {_list_depth(item) for item in x}
     if len(depths) > 1:
-        raise ValueError("List depths are mismatched in jnp.block.")
+        raise new_error(ValueError, "List depths are mismatched in jnp.block.")
     return 1 + depths.pop()
 
 
@@ -235,12 +241,15 @@ def _split(name: str, ary: Any, where: Any, axis: int) -> list[Array]:
             )
         sections = util.static_int(where, "indices_or_sections")
         if sections <= 0:
-            raise ValueError(f"number of sections must be larger than 0, got {sections}.")
+            raise new_error(
+                ValueError, f"number of sections must be larger than 0, got {sections}."
+            )
         size, rest = divmod(n, sections)
         if rest and name != "array_split":
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"array split does not result in an equal division: rest is {rest} "
-                f"(axis {axis} of size {n} in {sections} sections); use jnp.array_split."
+                f"(axis {axis} of size {n} in {sections} sections); use jnp.array_split.",
             )
         sizes = [size + 1] * rest + [size] * (sections - rest)
         bounds = [0, *np.cumsum(sizes).tolist()]
@@ -254,7 +263,9 @@ def _axis_split(name: str, doc: str, axis: int, minimum: int) -> Any:
     def fn(ary: Any, indices_or_sections: Any) -> list[Array]:
         x = util.ensure_arraylike(name, ary)
         if x.ndim < minimum:
-            raise ValueError(f"jnp.{name} only works on arrays of {minimum} or more dimensions.")
+            raise new_error(
+                ValueError, f"jnp.{name} only works on arrays of {minimum} or more dimensions."
+            )
         along = 0 if name == "hsplit" and x.ndim == 1 else axis
         return _split(name, x, indices_or_sections, along)
 
@@ -309,13 +320,14 @@ def delete(
     if places is not None:
         drop = np.zeros(n, bool)
         if places.dtype == np.bool_ and places.shape != (n,):
-            raise ValueError(f"np.delete(arr, obj): a mask must have shape ({n},).")
+            raise new_error(ValueError, f"np.delete(arr, obj): a mask must have shape ({n},).")
         if places.dtype != np.bool_:
             outside = (places < -n) | (places >= n)
             if outside.any():
-                raise IndexError(
+                raise new_error(
+                    IndexError,
                     f"index {places[outside][0] if places.ndim else places} is out of "
-                    f"bounds for axis {axis} with size {n}"
+                    f"bounds for axis {axis} with size {n}",
                 )
         drop[places] = True
         return take_rows(x, np.flatnonzero(~drop).astype(np.int32), axis)
@@ -374,7 +386,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
             raise util.concretization_error(places, "jnp.insert: a boolean `obj` must be concrete.")
         places = util.as_array(np.flatnonzero(concrete))
     if not dtypes.issubdtype(places.dtype, np.integer):
-        raise ValueError(f"obj must be an integer array; got {places.dtype}")
+        raise new_error(ValueError, f"obj must be an integer array; got {places.dtype}")
     scalar = places.ndim == 0
     values = lax.expand_dims(values, range(max(x.ndim - values.ndim, 0)))
     if scalar and values.ndim == x.ndim:  # the first axis of `values` counts the insertions

@@ -11,6 +11,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.diagonals import diag
@@ -181,19 +182,26 @@ def _check_quantile(
     q = _maybe_array(q)
     util.check_arraylike(name, a, q)
     if overwrite_input or out is not None:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jax.numpy.{name} does not support overwrite_input=True or out != None: arrays are "
-            "immutable."
+            "immutable.",
         )
     if method not in METHODS:
-        raise ValueError(f"method can only be one of {', '.join(METHODS)}; got {method!r}.")
+        raise new_error(
+            ValueError, f"method can only be one of {', '.join(METHODS)}; got {method!r}."
+        )
     if weights is not None and method != "inverted_cdf":
-        raise ValueError(f"{name}: weights are only supported with method='inverted_cdf'.")
+        raise new_error(
+            ValueError, f"{name}: weights are only supported with method='inverted_cdf'."
+        )
     a, q = util.promote_dtypes_inexact(*util.as_inexact_with(a, util.as_array(q)))
     if is_complex(a):
-        raise ValueError(f"jax.numpy.{name} does not support complex arrays: they have no order.")
+        raise new_error(
+            ValueError, f"jax.numpy.{name} does not support complex arrays: they have no order."
+        )
     if q.ndim > 1:
-        raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
+        raise new_error(ValueError, f"q must be have rank <= 1, got shape {q.shape}")
     axis_tuple = None if axis is None else util.canonicalize_axes(axis, a.ndim)
     if method == "inverted_cdf":
         weights = 1.0 if weights is None else weights
@@ -216,7 +224,7 @@ def _quantile(a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nan
     x, kept = _axes_last(a, axes)
     rest, n = x.shape[:-1], x.shape[-1]
     if n == 0:
-        raise ValueError(f"quantile over no elements (shape {a.shape}).")
+        raise new_error(ValueError, f"quantile over no elements (shape {a.shape}).")
     is_nan = lax.ne(x, x)
     bad = reductions.any(is_nan, -1)
     ordered = lax.sort(x, dimension=x.ndim - 1)  # nans last
@@ -293,9 +301,10 @@ def _weighted_quantile(
     weights = util.convert(weights, a.dtype)
     if weights.ndim and weights.shape != a.shape:
         if axes is None or len(axes) != 1 or weights.shape != (a.shape[axes[0]],):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"weights {weights.shape} must have the shape of a {a.shape}, or be "
-                "1-d along the axis."
+                "1-d along the axis.",
             )
         weights = lax.broadcast_in_dim(weights, a.shape, axes)
     weights = util.broadcast_array(weights, a.shape)
@@ -343,13 +352,13 @@ def cov(
     m = util.as_array(m) if not isinstance(m, (list, tuple)) else asarray(m)
     util.check_arraylike("cov", m)
     if m.ndim > 2:
-        raise ValueError("m has more than 2 dimensions")
+        raise new_error(ValueError, "m has more than 2 dimensions")
     dtype = util.check_user_dtype(dtype, "cov")
     if y is not None:
         util.check_arraylike("cov", y)
         y = util.as_array(y)
         if y.ndim > 2:
-            raise ValueError("y has more than 2 dimensions")
+            raise new_error(ValueError, "y has more than 2 dimensions")
         m, y = util.promote_dtypes_inexact(m, y)
     else:
         (m,) = util.promote_dtypes_inexact(m)
@@ -398,11 +407,11 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
             continue
         util.check_arraylike("cov", given)
         if np.ndim(given) > 1:
-            raise RuntimeError(f"cannot handle multidimensional {name}")
+            raise new_error(RuntimeError, f"cannot handle multidimensional {name}")
         if np.shape(given)[0] != x.shape[1]:
-            raise RuntimeError(f"incompatible numbers of samples and {name}")
+            raise new_error(RuntimeError, f"incompatible numbers of samples and {name}")
         if name == "fweights" and not dtypes.issubdtype(dtypes.dtype(given), np.integer):
-            raise TypeError("fweights must be integer.")
+            raise new_error(TypeError, "fweights must be integer.")
         value = lax.abs(util.convert(given, lax.real(x).dtype if is_complex(x) else x.dtype))
         weights = value if weights is None else weights * value
     return weights

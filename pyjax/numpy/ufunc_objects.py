@@ -15,6 +15,7 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.numpy import cumulative, reductions, ufuncs, util
 from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.eager import compiled_binary
@@ -117,16 +118,19 @@ class ufunc:
         if out is not None:
             util.reject_out(self.__name__, out)
         if where is not None:
-            raise NotImplementedError(
-                f"where argument of {self.__name__}: use jnp.where(mask, f(x, y), x) instead."
+            raise new_error(
+                NotImplementedError,
+                f"where argument of {self.__name__}: use jnp.where(mask, f(x, y), x) instead.",
             )
         return self._call(*args)
 
     def _check_binary(self, method: str) -> None:
         if self._nin != 2:
-            raise ValueError(f"{method} only supported for binary ufuncs")
+            raise new_error(ValueError, f"{method} only supported for binary ufuncs")
         if self._nout != 1:
-            raise ValueError(f"{method} only supported for functions returning a single value")
+            raise new_error(
+                ValueError, f"{method} only supported for functions returning a single value"
+            )
 
     def reduce(
         self,
@@ -143,9 +147,10 @@ class ufunc:
         util.reject_out(f"{self.__name__}.reduce", out)
         where = util.check_mask(f"{self.__name__}.reduce", where)
         if where is not None and self._identity is None and initial is None:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"reduction operation {self.__name__} does not have an identity, so to use a where "
-                "mask one has to specify 'initial'."
+                "mask one has to specify 'initial'.",
             )
         if self._reduce is not None:
             return self._reduce(
@@ -161,9 +166,10 @@ class ufunc:
         if axis is not None and not isinstance(axis, (int, np.integer)):
             axes = util.canonicalize_axes(axis, a.ndim)
             if len(axes) != 1:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     "reduction operation with multiple axes is not reorderable; use "
-                    "axis=None or one axis."
+                    "axis=None or one axis.",
                 )
             (axis,) = axes
         shape, ndim = a.shape, a.ndim
@@ -176,8 +182,9 @@ class ufunc:
         if initial is None:
             initial = self._identity
         if a.shape[place] == 0 and initial is None:
-            raise ValueError(
-                f"zero-size array to reduction operation {self.__name__} which has no identity"
+            raise new_error(
+                ValueError,
+                f"zero-size array to reduction operation {self.__name__} which has no identity",
             )
         rows = moveaxis(a, place, 0)
         masks = None if where is None else moveaxis(where, place, 0)
@@ -221,9 +228,9 @@ class ufunc:
         util.reject_out(f"{self.__name__}.accumulate", out)
         a = util.ensure_arraylike(f"{self.__name__}.accumulate", a)
         if a.ndim == 0:
-            raise TypeError("cannot accumulate on a scalar")
+            raise new_error(TypeError, "cannot accumulate on a scalar")
         if axis is None or isinstance(axis, (tuple, list)):
-            raise ValueError(f"accumulate does not allow multiple axes; got axis={axis}")
+            raise new_error(ValueError, f"accumulate does not allow multiple axes; got axis={axis}")
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "accumulate"))
@@ -244,9 +251,10 @@ class ufunc:
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with a[indices] = f(a[indices], b), applied for every repeated index in turn."""
         if inplace:
-            raise NotImplementedError(
+            raise new_error(
+                NotImplementedError,
                 f"jnp.{self.__name__}.at cannot modify its argument: arrays are immutable. Pass "
-                "inplace=False and use the returned array."
+                "inplace=False and use the returned array.",
             )
         a = util.ensure_arraylike(f"{self.__name__}.at", a)
         if self._at is not None:
@@ -260,8 +268,9 @@ class ufunc:
         if not all(
             util.is_array(i) or isinstance(i, (np.ndarray, int, np.integer)) for i in entries
         ):
-            raise NotImplementedError(
-                f"jnp.{self.__name__}.at supports integer indices only (no slices)."
+            raise new_error(
+                NotImplementedError,
+                f"jnp.{self.__name__}.at supports integer indices only (no slices).",
             )
         arrays = [util.as_array(i) for i in entries]
         shape = util.broadcast_shapes("at", [x.shape for x in arrays])
@@ -286,7 +295,7 @@ class ufunc:
         util.reject_out(f"{self.__name__}.reduceat", out)
         a, indices = util.ensure_arraylike(f"{self.__name__}.reduceat", a, indices)
         if indices.ndim != 1:
-            raise ValueError("reduceat: indices must be one-dimensional")
+            raise new_error(ValueError, "reduceat: indices must be one-dimensional")
         if self._reduceat is not None:
             return self._reduceat(a, indices, axis=axis, dtype=dtype)
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "reduceat"))

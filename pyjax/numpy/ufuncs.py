@@ -16,6 +16,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.numpy import util
 
 Fn = Callable[..., Any]
@@ -245,7 +246,9 @@ def fabs(x: Any, /) -> Array:
     """Absolute value of a real array, as a float."""
     (x,) = util.promote_args_inexact("fabs", x)
     if is_complex(x):
-        raise TypeError(f"jnp.fabs does not take complex arrays ({x.dtype}); use jnp.abs.")
+        raise new_error(
+            TypeError, f"jnp.fabs does not take complex arrays ({x.dtype}); use jnp.abs."
+        )
     return lax.abs(x)
 
 
@@ -268,7 +271,7 @@ def signbit(x: Any, /) -> Array:
     if x.dtype == np.bool_:
         return lax.full_like(x, False)
     if not dtypes.issubdtype(x.dtype, np.floating):
-        raise ValueError(f"jnp.signbit is not defined for {x.dtype}; use a real dtype.")
+        raise new_error(ValueError, f"jnp.signbit is not defined for {x.dtype}; use a real dtype.")
     bits = np.dtype(f"int{x.dtype.itemsize * 8}")
     return lax.lt(lax.bitcast_convert_type(x, bits), np.zeros((), bits))
 
@@ -350,7 +353,7 @@ def bitwise_count(x: ArrayLike, /) -> Array:
 def _check_integers(name: str, *args: Any) -> None:
     for x in args:
         if x.dtype != np.bool_ and not dtypes.issubdtype(x.dtype, np.integer):
-            raise TypeError(f"{name} does not accept dtype {x.dtype}; use integers.")
+            raise new_error(TypeError, f"{name} does not accept dtype {x.dtype}; use integers.")
 
 
 def _left_shift(name: str) -> Fn:
@@ -430,7 +433,9 @@ def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
     if dtypes.issubdtype(x.dtype, np.floating):
         return lax.eq(x, _like(x, value))
     if is_complex(x):
-        raise ValueError(f"jnp.{name} does not support complex values; test the real part.")
+        raise new_error(
+            ValueError, f"jnp.{name} does not support complex values; test the real part."
+        )
     return lax.full_like(x, False, dtype=np.bool_)
 
 

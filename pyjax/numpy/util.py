@@ -60,9 +60,10 @@ def check_arraylike(name: str, *args: Any, none_ok: bool = False) -> None:
         _fail_not_arraylike(name, arg, position)
     for arg in args:
         if isinstance(arg, _NUMPY_VALUES) and not is_numeric(arg.dtype):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"{name} requires numeric arrays, got a NumPy value of dtype {arg.dtype}.\n"
-                "  Strings, objects and dates have no compiled form; encode them as numbers first."
+                "  Strings, objects and dates have no compiled form; encode them as numbers first.",
             )
 
 
@@ -126,10 +127,11 @@ def as_array(x: Any) -> Array:
 def reject_out(name: str, out: Any) -> None:
     """Arrays are immutable, so `out=` cannot be honoured: say so."""
     if out is not None:
-        raise NotImplementedError(
+        raise new_error(
+            NotImplementedError,
             f"The 'out' argument to jnp.{name} is not supported: arrays are immutable.\n"
             "  Use the returned array; inside jit the buffer is reused, and "
-            "jit(..., donate_argnums=...) reuses the input's."
+            "jit(..., donate_argnums=...) reuses the input's.",
         )
 
 
@@ -146,9 +148,10 @@ def check_mask(name: str, where: Any) -> Any:
         return None
     mask = ensure_arraylike(name, where)
     if mask.dtype != np.bool_:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"jnp.{name}: where must be None or a boolean array; got where.dtype={mask.dtype!r}.\n"
-            "  Numbers are no masks: write where=mask != 0, or multiply by weights."
+            "  Numbers are no masks: write where=mask != 0, or multiply by weights.",
         )
     return mask
 
@@ -278,7 +281,7 @@ def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
         "option to 'allow'."
     )
     if mode == "raise":
-        raise ValueError(message)
+        raise new_error(ValueError, message)
     warn_user(message)
 
 
@@ -315,8 +318,9 @@ def broadcast_array(x: Any, shape: tuple[int, ...]) -> Array:
     if not offset and have == shape:
         return x
     if offset < 0:
-        raise ValueError(
-            f"Cannot broadcast to shape with fewer dimensions: arr_shape={have} shape={shape}."
+        raise new_error(
+            ValueError,
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={have} shape={shape}.",
         )
     axes = range(offset, len(shape))
     return lax.broadcast_in_dim(as_array(x), shape, tuple(axes))
@@ -441,7 +445,7 @@ def canonicalize_axis(axis: Any, ndim: int, name: str = "axis") -> int:
     """A possibly negative axis as 0 <= axis < ndim; AxisError if out of bounds."""
     axis = static_int(axis, name)
     if not -ndim <= axis < ndim:
-        raise AxisError(f"{name} {axis} is out of bounds for array of dimension {ndim}")
+        raise new_error(AxisError, f"{name} {axis} is out of bounds for array of dimension {ndim}")
     return axis + ndim if axis < 0 else axis
 
 
@@ -451,7 +455,7 @@ def canonicalize_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ..
         return tuple(range(ndim))
     result = tuple(canonicalize_axis(a, ndim, name) for a in axis_items(axes))
     if len(set(result)) != len(result):
-        raise ValueError(f"duplicate value in '{name}': {axes}")
+        raise new_error(ValueError, f"duplicate value in '{name}': {axes}")
     return result
 
 
@@ -469,8 +473,8 @@ def static_int(value: Any, name: str) -> int:
     except TypeError as error:
         if isinstance(value, Tracer):
             raise
-        raise TypeError(
-            f"{name} must be an integer, got {value!r} of type {type(value).__name__}."
+        raise new_error(
+            TypeError, f"{name} must be an integer, got {value!r} of type {type(value).__name__}."
         ) from error
 
 
@@ -481,7 +485,7 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     ):
         shape = (shape,)
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
-        raise TypeError(f"{name} must be an int or a sequence of ints, got {shape!r}.")
+        raise new_error(TypeError, f"{name} must be an int or a sequence of ints, got {shape!r}.")
     result = []
     for size in shape:
         try:
@@ -491,13 +495,14 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
             if traced is not None:
                 result.append(traced)
                 continue
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.\n"
                 "  If a size depends on a traced value, make that argument static: "
-                "jit(f, static_argnums=...)."
+                "jit(f, static_argnums=...).",
             ) from error
         if result[-1] < 0:
-            raise ValueError(f"{name} must have no negative sizes, got {tuple(shape)}.")
+            raise new_error(ValueError, f"{name} must have no negative sizes, got {tuple(shape)}.")
     return tuple(result)
 
 

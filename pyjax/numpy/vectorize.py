@@ -12,6 +12,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.api.vmap import vmap
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
@@ -31,7 +32,7 @@ def _parse(signature: str) -> tuple[list[CoreDims], list[CoreDims]]:
     """'(m,n),(n)->(m)' as lists of axis names of inputs and outputs."""
     match = _SIGNATURE.match(signature)
     if not match:
-        raise ValueError(f"not a valid gufunc signature: {signature}")
+        raise new_error(ValueError, f"not a valid gufunc signature: {signature}")
     first, second = (
         [tuple(re.findall(_NAME, dims)) for dims in re.findall(_DIMS, side)]
         for side in match.groups()
@@ -48,16 +49,18 @@ def _core_sizes(
     for arg, dims in zip(args, inputs, strict=True):
         shape = np.shape(arg)
         if len(shape) < len(dims):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"input with shape {shape} does not have enough dimensions for all core dimensions "
-                f"{dims} {where}"
+                f"{dims} {where}",
             )
         cut = len(shape) - len(dims)
         for name, size in zip(dims, shape[cut:], strict=True):
             if sizes.setdefault(name, size) != size:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]} "
-                    f"{where}"
+                    f"{where}",
                 )
         leading.append(shape[:cut])
     return util.broadcast_shapes("vectorize", leading or [()]), sizes
@@ -72,26 +75,30 @@ def _checked(
         out = fun(*args)
         items = out if isinstance(out, tuple) else (out,)
         if len(outputs) != 1 and not isinstance(out, tuple):
-            raise TypeError(
-                f"output must be a tuple when multiple outputs are expected, got: {out} {where}"
+            raise new_error(
+                TypeError,
+                f"output must be a tuple when multiple outputs are expected, got: {out} {where}",
             )
         if len(items) != len(outputs):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"wrong number of output arguments: expected {len(outputs)}, got {len(items)} "
-                f"{where}"
+                f"{where}",
             )
         known = dict(sizes)
         for item, dims in zip(items, outputs, strict=True):
             shape = np.shape(item)
             if len(shape) != len(dims):
-                raise ValueError(
-                    f"output shape {shape} does not match core dimensions {dims} {where}"
+                raise new_error(
+                    ValueError,
+                    f"output shape {shape} does not match core dimensions {dims} {where}",
                 )
             for name, size in zip(dims, shape, strict=True):
                 if known.setdefault(name, size) != size:
-                    raise ValueError(
+                    raise new_error(
+                        ValueError,
                         f"output shape {shape} does not match core dimensions {dims}, for which "
-                        f"{name!r} has size {known[name]} {where}"
+                        f"{name!r} has size {known[name]} {where}",
                     )
         return out
 
@@ -115,12 +122,13 @@ def vectorize(
     [[10, 11], [20, 21]]
     """
     if any(not isinstance(x, (int, str)) for x in excluded):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "jax.numpy.vectorize can only exclude integer or string arguments, but excluded="
-            f"{set(excluded)!r}"
+            f"{set(excluded)!r}",
         )
     if any(isinstance(x, int) and x < 0 for x in excluded):
-        raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
+        raise new_error(ValueError, f"excluded={set(excluded)!r} contains negative numbers")
     parsed = None if signature is None else _parse(signature)
 
     @functools.wraps(pyfunc)
@@ -136,16 +144,18 @@ def vectorize(
         if inputs is None:
             inputs = [()] * len(arrays)
         elif len(inputs) != len(arrays):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"wrong number of positional arguments: expected {len(inputs)}, got "
-                f"{len(arrays)} {where}"
+                f"{len(arrays)} {where}",
             )
         elif any(absent):
             places = {i for i, missing in enumerate(absent) if missing}
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Cannot pass None at locations {places} with {signature=}.\n"
                 "  None has none of the axes that the signature names: leave it out, or name the "
-                "argument in excluded=."
+                "argument in excluded=.",
             )
 
         def call(*given: Any) -> Any:
@@ -235,6 +245,6 @@ def apply_over_axes(
         if np.ndim(out) == a.ndim - 1:
             out = expand_dims(out, axis)
         if np.ndim(out) != a.ndim:
-            raise ValueError("function is not returning an array of the correct shape")
+            raise new_error(ValueError, "function is not returning an array of the correct shape")
         a = asarray(out)
     return a

@@ -12,7 +12,7 @@ from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.lax.sharding_constraint import with_sharding_constraint
@@ -48,10 +48,13 @@ def make_mesh(
     shape = tuple(int(s) for s in axis_shapes)
     count = math.prod(shape)
     if len(shape) != len(axis_names):
-        raise ValueError(f"make_mesh: {len(shape)} sizes for {len(axis_names)} axis names")
+        raise new_error(
+            ValueError, f"make_mesh: {len(shape)} sizes for {len(axis_names)} axis names"
+        )
     if count > len(found):
-        raise ValueError(
-            f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}"
+        raise new_error(
+            ValueError,
+            f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}",
         )
     grid = np.empty(shape, dtype=object)
     for place, device in zip(np.ndindex(shape), found):
@@ -94,9 +97,10 @@ def make_array_from_callback(
     index = sharding.devices_indices_map(shape)[device]
     part = np.asarray(data_callback(index), dtype)
     if part.shape != sharding.shard_shape(shape):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"make_array_from_callback: the callback returned shape {part.shape} for {index}, "
-            f"but {sharding.shard_shape(shape)} is needed."
+            f"but {sharding.shard_shape(shape)} is needed.",
         )
     return device_put(part, sharding)
 
@@ -127,14 +131,16 @@ def make_array_from_single_device_arrays(
         return _array_elsewhere(tuple(shape), sharding, dtype)
     want = sharding.shard_shape(tuple(shape))
     if tuple(arrays[0].shape) != want:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"make_array_from_single_device_arrays: the part has shape {arrays[0].shape}, but "
-            f"{want} is needed for shape {tuple(shape)}."
+            f"{want} is needed for shape {tuple(shape)}.",
         )
     if dtype is not None and arrays[0].dtype != np.dtype(dtype):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"make_array_from_single_device_arrays: dtype {dtype}, but the part has "
-            f"{arrays[0].dtype}."
+            f"{arrays[0].dtype}.",
         )
     return device_put(arrays[0], sharding)
 
@@ -166,9 +172,10 @@ def make_array_from_process_local_data(
     def make(data: Any, shape: Any) -> Array:
         data = np.asarray(data)
         if shape is not None and tuple(shape) != data.shape:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
-                f"{tuple(shape)}, but this is the only process."
+                f"{tuple(shape)}, but this is the only process.",
             )
         return device_put(data, context_sharding(sharding))
 

@@ -11,6 +11,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
+from pyjax.core.errors import new_error
 from pyjax.core.structural import moveaxis
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
@@ -141,10 +142,11 @@ class _MappedAxis:
             size = max((shape[d] for shape, d in mapped if shape), default=1)
         available = list(all_devices(backend) if devices is None else devices)
         if size > len(available):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"compiling computation that requires {size} logical devices, but only "
                 f"{len(available)} devices are available.\n  pmap runs one example on each device; "
-                "use vmap to run several on one."
+                "use vmap to run several on one.",
             )
         self._name = "pmap_axis" if name is None else name
         self._mesh = Mesh(available[:size], (self._name,))

@@ -15,7 +15,7 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.flat import check_callable, check_leaves, wraps
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import arg_names
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import function_location, function_name
 from pyjax.core.structural import pvary
@@ -146,7 +146,7 @@ def _mesh_and_axes(
             )
         mesh = around
     elif not isinstance(mesh, (Mesh, AbstractMesh)):
-        raise TypeError(f"shard_map: mesh must be a Mesh or AbstractMesh, got {mesh!r}")
+        raise new_error(TypeError, f"shard_map: mesh must be a Mesh or AbstractMesh, got {mesh!r}")
     elif around is not None and not around.empty:
         if around.shape_tuple != mesh.shape_tuple:
             fail(
@@ -160,7 +160,7 @@ def _mesh_and_axes(
     if mesh.empty:
         fail(ValueError, f"shard_map needs a mesh with axes, got {mesh}.")
     if not isinstance(axis_names, AbstractSet):
-        raise TypeError(f"shard_map: axis_names must be a set, got {axis_names!r}")
+        raise new_error(TypeError, f"shard_map: axis_names must be a set, got {axis_names!r}")
     unknown = axis_names - set(mesh.axis_names)
     if unknown:
         fail(

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.tree_util import tree_map
 from pyjax.parallel.shard_map import Infer, shard_map
 from pyjax.sharding.mesh import AxisType, context_mesh
@@ -46,11 +46,14 @@ def smap(
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     if isinstance(axis_name, (tuple, list, set)):
-        raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")
+        raise new_error(
+            TypeError, f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}"
+        )
     if in_axes is not Infer and not (in_axes is None or isinstance(in_axes, (int, tuple))):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             "smap in_axes must be an int, None, jax.sharding.Infer, or a tuple of entries "
-            f"corresponding to the positional arguments passed to the function, but got {in_axes}."
+            f"corresponding to the positional arguments passed to the function, but got {in_axes}.",
         )
     function = f
 
@@ -58,15 +61,17 @@ def smap(
     def mapped(*args: Any) -> Any:
         mesh = context_mesh()
         if mesh is None or mesh.empty:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "The context mesh cannot be empty. Use `set_mesh(mesh)` to enter into a mesh "
-                "context."
+                "context.",
             )
         types = dict(zip(mesh.axis_names, mesh.axis_types))
         if in_axes is Infer and types.get(axis_name) is not AxisType.Explicit:
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"in_axes was not specified, and the mesh axis {axis_name!r} is of type "
-                f"{types.get(axis_name)}: only axes of type Explicit say how arguments lie."
+                f"{types.get(axis_name)}: only axes of type Explicit say how arguments lie.",
             )
         spec = functools.partial(_spec, axis_name)
         specs: Any = Infer
@@ -91,7 +96,7 @@ def _spec(axis_name: Any, axis: Any) -> PartitionSpec:
     if axis is None:
         return PartitionSpec()
     if not isinstance(axis, int):
-        raise TypeError(f"smap: an axis is an integer or None, got {axis!r}")
+        raise new_error(TypeError, f"smap: an axis is an integer or None, got {axis!r}")
     if axis < 0:
         fail(
             NotImplementedError,

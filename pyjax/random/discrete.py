@@ -22,6 +22,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import clone, key_impl, laid_out, scalar_key, split
 from pyjax.random.sampling import Shape, as_shape, float_dtype, result_shape, uniform
@@ -126,12 +127,13 @@ def poisson(
     """
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.integer):
-        raise ValueError(f"poisson makes integers, got dtype {kind}")
+        raise new_error(ValueError, f"poisson makes integers, got dtype {kind}")
     scalar = scalar_key("poisson", key)
     if key_impl(scalar) != "threefry2x32":
-        raise NotImplementedError(
+        raise new_error(
+            NotImplementedError,
             f"poisson draws from threefry2x32 keys only, got a key of {key_impl(scalar)}; "
-            'make one with pyjax.random.key(seed, impl="threefry2x32")'
+            'make one with pyjax.random.key(seed, impl="threefry2x32")',
         )
     target = result_shape("poisson", shape, lam)
     rate = lax.convert_element_type(jnp.broadcast_to(lam, target), np.float32)
@@ -315,8 +317,8 @@ def multinomial(
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     n, p = _at_least_single("multinomial", n, p)
     if not p.ndim:
-        raise ValueError(
-            "multinomial: p needs at least one dimension, its last axis the categories"
+        raise new_error(
+            ValueError, "multinomial: p needs at least one dimension, its last axis the categories"
         )
     batch = result_shape(
         "multinomial", None if shape is None else as_shape("multinomial", shape)[:-1], n, p[..., 0]

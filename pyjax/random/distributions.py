@@ -14,6 +14,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import laid_out, scalar_key, split
 from pyjax.random.sampling import (
@@ -140,7 +141,7 @@ def geometric(
     """Number of trials up to the first success, from 1; integers."""
     integer = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(integer, np.integer):
-        raise ValueError(f"geometric makes integers, got dtype {integer}")
+        raise new_error(ValueError, f"geometric makes integers, got dtype {integer}")
     (p,) = promote_dtypes_inexact(jnp.asarray(p))
     target = result_shape("geometric", shape, p)
     u = _positive_uniform(scalar_key("geometric", key), target, p.dtype)
@@ -309,7 +310,7 @@ def dirichlet(
     check_arraylike("dirichlet", alpha)
     alpha = jnp.asarray(alpha, kind)
     if alpha.ndim < 1:
-        raise ValueError("dirichlet needs alpha with at least one dimension")
+        raise new_error(ValueError, "dirichlet needs alpha with at least one dimension")
     batch = alpha.shape[:-1] if shape is None else as_shape("dirichlet", shape)
     full = batch + alpha.shape[-1:]
     logs = loggamma(scalar_key("dirichlet", key), jnp.broadcast_to(alpha, full), full, kind)
@@ -405,13 +406,14 @@ def multivariate_normal(
       enough).
     """
     if method not in ("cholesky", "eigh", "svd"):
-        raise ValueError(f"method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
+        raise new_error(ValueError, f"method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
     mean, cov = promote_dtypes_inexact(jnp.asarray(mean), jnp.asarray(cov))
     kind = mean.dtype if dtype is None else float_dtype("multivariate_normal", dtype)
     if mean.ndim < 1 or cov.ndim < 2 or cov.shape[-2:] != mean.shape[-1:] * 2:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"multivariate_normal needs mean [..., n] and cov [..., n, n], "
-            f"got {mean.shape} and {cov.shape}"
+            f"got {mean.shape} and {cov.shape}",
         )
     batch = np.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
     target = batch if shape is None else as_shape("multivariate_normal", shape)

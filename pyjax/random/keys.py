@@ -51,7 +51,9 @@ def resolve_impl(impl: Any) -> PRNGImpl:
         )
     found = prngs.get(impl)
     if found is None:
-        raise ValueError(f"unknown PRNG implementation {impl!r}; known: {', '.join(prngs)}")
+        raise new_error(
+            ValueError, f"unknown PRNG implementation {impl!r}; known: {', '.join(prngs)}"
+        )
     return found
 
 
@@ -129,9 +131,10 @@ def scalar_key(name: str, key: Any) -> Array:
     """
     typed, _ = typed_key(name, key)
     if typed.ndim:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"{name} takes a single key, got an array of keys with shape {typed.shape}: "
-            f"use pyjax.vmap(pyjax.random.{name}, ...) over it, or pick one with keys[i]"
+            f"use pyjax.vmap(pyjax.random.{name}, ...) over it, or pick one with keys[i]",
         )
     return typed
 
@@ -143,11 +146,12 @@ def _checked_seed(seed: Any) -> Any:
         return seed + offset
     array = jnp.asarray(seed)
     if not dtypes.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"a seed must be an integer, got {array.aval.str_short()}")
+        raise new_error(TypeError, f"a seed must be an integer, got {array.aval.str_short()}")
     if array.ndim:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"a seed must be a scalar, got {array.aval.str_short()}; "
-            "use pyjax.vmap(pyjax.random.key)"
+            "use pyjax.vmap(pyjax.random.key)",
         )
     return array + offset if offset else array
 
@@ -299,7 +303,9 @@ def fold_in(key: Any, data: Any) -> Array:
         data = np.uint32(data)
     number = jnp.asarray(data)
     if number.ndim:
-        raise TypeError(f"fold_in takes a scalar, got {number.aval.str_short()}; use pyjax.vmap")
+        raise new_error(
+            TypeError, f"fold_in takes a scalar, got {number.aval.str_short()}; use pyjax.vmap"
+        )
     folded = random_keys.random_fold_in(scalar, number.astype(np.uint32))
     return random_keys.random_unwrap(folded) if raw else folded
 
@@ -322,7 +328,7 @@ def bits(
     """Uniformly distributed bits as unsigned integers (default uint32)."""
     kind = np.dtype(np.uint32) if dtype is None else dtypes.canonicalize_dtype(dtype)
     if not dtypes.issubdtype(kind, np.unsignedinteger):
-        raise ValueError(f"bits makes unsigned integers, got dtype {kind}")
+        raise new_error(ValueError, f"bits makes unsigned integers, got dtype {kind}")
     return random_bits(scalar_key("bits", key), kind.itemsize * 8, shape).astype(kind)
 
 

@@ -16,6 +16,7 @@ from pyjax import lax
 from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
+from pyjax.core.errors import new_error
 from pyjax.numpy.util import canonicalize_axis, check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import laid_out, random_bits, scalar_key, split
 
@@ -31,7 +32,7 @@ def float_dtype(name: str, dtype: Any) -> np.dtype:
     """
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.floating):
-        raise ValueError(f"{name} needs a floating dtype, got {kind}")
+        raise new_error(ValueError, f"{name} needs a floating dtype, got {kind}")
     return kind
 
 
@@ -45,9 +46,10 @@ def as_shape(name: str, shape: Any) -> tuple[int, ...]:
     try:
         return tuple(int(n.__index__()) for n in sequence)
     except (AttributeError, TypeError):
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"the shape of {name} must be integers known while tracing, got {shape!r}; "
-            "mark the argument it comes from static"
+            "mark the argument it comes from static",
         ) from None
 
 
@@ -61,8 +63,9 @@ def result_shape(name: str, shape: Shape | None, *params: Any) -> tuple[int, ...
         n in (1, m) for n, m in zip(reversed(joint), reversed(shape))
     )
     if not fits:
-        raise ValueError(
-            f"{name}: the shape {shape} does not fit parameters of broadcast shape {joint}"
+        raise new_error(
+            ValueError,
+            f"{name}: the shape {shape} does not fit parameters of broadcast shape {joint}",
         )
     return shape
 
@@ -130,7 +133,7 @@ def randint(
     """
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.integer):
-        raise TypeError(f"randint makes integers, got dtype {kind}")
+        raise new_error(TypeError, f"randint makes integers, got dtype {kind}")
     check_arraylike("randint", minval, maxval)
     minval, maxval = (
         bound
@@ -192,7 +195,7 @@ def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any 
     """Standard normal values; complex ones have variance 1/2 in each part."""
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.inexact):
-        raise ValueError(f"normal needs a floating or complex dtype, got {kind}")
+        raise new_error(ValueError, f"normal needs a floating or complex dtype, got {kind}")
     return _normal(scalar_key("normal", key), as_shape("normal", shape), kind)
 
 
@@ -228,11 +231,11 @@ def bernoulli(
       2**-23.
     """
     if mode not in ("low", "high"):
-        raise ValueError(f"mode must be 'low' or 'high', got {mode!r}")
+        raise new_error(ValueError, f"mode must be 'low' or 'high', got {mode!r}")
     check_arraylike("bernoulli", p)
     kind = dtypes.canonicalize_dtype(lax.dtype(p))
     if not dtypes.issubdtype(kind, np.floating):
-        raise TypeError(f"bernoulli needs a floating probability, got {kind}")
+        raise new_error(TypeError, f"bernoulli needs a floating probability, got {kind}")
     probability = lax.convert_element_type(p, kind)
     target = result_shape("bernoulli", shape, probability)
     return _bernoulli(scalar_key("bernoulli", key), probability, target, mode)
@@ -276,7 +279,7 @@ def gumbel(
     `mode`: "low" (default) uses one uniform value; "high" two, which reaches the far tail.
     """
     if mode not in (None, "low", "high"):
-        raise ValueError(f"mode must be 'low' or 'high', got {mode!r}")
+        raise new_error(ValueError, f"mode must be 'low' or 'high', got {mode!r}")
     kind = float_dtype("gumbel", dtype)
     return _gumbel(
         scalar_key("gumbel", key), as_shape("gumbel", shape), kind, mode or _gumbel_mode()
@@ -354,8 +357,9 @@ def categorical(
     target = batch if shape is None else as_shape("categorical", shape)
     prefix = target[: len(target) - len(batch)]
     if target[len(prefix) :] != batch:
-        raise ValueError(
-            f"categorical: shape {target} must end with the batch shape {batch} of the logits"
+        raise new_error(
+            ValueError,
+            f"categorical: shape {target} must end with the batch shape {batch} of the logits",
         )
     scalar = scalar_key("categorical", key)
     if replace:
@@ -365,8 +369,8 @@ def categorical(
         )
     count = math.prod(prefix)
     if count > logits.shape[axis]:
-        raise ValueError(
-            f"cannot draw {count} distinct indices from {logits.shape[axis]} categories"
+        raise new_error(
+            ValueError, f"cannot draw {count} distinct indices from {logits.shape[axis]} categories"
         )
     scores = logits + gumbel(scalar, logits.shape, logits.dtype, mode=mode)
     _, indices = lax.top_k(jnp.moveaxis(scores, axis, -1), count)
@@ -390,7 +394,7 @@ def permutation(
     check_arraylike("permutation", x)
     if not np.ndim(x):
         if not dtypes.issubdtype(dtypes.dtype(x), np.integer):
-            raise TypeError(f"permutation takes an array or an integer, got {x!r}")
+            raise new_error(TypeError, f"permutation takes an array or an integer, got {x!r}")
         return _shuffle(scalar, jnp.arange(int(x)), 0)
     x = jnp.asarray(x)
     axis = canonicalize_axis(axis, x.ndim)
@@ -443,9 +447,11 @@ def choice(
         size = array.shape[axis]
     count = math.prod(shape)
     if size <= 0 and count:
-        raise ValueError("choice: there is nothing to choose from")
+        raise new_error(ValueError, "choice: there is nothing to choose from")
     if not replace and count > size:
-        raise ValueError(f"choice: cannot draw {count} elements from {size} without replacement")
+        raise new_error(
+            ValueError, f"choice: cannot draw {count} elements from {size} without replacement"
+        )
     if p is None:
         if not replace:
             if array is not None and array.ndim == 1:
@@ -457,7 +463,9 @@ def choice(
     else:
         (p,) = promote_dtypes_inexact(jnp.asarray(p))
         if p.shape != (size,):
-            raise ValueError(f"choice: p has shape {p.shape}, but there are {size} elements")
+            raise new_error(
+                ValueError, f"choice: p has shape {p.shape}, but there are {size} elements"
+            )
         if replace:
             cumulative = jnp.cumsum(p)
             level = cumulative[-1] * (1 - uniform(scalar, shape, dtype=cumulative.dtype))

@@ -245,9 +245,10 @@ class DeviceArray(BufferHolder, core_array.Array):
         if armed and not self._is_host_addressable:
             check_transfer(Direction.TO_HOST, transfer, self.aval.str_short(), "the host")
         if not isinstance(self.spec.aval.dtype, np.dtype):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
-                "use pyjax.random.key_data(key) for the bits of a key"
+                "use pyjax.random.key_data(key) for the bits of a key",
             )
         return self.spec.kind.to_host(buffer)
 
@@ -264,15 +265,18 @@ class DeviceArray(BufferHolder, core_array.Array):
         view = self.host_view()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
-                raise ValueError(f"a copy is needed to turn {view.dtype} into {np.dtype(dtype)}")
+                raise new_error(
+                    ValueError, f"a copy is needed to turn {view.dtype} into {np.dtype(dtype)}"
+                )
             return view.astype(dtype)
         return view.copy() if copy else view
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         if api_version is not None and api_version not in ARRAY_API_VERSIONS:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"array API version {api_version!r} is not supported; "
-                f"supported: {', '.join(ARRAY_API_VERSIONS)}"
+                f"supported: {', '.join(ARRAY_API_VERSIONS)}",
             )
         return _array_namespace[0]
 
@@ -399,31 +403,34 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     def __index__(self) -> int:
         if self.ndim != 0 or not np.issubdtype(self.dtype, np.integer):
-            raise TypeError(
-                f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
+            raise new_error(
+                TypeError,
+                f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}",
             )
         return int(self.host_view().item())
 
     def _check_scalar_conversion(self, name: str) -> None:
         if self.size != 1 or (self.ndim and name != "bool"):
             if name == "bool":
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     f"the truth value of an array with {self.size} elements "
-                    f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()"
+                    f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()",
                 )
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"only 0-dimensional arrays convert to {name}, got {self.aval.str_short()}; "
-                "index it first or use tolist()"
+                "index it first or use tolist()",
             )
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of an array without dimensions")
+            raise new_error(TypeError, "len() of an array without dimensions")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[core_array.Array]:
         if not self.shape:
-            raise TypeError("iteration over an array without dimensions")
+            raise new_error(TypeError, "iteration over an array without dimensions")
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return (self[i] for i in range(self.shape[0]))
         aval = self.spec.aval.update(shape=self.shape[1:])
@@ -432,9 +439,10 @@ class DeviceArray(BufferHolder, core_array.Array):
         return map(_from_view, itertools.repeat(spec), self.host_view())
 
     def __hash__(self) -> int:
-        raise TypeError(
+        raise new_error(
+            TypeError,
             f"unhashable type: arrays ({self.aval.str_short()}) have no hash, because == compares "
-            "elementwise; use a tuple from x.tolist() as a key, or id(x)"
+            "elementwise; use a tuple from x.tolist() as a key, or id(x)",
         )
 
     def __repr__(self) -> str:

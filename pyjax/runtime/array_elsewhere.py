@@ -11,7 +11,7 @@ import numpy as np
 
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.sharding.shardings import Sharding
 from xla_backend.runtime.client import Device
 
@@ -60,11 +60,11 @@ class ArrayElsewhere(Array):
         return self._is_deleted
 
     def __hash__(self) -> int:
-        raise TypeError("unhashable type: arrays are compared by their elements")
+        raise new_error(TypeError, "unhashable type: arrays are compared by their elements")
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of unsized object")
+            raise new_error(TypeError, "len() of unsized object")
         return self.shape[0]
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from pyjax._config import options
+from pyjax.core.errors import new_error
 from pyjax.runtime.gpu_environment import gpu_environment
 from xla_backend.debug_options import current_debug_options
 from xla_backend.process import bounded_cache
@@ -68,8 +69,8 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
         return plugin.factory(**given)
     except Exception as error:
         left_out = "" if asked else "; jax_platforms=cpu starts without it"
-        raise RuntimeError(
-            f"platform {platform!r}{asked} failed to start: {error}{left_out}"
+        raise new_error(
+            RuntimeError, f"platform {platform!r}{asked} failed to start: {error}{left_out}"
         ) from error
 
 
@@ -91,9 +92,10 @@ def _client_options() -> dict[str, Any]:
     for pair in filter(None, text.split(";")):
         key, colon, value = pair.partition(":")
         if not colon or ":" in value:
-            raise RuntimeError(
+            raise new_error(
+                RuntimeError,
                 f"bad option {pair!r} in jax_pjrt_client_create_options={text!r}: write key:value, "
-                "several of them with ';' between"
+                "several of them with ';' between",
             )
         value = value.strip()
         given[key.strip()] = int(value) if value.lstrip("-").isdigit() else value
@@ -119,14 +121,17 @@ def _requested_platforms() -> tuple[list[str], str]:
     names = list(dict.fromkeys([*(name for names in named for name in names), *default]))
     if options.platforms.value and set(names) != set(default):
         missing = ", ".join(sorted(set(names) - set(default)))
-        raise RuntimeError(f"{missing} is the default platform{asked}, but is not to be started")
+        raise new_error(
+            RuntimeError, f"{missing} is the default platform{asked}, but is not to be started"
+        )
     known = {*discover_plugins()} - {"mock-gpu"}
     names = [_registered(name, known) for name in names]
     for name in names:
         if name not in known:
-            raise RuntimeError(
+            raise new_error(
+                RuntimeError,
                 f"unknown platform {name!r}{asked.replace(' of ', ' in ', 1)}; "
-                f"known platforms: {', '.join(sorted(known))}"
+                f"known platforms: {', '.join(sorted(known))}",
             )
     return names, asked
 
@@ -146,9 +151,10 @@ def _mock_client() -> AbstractClient:
     if text:
         parts = [part.strip() for part in text.split("x")]
         if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
-            raise RuntimeError(
+            raise new_error(
+                RuntimeError,
                 f"jax_mock_gpu_topology={text!r} is no topology: write slices x hosts of a slice x "
-                "GPUs of a host, such as 2x4x8"
+                "GPUs of a host, such as 2x4x8",
             )
         slices, hosts, local = map(int, parts)
         processes = slices * hosts
@@ -168,9 +174,10 @@ def _chosen_gpus() -> list[int] | None:
         return None
     chosen = [part.strip() for part in text.split(",")]
     if not all(part.isdigit() for part in chosen) or len(set(chosen)) != len(chosen):
-        raise RuntimeError(
+        raise new_error(
+            RuntimeError,
             f"jax_cuda_visible_devices={text!r}: write different numbers of GPUs with commas "
-            "between, such as 0,2, or all"
+            "between, such as 0,2, or all",
         )
     return [int(part) for part in chosen]
 
@@ -182,9 +189,10 @@ def _visible(numbers: list[int]) -> list[int]:
         return numbers
     missing = [number for number in chosen if number not in numbers]
     if missing:
-        raise RuntimeError(
+        raise new_error(
+            RuntimeError,
             f"jax_cuda_visible_devices={options.cuda_visible_devices.value!r}: there is no GPU "
-            f"{missing[0]}; each host has {len(numbers)}"
+            f"{missing[0]}; each host has {len(numbers)}",
         )
     return chosen
 
@@ -192,10 +200,11 @@ def _visible(numbers: list[int]) -> list[int]:
 def _start_all() -> dict[str, AbstractClient]:
     target = options.backend_target.value
     if target not in ("", "local"):
-        raise RuntimeError(
+        raise new_error(
+            RuntimeError,
             f"jax_backend_target={target!r} names a remote backend: every platform of this library "
             "runs in this process (local). A platform that reaches others is a plugin's; name it "
-            "in jax_platforms"
+            "in jax_platforms",
         )
     names, asked = _requested_platforms()
     plugins = discover_plugins()
@@ -277,10 +286,11 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
     plugin = plugins.get(_registered(platform, set(plugins)))
     lacking = "" if plugin is None else plugin.missing()
     if lacking:
-        raise RuntimeError(f"there is no platform {platform!r} here: {lacking}")
-    raise RuntimeError(
+        raise new_error(RuntimeError, f"there is no platform {platform!r} here: {lacking}")
+    raise new_error(
+        RuntimeError,
         f"unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}. "
-        "Name one of them, or list it in jax_platforms before the first use."
+        "Name one of them, or list it in jax_platforms before the first use.",
     )
 
 
@@ -292,9 +302,10 @@ def _default_device(requested: Any) -> Device:
         return get_backend(requested).devices()[0]
     if isinstance(requested, Device):
         return requested
-    raise TypeError(
+    raise new_error(
+        TypeError,
         f"jax_default_device is {requested!r}; it must be a Device (see pyjax.devices()), "
-        "a platform name or None"
+        "a platform name or None",
     )
 
 
@@ -324,7 +335,7 @@ def local_devices(
     found = [device for device in client.devices() if device.process_index == index]
     if not found:
         numbers = ", ".join(map(str, process_indices(client)))
-        raise ValueError(f"unknown process_index {index}: the processes are {numbers}")
+        raise new_error(ValueError, f"unknown process_index {index}: the processes are {numbers}")
     return found
 
 

@@ -477,11 +477,12 @@ def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:
     for array in arrays:
         if array.spec.committed:
             if committed is not None and committed.device is not array.device:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     "arguments are committed to different devices: "
                     f"{committed.aval.str_short()} on {committed.device} and "
                     f"{array.aval.str_short()} on {array.device}. "
-                    "Move one of them with pyjax.device_put(x, device)."
+                    "Move one of them with pyjax.device_put(x, device).",
                 )
             committed = array
     if committed is not None:

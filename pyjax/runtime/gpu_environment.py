@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from pyjax.core.errors import new_error
+
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 # The newer name first.
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
@@ -26,13 +28,13 @@ def gpu_environment(environment: Mapping[str, str] = os.environ) -> dict[str, An
     given: dict[str, Any] = {}
     fractions = [name for name in _FRACTIONS if environment.get(name)]
     if len(fractions) > 1:
-        raise ValueError(f"{' and '.join(fractions)} are both set; set one of them")
+        raise new_error(ValueError, f"{' and '.join(fractions)} are both set; set one of them")
     if fractions:
         given["memory_fraction"] = environment[fractions[0]]
     whole = environment.get(_PREALLOCATE, "").lower()
     if whole:
         if whole not in _TRUTHS:
-            raise ValueError(f"{_PREALLOCATE}={whole}: write true or false")
+            raise new_error(ValueError, f"{_PREALLOCATE}={whole}: write true or false")
         given["preallocate"] = _TRUTHS[whole]
     if environment.get(_ALLOCATOR):
         given["allocator"] = environment[_ALLOCATOR].lower()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
@@ -75,9 +75,10 @@ def _put(value: Any, target: Any) -> Any:
 def _over_mesh(target: Any) -> Any:
     """A PartitionSpec as a sharding over the mesh in context; a sharding whose memory there is."""
     if isinstance(target, PartitionSpec) and get_mesh().empty:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "Please set a mesh via `set_mesh` if a PartitionSpec is passed to device_put, or pass "
-            f"NamedSharding(mesh, {target})."
+            f"NamedSharding(mesh, {target}).",
         )
     sharding = context_sharding(target)
     if isinstance(sharding, Sharding) and sharding.memory_kind is not None:

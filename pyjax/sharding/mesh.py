@@ -14,7 +14,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax._config.blocks import Leaving, take_out
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from xla_backend.runtime.client import Device
 
 
@@ -51,11 +51,12 @@ def _types(
         return (axis_types,) * len(names)
     axis_types = tuple(axis_types)
     if not all(isinstance(t, AxisType) for t in axis_types):
-        raise TypeError(f"axis_types must hold AxisType values, got {axis_types}")
+        raise new_error(TypeError, f"axis_types must hold AxisType values, got {axis_types}")
     if len(axis_types) != len(names):
-        raise ValueError(
+        raise new_error(
+            ValueError,
             f"Number of axis names must match the number of axis_types. Got axis_names={names} "
-            f"and axis_types={axis_types}"
+            f"and axis_types={axis_types}",
         )
     return axis_types
 
@@ -131,8 +132,9 @@ class AbstractMesh(_NamedAxes):
         abstract_device: Any = None,
     ) -> None:
         if len(axis_sizes) != len(axis_names):
-            raise ValueError(
-                f"AbstractMesh: {len(axis_sizes)} sizes for {len(axis_names)} axis names"
+            raise new_error(
+                ValueError,
+                f"AbstractMesh: {len(axis_sizes)} sizes for {len(axis_names)} axis names",
             )
         self._sizes = tuple(int(s) for s in axis_sizes)
         self.axis_names = tuple(axis_names)
@@ -217,13 +219,16 @@ class Mesh(_NamedAxes):
         grid = np.array(devices, dtype=object)
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if grid.ndim != len(names):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 "Mesh requires the ndim of its first argument (`devices`) to equal the length of "
                 f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
-                f"len(axis_names) == {len(names)}."
+                f"len(axis_names) == {len(names)}.",
             )
         if None in names or len(set(names)) != len(names):
-            raise ValueError(f"Mesh: axis names must be distinct and not None, got {names}")
+            raise new_error(
+                ValueError, f"Mesh: axis names must be distinct and not None, got {names}"
+            )
         grid.flags.writeable = False
         self.devices = grid
         self.axis_names = names
@@ -356,7 +361,7 @@ class set_mesh:
 
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
-            raise ValueError(f"set_mesh takes a Mesh, got {type(mesh).__name__}")
+            raise new_error(ValueError, f"set_mesh takes a Mesh, got {type(mesh).__name__}")
         self._mesh = mesh
         stack, entry = _context.stack, self._in_context
         for other in [*stack]:
@@ -389,7 +394,9 @@ class use_abstract_mesh(ContextDecorator):
 
     def __init__(self, mesh: AbstractMesh) -> None:
         if not isinstance(mesh, AbstractMesh):
-            raise ValueError(f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}")
+            raise new_error(
+                ValueError, f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}"
+            )
         self._mesh = mesh
 
     def __enter__(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pyjax.core.errors import new_error
+
 
 class _Unconstrained:
     """The compiler chooses how this dimension is split."""
@@ -46,7 +48,9 @@ class PartitionSpec:
         for entry in partitions:
             names = entry if isinstance(entry, (list, tuple)) else (entry,)
             if UNCONSTRAINED in names and len(names) > 1:
-                raise ValueError(f"UNCONSTRAINED stands alone in a dimension, got {entry!r}")
+                raise new_error(
+                    ValueError, f"UNCONSTRAINED stands alone in a dimension, got {entry!r}"
+                )
         self._partitions = tuple(map(_canonical, partitions))
         self.unreduced = frozenset(unreduced)
         self.reduced = frozenset(reduced)

@@ -15,6 +15,7 @@ import numpy as np
 
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, set_sharding_of_avals
+from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_leaves
 from pyjax.sharding.mesh import AbstractMesh, Mesh, get_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
@@ -57,7 +58,7 @@ class Sharding:
 
     def with_memory_kind(self, kind: str) -> Sharding:
         """The same layout in another memory of the devices."""
-        raise NotImplementedError(f"{type(self).__name__} has no memory kinds")
+        raise new_error(NotImplementedError, f"{type(self).__name__} has no memory kinds")
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part on each device."""
@@ -146,9 +147,10 @@ class PmapSharding(_OnOneDevice):
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         shape = tuple(global_shape)
         if len(shape) <= self.axis or shape[self.axis] != 1:
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"{self} has one example on one device, but an array of shape {shape} does not "
-                f"have one along axis {self.axis}."
+                f"have one along axis {self.axis}.",
             )
         return shape[: self.axis] + shape[self.axis + 1 :]
 
@@ -187,17 +189,21 @@ class NamedSharding(Sharding):
         self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
     ) -> None:
         if not isinstance(mesh, (Mesh, AbstractMesh)):
-            raise TypeError(f"NamedSharding: mesh must be a Mesh, got {type(mesh).__name__}")
+            raise new_error(
+                TypeError, f"NamedSharding: mesh must be a Mesh, got {type(mesh).__name__}"
+            )
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(
+            raise new_error(
+                TypeError,
                 f"NamedSharding: spec must be a PartitionSpec, got {type(spec).__name__}; "
-                "write PartitionSpec('x', None)."
+                "write PartitionSpec('x', None).",
             )
         seen: set[Any] = set()
         for name in itertools.chain.from_iterable(map(_names, spec)):
             if name not in mesh.axis_names:
-                raise ValueError(
-                    f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}."
+                raise new_error(
+                    ValueError,
+                    f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.",
                 )
             if name in seen:
                 raise DuplicateSpecError(
@@ -220,7 +226,7 @@ class NamedSharding(Sharding):
     def _mesh_of_devices(self) -> Mesh:
         if isinstance(self.mesh, Mesh):
             return self.mesh
-        raise ValueError(f"{self} has an AbstractMesh: it has no devices. Use a Mesh.")
+        raise new_error(ValueError, f"{self} has an AbstractMesh: it has no devices. Use a Mesh.")
 
     @property
     def device_set(self) -> set[Device]:
@@ -246,9 +252,10 @@ class NamedSharding(Sharding):
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         """ValueError unless arrays of this shape can be laid out so."""
         if len(aval_shape) < len(self.spec):
-            raise ValueError(
+            raise new_error(
+                ValueError,
                 f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but "
-                f"was applied to a value of rank {len(aval_shape)}."
+                f"was applied to a value of rank {len(aval_shape)}.",
             )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -257,9 +264,10 @@ class NamedSharding(Sharding):
         for axis, entry in enumerate(self.spec):
             parts = self._parts(entry)
             if shape[axis] % parts:
-                raise ValueError(
+                raise new_error(
+                    ValueError,
                     f"Sharding {self} implies that dimension {axis} of shape {global_shape} is "
-                    f"split into {parts} parts, but {shape[axis]} is not divisible by {parts}."
+                    f"split into {parts} parts, but {shape[axis]} is not divisible by {parts}.",
                 )
             shape[axis] //= parts
         return tuple(shape)
@@ -324,12 +332,13 @@ def resolve_device(target: Any) -> Device | None:
     if isinstance(target, Sharding) and target.num_devices == 1:
         return next(iter(target.device_set))
     if isinstance(target, Sharding):
-        raise NotImplementedError(
+        raise new_error(
+            NotImplementedError,
             f"{target} lies over {target.num_devices} devices.\n  Arrays over several devices are "
-            "not supported yet; use a mesh or sharding of one device."
+            "not supported yet; use a mesh or sharding of one device.",
         )
-    raise TypeError(
-        f"expected a Device or a sharding over one device, got {type(target).__name__}."
+    raise new_error(
+        TypeError, f"expected a Device or a sharding over one device, got {type(target).__name__}."
     )
 
 
@@ -343,9 +352,10 @@ def context_sharding(target: Any) -> Any:
         return target
     mesh = get_mesh()
     if mesh.empty:
-        raise RuntimeError(
+        raise new_error(
+            RuntimeError,
             f"{target} names mesh axes, but no mesh is in context.\n  Set one with set_mesh(mesh), "
-            "or pass NamedSharding(mesh, spec)."
+            "or pass NamedSharding(mesh, spec).",
         )
     return NamedSharding(mesh, target)
 
@@ -359,9 +369,10 @@ def common_device(targets: Any) -> Device | None:
     found = {resolve_device(context_sharding(leaf)) for leaf in tree_leaves(targets)}
     found.discard(None)
     if len(found) > 1:
-        raise ValueError(
+        raise new_error(
+            ValueError,
             "in_shardings and out_shardings name several devices: "
-            f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one."
+            f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one.",
         )
     return found.pop() if found else None
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
@@ -303,7 +304,7 @@ def _polygamma(m: Array, x: Array) -> Array:
 
 
 def _no_order_derivative(*args: Any) -> Any:
-    raise ValueError("polygamma gradient with respect to m is not supported")
+    raise new_error(ValueError, "polygamma gradient with respect to m is not supported")
 
 
 polygamma_p: Primitive = define_nary(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
+from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
@@ -366,7 +367,7 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
 
 
 def _no_beta_parameters(*args: Any) -> Any:
-    raise ValueError("Betainc gradient with respect to a and b not supported.")
+    raise new_error(ValueError, "Betainc gradient with respect to a and b not supported.")
 
 
 def _betainc_jvp(g: Array, ans: Array, a: Array, b: Array, x: Array) -> Array:
