@@ -178,7 +178,7 @@ class Enum(AbstractKind):
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise TypeError(f"expected {self.accepts}")
+            raise ValueError(f"expected {self.accepts}")
         return self.parse(value)
 
 

@@ -11,17 +11,22 @@ from __future__ import annotations
 import difflib
 import enum
 import functools
+import linecache
 import os
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 from .blocks import Leaving, take_out_of_variables
 from .kinds import AbstractKind
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Affects(enum.Enum):
@@ -274,6 +279,7 @@ class Option:
         except ValueError as error:
             raise ValueError(
                 f"bad value {text!r} for option {self.name} ({origin}): {error}"
+                f"{_user_line()}\n  {self.help}"
             ) from None
 
     def _checked(self, value: Any, origin: str, stacklevel: int = 4) -> Any:
@@ -282,6 +288,7 @@ class Option:
         except (ValueError, TypeError) as error:
             raise type(error)(
                 f"bad value {value!r} for option {self.name} ({origin}): {error}"
+                f"{_user_line()}\n  {self.help}"
             ) from None
         if checked != self.default and not self.acts and not self._warned:
             self._warned = True
@@ -459,7 +466,29 @@ def find(name: str) -> Option:
     for candidate in (name, f"jax_{bare}", bare):
         if candidate in _options:
             return _options[candidate]
-    raise AttributeError(f"unrecognized config option: {name!r}.{suggestion(bare)}")
+    raise AttributeError(
+        f"unrecognized config option: {name!r}.{suggestion(bare)}{_user_line()}\n"
+        "  `python -m pyjax config` lists all options."
+    )
+
+
+def _user_line() -> str:
+    """The line that called into this package, as a line of a message."""
+    frame: FrameType | None = sys._getframe(1)
+    package = sys.modules.get("pyjax")
+    hidden = (
+        _FOLDER,
+        "<frozen ",
+        *(f"{path}{os.sep}" for path in getattr(package, "__path__", ())),
+    )
+    while frame is not None and frame.f_code.co_filename.startswith(hidden):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+    return f"\n  {place}:   {text}"
 
 
 def suggestion(bare: str) -> str:

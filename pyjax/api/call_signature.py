@@ -99,6 +99,8 @@ class CallSignature:
                         ValueError,
                         f"{what}_argnames names {name!r}, but {self.name} has no such parameter; "
                         f"its parameters are {', '.join(sorted(accepted)) or 'none'}",
+                        "A misspelt name would leave an argument traced.",
+                        "Name a parameter of the function.",
                     )
             for number in numbers:
                 if not self._takes_any and not -count <= number < count:
@@ -106,6 +108,8 @@ class CallSignature:
                         ValueError,
                         f"{what}_argnums has {number}, but {self.name} has only {count} "
                         "positional parameters",
+                        f"They are numbered from 0 to {count - 1}.",
+                        f"Use one of these numbers, or {what}_argnames.",
                     )
             numbers = tuple(n % count if n < 0 and count else n for n in numbers)
             if argnames is None:

@@ -119,7 +119,12 @@ class custom_jvp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.jvp is None:
-            raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
+            raise new_error(
+                AttributeError,
+                f"No JVP defined for custom_jvp function {name} using defjvp.",
+                "A custom_jvp function has its derivative from a rule.",
+                f"@{name}.defjvp above a function of (primals, tangents) that returns two outputs.",
+            )
         args = resolve_kwargs(self.fun, args, kwargs)
         dynamic_positions = [i for i in range(len(args)) if i not in self.nondiff_argnums]
         nondiff = [args[i] for i in self.nondiff_argnums if i < len(args)]
@@ -230,6 +235,8 @@ def _check_jvp_output(
             f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
             f"of "
             f"length two) representing primal and tangent outputs, but got {result!r:.80}.",
+            "The rule computes the function's output and the derivative of it.",
+            "return primal_out, tangent_out",
         )
     outs, out_tree = tree_flatten(result[0])
     tangents, tangent_tree = tree_flatten(result[1], is_leaf=lambda x: isinstance(x, SymbolicZero))
@@ -274,6 +281,8 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
         "with corresponding shapes and dtypes: primal "
         f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
         f"{expected.str_short()}.",
+        "A tangent is a small change of the output: it has its shape and dtype.",
+        "Compute it elementwise, or broadcast it: jnp.broadcast_to(t, primal_out.shape).",
     )
 
 

@@ -121,7 +121,13 @@ class custom_vjp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = function_name(self.fun)
         if self.fwd is None or self.bwd is None:
-            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+            raise new_error(
+                AttributeError,
+                f"No VJP defined for custom_vjp function {name} using defvjp.",
+                "A custom_vjp function has its derivative from two rules.",
+                f"{name}.defvjp(forward, backward): forward returns the output and residuals, "
+                "backward(residuals, cotangent) a tuple of cotangents.",
+            )
         args = resolve_kwargs(self.fun, args, kwargs)
         positions = [i for i in range(len(args)) if i not in self.nondiff_argnums]
         for i in self.nondiff_argnums:
@@ -238,6 +244,8 @@ class _Call:
                 f"represents residuals (i.e. values stored from the forward pass for use on the "
                 f"backward "
                 f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}.",
+                "The backward rule gets the residuals, and nothing else of the forward pass.",
+                "return output, residuals; None as residuals if there are none.",
             )
         outs, tree = tree_flatten(result[0])
         if self.out_trees and self.out_trees[0] != tree:
@@ -283,6 +291,8 @@ class _Call:
                 f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple "
                 f"of length "
                 f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}.",
+                "The structure of the cotangents is that of the arguments.",
+                "Return one for each argument; None stands for zero.",
             )
         avals = iter(self._in_avals)
         leaves: list[Any] = []
@@ -333,6 +343,8 @@ class _Call:
             "same shapes and dtypes as the args tuple of the primal function, but at output"
             f"[{position}]{keystr(path)} the bwd rule produced an output of type "
             f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
+            "A cotangent has the shape and dtype of its argument.",
+            "Sum what was broadcast, broadcast what was summed: jnp.full_like(x, g).",
         )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core.errors import new_error
+from pyjax.core.errors import fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.lax.callbacks import debug_callback, debug_print
@@ -39,15 +39,12 @@ def callback(
 class _Checker(string.Formatter):
     """Finds arguments that a format string leaves unused."""
 
+    unused: Sequence[str] = ()
+
     def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
         unused = [repr(a) for i, a in enumerate(args) if i not in used_args]
         unused += [name for name in kwargs if name not in used_args]
-        if unused:
-            raise new_error(
-                ValueError,
-                f"Unused arguments to debug.print: {', '.join(unused)}.\n  Put a {{}} in the "
-                "format string for each, e.g. debug.print('x = {x}', x=x).",
-            )
+        self.unused = unused
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return ""  # values are not known yet: only the fields are checked
@@ -88,7 +85,15 @@ def print(
             "debug.print('{}', x).",
         )
     if not skip_format_check:
-        _Checker().vformat(fmt, args, kwargs)
+        checker = _Checker()
+        checker.vformat(fmt, args, kwargs)
+        if checker.unused:
+            fail(
+                ValueError,
+                f"Unused arguments to debug.print: {', '.join(checker.unused)}.",
+                "Values are shown where the format string has a {}.",
+                "Put a {} in the format string for each, e.g. debug.print('x = {x}', x=x).",
+            )
     debug_print(fmt, *args, ordered=ordered, **kwargs)
     return None
 

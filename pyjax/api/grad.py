@@ -117,6 +117,8 @@ def value_and_grad(
                 f"{highest + 1} "
                 f"positional arguments to be passed by the caller, but got only {len(args)} "
                 "positional arguments.",
+                "argnums counts from 0, and keyword arguments have no number.",
+                "Name an argument that is passed, or pass it by position.",
             )
         numbers = normalize_argnums(positions, len(args), "grad")
         f_partial, dynamic = partial_args(fun, args, kwargs, numbers)
@@ -250,17 +252,21 @@ def _check_output(name: str, holomorphic: bool, x: Any) -> None:
             TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
             f"np.floating), "
-            f"but got {_d(dtype)}. For holomorphic differentiation, pass holomorphic=True. For "
-            "differentiation of non-holomorphic functions involving complex outputs, use jax.vjp "
-            "directly.",
+            f"but got {_d(dtype)}.",
+            "The gradient of a complex output depends on the direction, unless the function is "
+            "holomorphic.",
+            "For holomorphic differentiation, pass holomorphic=True. For differentiation of "
+            "non-holomorphic functions involving complex outputs, use jax.vjp directly.",
         )
     if not dtypes.issubdtype(dtype, np.floating):
         raise new_error(
             TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
             f"np.floating), "
-            f"but got {_d(dtype)}. For differentiation of functions with integer outputs, use "
-            "jax.vjp directly.",
+            f"but got {_d(dtype)}.",
+            "A function with whole numbers as values has no derivative but zero.",
+            "Return floats. For differentiation of functions with integer outputs, use jax.vjp "
+            "directly.",
         )
 
 

@@ -550,7 +550,12 @@ def jit(
             compiler_options=compiler_options,
         )
     if not callable(fun):
-        raise new_error(TypeError, f"jit expects a function, got {type(fun).__name__}: {fun!r}")
+        raise new_error(
+            TypeError,
+            f"jit expects a callable, got {type(fun).__name__}: {fun!r:.80}",
+            "It returns a function that is traced when it is called.",
+            "Pass the function and call the result: jit(f)(x), not jit(f(x)).",
+        )
     target, moved = device, True
     if target is None:
         target = common_device((in_shardings, out_shardings))

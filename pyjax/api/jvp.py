@@ -44,6 +44,8 @@ def jvp(
             TypeError,
             "primal and tangent arguments to jax.jvp must be tuples or lists; found "
             f"{type(primals).__name__} and {type(tangents).__name__}.",
+            "They hold one entry for each argument of the function.",
+            "jvp(f, (x,), (t,))",
         )
     check_arrays("jvp", primals)
     leaves, in_tree = tree_flatten(tuple(primals))
@@ -54,6 +56,8 @@ def jvp(
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
             "have "
             f"tree structure {in_tree} whereas tangents have tree structure {tangent_tree}.",
+            "Each argument has a tangent of its own.",
+            "Give as many tangents as primals, in the same containers.",
         )
     for p, t in zip(leaves, tangent_leaves):
         _check_tangent(p, t)
@@ -92,6 +96,8 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
             ValueError,
             "jvp called with different primal and tangent shapes; "
             f"Got primal shape {primal_aval.shape} and tangent shape as {got.shape}",
+            "A tangent is a small change of its primal: it has its shape.",
+            "jnp.ones_like(primal) is one.",
         )
 
 

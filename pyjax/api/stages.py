@@ -357,7 +357,8 @@ class Compiled(_Stage):
                 raise new_error(
                     TypeError,
                     f"the compiled function was called with other types: argument leaf {i} was "
-                    f"{aval.str_short()} at compilation and is {array.aval.str_short()} now. "
+                    f"{aval.str_short()} at compilation and is {array.aval.str_short()} now.",
+                    "A compiled program is for one shape and dtype of each argument.",
                     "Lower and compile again for the new types, or call the jitted function.",
                 )
         results = self._program(arrays)

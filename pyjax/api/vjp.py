@@ -70,6 +70,8 @@ class Pullback:
                 ValueError,
                 f"Tree structure of cotangent input {ct_tree}, does not match structure of primal "
                 f"output {self.out_tree}.",
+                "There is one cotangent for each output of the function.",
+                "Pass what has the structure of the output, with zeros for what does not matter.",
             )
         for ct, aval in zip(cts, self._out_avals):
             _check_cotangent(ct, aval)
@@ -175,6 +177,8 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
         f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding "
         f"output "
         f"of the differentiated function had JAX type {aval.str_short()}",
+        "A cotangent has the shape and dtype of its output.",
+        "jnp.ones_like(output) is one.",
     )
 
 

@@ -92,6 +92,8 @@ def vmap(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
                 f"positional arguments passed to the function, but got {len(in_axes)=}, "
                 f"{len(args)=}",
+                "Arguments by keyword are mapped over axis 0.",
+                "One entry for each positional argument; None for those that are not mapped.",
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         if type(in_axes) is int and not kwargs:
@@ -117,7 +119,12 @@ def vmap(
         placed = []
         for i, (x, have, want) in enumerate(zip(outs, out_dims, wanted)):
             if want is None and have is not None:
-                raise new_error(ValueError, _mapped_output(flat.out_tree, i, out_axes))
+                raise new_error(
+                    ValueError,
+                    _mapped_output(flat.out_tree, i, out_axes),
+                    "The output differs between the mapped elements, so it needs an axis.",
+                    "Use an integer in out_axes for it.",
+                )
             placed.append(batching.match_bdim(x, size, have, want, i))
         result = tree_unflatten(flat.out_tree, placed)
         return _with_axes(result, wanted, size) if _shaped_nodes else result
@@ -215,8 +222,7 @@ def _mapped_output(out_tree: PyTreeDef, index: int, out_axes: Any) -> str:
     path = tree_flatten_with_path(example)[0][index][0]
     return (
         f"at vmap out_axes{keystr(path)}, got axis spec None but output was batched (out_axes is "
-        f"{out_axes}): the output differs between the mapped elements, so it needs an axis. Use an "
-        "integer in out_axes for it."
+        f"{out_axes})"
     )
 
 
@@ -247,6 +253,8 @@ def _mapped_axis_size(
                 f"vmap was requested to map its argument along axis {d}, which implies that its "
                 f"rank "
                 f"should be at least {least}, but is only {len(shape)} (its shape is {shape})",
+                f"The argument is {abstractify(x).str_short()}, in_axes says {d}.",
+                "Name an axis that it has, or None in in_axes for what is not mapped.",
             )
         sizes.append(shape[d])
     found = [s for s in sizes if s is not None]
@@ -256,6 +264,8 @@ def _mapped_axis_size(
         raise new_error(
             ValueError,
             "vmap must have at least one non-None value in in_axes or axis_size must be specified",
+            "How often the function is applied is the size of a mapped axis.",
+            "Map an argument (in_axes=0), or pass axis_size.",
         )
     if all(s == found[0] for s in found):
         return found[0]

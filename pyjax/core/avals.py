@@ -333,10 +333,13 @@ def _int_rule(x: Any) -> AbstractValue:
     dtype = dtypes.canonicalize_dtype(np.int64)
     limit = 1 << (8 * dtype.itemsize - 1)
     if not -limit <= x < limit:
-        raise OverflowError(
+        raise new_error(
+            OverflowError,
             f"An overflow was encountered while parsing an argument: Python int {x} too large to "
-            f"convert to {dtype}."
-            + ("" if options.enable_x64.value else " Set jax_enable_x64 for 64-bit integers.")
+            f"convert to {dtype}.",
+            f"A Python integer stands for one of {dtype}, which ends at {limit - 1}.",
+            "Write a float, or np.uint32(...)"
+            + ("." if options.enable_x64.value else ", or set jax_enable_x64 for 64-bit integers."),
         )
     return ShapedArray((), dtype, True)
 

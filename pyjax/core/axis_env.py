@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from pyjax.core.errors import new_error
+
 Result = TypeVar("Result")
 
 
@@ -67,10 +69,11 @@ def axis_size(name: Any) -> int:
         return _env.sizes[name]
     except KeyError:
         bound = ", ".join(map(str, _env.sizes)) or "none"
-        raise NameError(
-            f"unbound axis name: {name}. Axis names bound here: {bound}.\n"
-            f"  Collectives need an enclosing map over that axis, e.g. "
-            f"vmap(f, axis_name={name!r})."
+        raise new_error(
+            NameError,
+            f"unbound axis name: {name}. Axis names bound here: {bound}.",
+            "Collectives need an enclosing map over that axis.",
+            f"For example vmap(f, axis_name={name!r}).",
         ) from None
 
 

@@ -135,7 +135,12 @@ def as_numpy_dtype(dtype: Any) -> np.dtype:
             # The scalar types of ml_dtypes by their name.
             result = np.dtype(getattr(ml_dtypes, dtype))
         except (TypeError, AttributeError):
-            raise new_error(TypeError, f"data type {dtype!r} not understood: {error}") from None
+            raise new_error(
+                TypeError,
+                f"data type {dtype!r} not understood",
+                f"Neither NumPy nor ml_dtypes has it: {error}.",
+                "Name one that there is: 'float32', 'int32', 'bfloat16', jnp.float32.",
+            ) from None
     if not result.isnative:
         result = result.newbyteorder("=")
     if result not in _VALID and result != float0:

@@ -156,3 +156,11 @@ class InvalidInputException(PyjaxError, TypeError):
 
 class JaxRuntimeError(PyjaxError, RuntimeError):
     """The runtime failed while compiling or executing a program."""
+
+
+class OutOfMemoryError(JaxRuntimeError, MemoryError):
+    """There is no memory for an array: a JaxRuntimeError as in JAX, and a MemoryError as in Python.
+
+    Bad: results that are kept in a list though nobody needs them. Good: `del`, or a jitted function
+    that is given its argument's memory (`donate_argnums`).
+    """

@@ -112,7 +112,8 @@ def _least_upper_bound(mode: str, nodes: frozenset[Node]) -> Node:
         )
     else:
         why = "These types have no implicit promotion path."
-    raise TypePromotionError(
+    raise new_error(
+        TypePromotionError,
         f"Input dtypes ({names}) have no available implicit dtype promotion path.",
         why=why,
         fix="Convert the operands to a common dtype, for example x.astype('float32').",

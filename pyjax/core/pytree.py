@@ -136,6 +136,8 @@ class PyTreeDef:
                 ValueError,
                 f"Too {'few' if len(leaves) < self.num_leaves else 'many'} leaves for PyTreeDef; "
                 f"expected {self.num_leaves}, got {len(leaves)}.",
+                f"The structure is {self}.",
+                "Unflatten what flatten or leaves of such a tree gave.",
             )
         if self is LEAF:
             return leaves[0]
@@ -251,10 +253,10 @@ def _sorted_keys(d: dict) -> list[Any]:
         return sorted(d)
     except TypeError as error:
         raise new_error(
-            TypeError,
-            f"Comparator raised exception while sorting pytree dictionary keys: {error}. Keys of "
-            f"one "
-            "dictionary must be comparable with each other.",
+            ValueError,
+            f"Comparator raised exception while sorting pytree dictionary keys: {list(d)!r:.80}",
+            f"Leaves of dictionaries come in the order of their keys: {error}.",
+            "Use keys of one type, or an OrderedDict, which has an order of its own.",
         ) from None
 
 
@@ -397,6 +399,8 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
             f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected "
             f"{prefix}, "
             f"got value {tree!r:.80}.",
+            "All trees have the structure of the first one, or that structure as a prefix.",
+            "Give both trees the same keys and types; pyjax.tree.structure shows them.",
         )
     if data != prefix._data:
         if cls is dict:
@@ -467,7 +471,12 @@ def register_node(
     if not isinstance(cls, type):
         raise new_error(TypeError, f"a pytree node type must be a class, got {cls!r}")
     if cls in _registry:
-        raise new_error(ValueError, f"Duplicate custom PyTreeDef type registration for {cls}.")
+        raise new_error(
+            ValueError,
+            f"Duplicate custom PyTreeDef type registration for {cls}.",
+            "Trees that were flattened rely on the functions that were registered.",
+            "Register a class once, at the top level of the module that defines it.",
+        )
     _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
     _leaf_types.discard(cls)
 

@@ -157,8 +157,9 @@ class Tracer(Array):
             f"Attempted boolean conversion of traced array with shape {self.aval.str_short()}: "
             f"`if`, `while`, `and`, `or`, `not` need a concrete bool, got {self}.",
             self.origin(),
-            "Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), or "
-            "make the argument static (static_argnums, static_argnames).",
+            "Use jnp.where(cond, a, b), jnp.logical_and/or/not or lax.cond(cond, f, g), "
+            "lax.while_loop instead of `while`, or make the "
+            "argument static (static_argnums, static_argnames).",
         )
 
     def _to_scalar(self, kind: type) -> Any:
@@ -199,9 +200,7 @@ class Tracer(Array):
         )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        value = to_concrete_value(self)
-        if value is not None:
-            return value.__array__(*args, **kwargs)
+        # Also if the value is known: what is computed from it would have no derivative.
         fail(
             TracerArrayConversionError,
             f"The numpy.ndarray conversion method __array__() was called on traced array with "
@@ -215,9 +214,10 @@ class Tracer(Array):
     def __hash__(self) -> int:
         raise new_error(
             TypeError,
-            f"unhashable type: {type(self).__name__}. A traced array cannot be a dictionary key, "
-            f"a set "
-            f"element or a static argument.\n  {self.origin()}",
+            f"unhashable type: {type(self).__name__} ({self.aval.str_short()}). A traced array "
+            "cannot be a dictionary key, a set element or a static argument.",
+            self.origin(),
+            "Index an array by it, or use lax.switch.",
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -276,6 +276,14 @@ class Tracer(Array):
         value = to_concrete_value(self)
         if value is not None and spec:
             return format(value, spec)
+        if spec:
+            fail(
+                TypeError,
+                f"unsupported format string {spec!r} for a traced array: "
+                f"{type(self).__name__}.__format__ of {self.aval.str_short()}",
+                self.origin(),
+                "Use pyjax.debug.print('{x:.3f}', x=x), which prints when the program runs.",
+            )
         return repr(self)
 
 

@@ -62,7 +62,8 @@ class FlatFunction:
             raise new_error(
                 TypeError,
                 "expected function with aux output to return a two-element tuple, but got type "
-                f"{type(result)} with value {shown:.80}. With has_aux=True the function "
+                f"{type(result)} with value {shown:.80}.",
+                "has_aux=True says that the function returns a pair.",
                 f"{function_name(self.fun)} must return (output, auxiliary data).",
             )
         outs, self.out_tree = tree_flatten(result[0])

@@ -404,8 +404,6 @@ def debug_callback(
 @api_boundary
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print `fmt.format(*args, **kwargs)` with the values of traced arguments at run time."""
-    fmt.format(*args, **kwargs)  # a bad format string fails here, at the user's line
-
     options = np.get_printoptions()
 
     def show(*values: Any, **named: Any) -> None:

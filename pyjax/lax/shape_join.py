@@ -51,6 +51,8 @@ def _concatenate_aval(*avals: ShapedArray, dimension: int) -> list[ShapedArray]:
                 "Cannot concatenate arrays with shapes that differ in dimensions other than the "
                 "one being "
                 f"concatenated: concatenating along dimension {dimension} for shapes {shapes}.",
+                "Along all others they have one size.",
+                "Join them along that dimension, or pad or slice one of them.",
             )
         if aval.dtype != first.dtype:
             fail(

@@ -230,7 +230,10 @@ def _leaf_value(x: Any) -> Any:
     x = _resolve_protocols(x, None)
     if x is None or isinstance(x, (str, bytes)) or not util.is_arraylike(x):
         raise new_error(
-            TypeError, f"jnp.array: an element of type {type(x).__name__} is not numeric."
+            TypeError,
+            f"jnp.array: an element of type {type(x).__name__} is not numeric: {x!r:.40}.",
+            "Arrays hold numbers, truth values and random keys.",
+            "Keep texts in Python lists or NumPy arrays, and make arrays of numbers for them.",
         )
     return x
 

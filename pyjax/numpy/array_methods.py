@@ -346,10 +346,20 @@ def _array_round(self: Any, ndigits: int | None = None) -> Any:
     return rounded if self.dtype.kind == "c" else rounded.astype(int)
 
 
+def _array_delitem(self: Any, i: Any) -> None:
+    fail(
+        AttributeError,
+        f"__delitem__: elements of {self.aval.str_short()} cannot be deleted.",
+        "Arrays are immutable, and their shape is fixed.",
+        "Fix: x = jnp.delete(x, i), or jnp.where(mask, x, 0).",
+    )
+
+
 def _array_setitem(self: Any, i: Any, x: Any) -> None:
     fail(
         TypeError,
-        f"array of type {type(self).__name__} does not support item assignment.",
+        f"array of type {type(self).__name__}, {self.aval.str_short()}, does not support item "
+        "assignment.",
         "Arrays are immutable.",
         "Fix: x = x.at[idx].set(y), or .add, .multiply, .min, .max, ...",
     )
@@ -402,6 +412,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__iter__": _array_iter,
     "__len__": _array_len,
     "__round__": _array_round,
+    "__delitem__": _array_delitem,
     "__setitem__": _array_setitem,
 }
 

@@ -268,7 +268,7 @@ def _check_concrete_bound(name: str, value: Any) -> None:
     if value is None:
         return
     if isinstance(value, Tracer):
-        raise ConcretizationTypeError(
+        raise util.concretization_error(
             value,
             f"It arose in the jnp.arange argument '{name}'; the length of an array is "
             "static. Make it a static argument, or use lax.iota(dtype, size) * step + start.",

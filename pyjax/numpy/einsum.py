@@ -14,7 +14,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.errors import new_error
+from pyjax.core.errors import fail, new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.selection import select_where
 
@@ -64,9 +64,18 @@ def _static_path(optimize: Any) -> Any:
 def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """Subscripts with explicit output and no ellipsis, and the operands."""
     given = (subscripts, *operands)
-    text, output, arrays = opt_einsum.parser.parse_einsum_input(
-        tuple(_shape_only(x) for x in given), shapes=False
-    )
+    try:
+        text, output, arrays = opt_einsum.parser.parse_einsum_input(
+            tuple(_shape_only(x) for x in given), shapes=False
+        )
+    except ValueError as error:
+        fail(
+            ValueError,
+            f"einsum: {subscripts!r} does not fit {len(operands)} operands: {error}",
+            "Each operand has its letters, separated by commas; letters of the output are among "
+            "them.",
+            "Write the letters of all axes: jnp.einsum('ij,jk->ik', x, y).",
+        )
     return f"{text}->{output}", [x.value for x in arrays]
 
 
@@ -111,6 +120,8 @@ def _einsum(
                 ValueError,
                 f"einsum: {name!r} has {len(name)} letters, but operand {position} has shape "
                 f"{x.shape}.",
+                f"There is one letter for each of its {x.ndim} axes.",
+                "Add letters, or ... for axes that all operands share.",
             )
     dtype = dtypes.result_type(*operands) if preferred is None else preferred
     accumulate = _Accumulate(precision, dtype, dot_general)
@@ -246,7 +257,10 @@ def _squeeze_broadcast(a: Any, a_name: str, b: Any, b_name: str) -> tuple[Any, s
         else:
             raise new_error(
                 ValueError,
-                f"einsum: label '{letter}' has size {n} in one operand and {m} in another.",
+                f"einsum: label '{letter}' has size {n} in one operand and {m} in another: "
+                f"shapes {a.shape} and {b.shape}.",
+                "Axes with one letter are multiplied element by element: they have one size.",
+                "Transpose an operand, or use another letter for an axis that is another one.",
             )
     # A letter dropped here that is contracted elsewhere is summed by the caller's reductions.
     return a, a_name, b, b_name

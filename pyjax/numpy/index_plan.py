@@ -118,7 +118,12 @@ def _reject(index: Any) -> None:
             "Fix: x[jnp.array(seq)] for an index array, x[tuple(seq)] for one index per axis.",
         )
     if isinstance(index, str):
-        raise new_error(TypeError, f"JAX does not support string indexing; got idx={index!r}")
+        raise new_error(
+            TypeError,
+            f"JAX does not support string indexing; got idx={index!r} of type str",
+            "Axes and fields of arrays have no names.",
+            "Keep arrays in a dictionary, or index by position.",
+        )
     kind = getattr(index, "dtype", None) or type(index).__name__
     fail(
         TypeError,
@@ -179,6 +184,8 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
         raise new_error(
             IndexError,
             f"Too many indices: array is {len(shape)}-dimensional, but {consumed} were indexed",
+            f"The array's shape is {shape}.",
+            "Leave indices out, or use one index array for each axis.",
         )
     ellipses = sum(e is Ellipsis for e in entries)
     if ellipses > 1:
@@ -199,6 +206,8 @@ def _expand(shape: tuple[int, ...], entries: list[Any]) -> list[Any]:
                     IndexError,
                     f"boolean index did not match shape of indexed array in index {dim}: got "
                     f"{mask.shape}, expected {target}",
+                    "A boolean index says of each element along its axes whether it is chosen.",
+                    "Compute the mask from the array that is indexed, or use integer indices.",
                 )
             expanded.extend(i.astype(index_dtype(shape)) for i in np.nonzero(mask))
     return expanded
@@ -337,7 +346,7 @@ def _analyse(
         arrays.append(value)
     array_shape = None
     if has_array:
-        array_shape = util.broadcast_shapes("indexing", [a.shape for a in arrays])
+        array_shape = util.broadcast_shapes("indexing", [a.shape for a in arrays], ValueError)
     axis = _array_axis(elements) if has_array and not separated else 0
     return IndexPlan(tuple(operand_shape), tuple(elements), array_shape, axis), tuple(arrays)
 

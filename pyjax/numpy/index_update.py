@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -45,6 +45,14 @@ class _IndexUpdateHelper:
     def __getitem__(self, index: Any) -> IndexUpdateRef:
         return IndexUpdateRef(self.array, index)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        fail(
+            TypeError,
+            "x.at is indexed, not called.",
+            "What is updated is written as an index: x.at[0], x.at[1:3, ::2].",
+            "x.at[i].set(y)",
+        )
+
     def __repr__(self) -> str:
         return f"_IndexUpdateHelper({self.array!r})"
 
@@ -62,6 +70,16 @@ class IndexUpdateRef:
     """
 
     __slots__ = ("array", "index")
+
+    def _assigned(self, value: Any) -> NoReturn:
+        fail(
+            TypeError,
+            "x.at[...] is no place that could be changed: += and its like do not work on it.",
+            "Arrays are immutable; methods of x.at[...] return new ones.",
+            "x = x.at[i].add(y), or .set, .multiply, .divide, .power, .min, .max.",
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = _assigned
 
     def __init__(self, array: Any, index: Any) -> None:
         self.array = array

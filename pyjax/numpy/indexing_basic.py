@@ -65,7 +65,12 @@ def parse_mode(mode: Any) -> Any:
         "wrap": "wrap",
     }
     if mode not in table:
-        raise new_error(ValueError, f"Unknown index mode {mode!r}; expected one of {MODES}.")
+        raise new_error(
+            ValueError,
+            f"Unknown index mode {mode!r}; expected one of {MODES}.",
+            "The mode says what becomes of indices out of bounds.",
+            'mode="drop" ignores updates there, mode="fill" reads fill_value.',
+        )
     return table[mode]
 
 

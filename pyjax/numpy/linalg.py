@@ -106,6 +106,8 @@ def _matrices(name: str, a: Any, square: bool = False) -> Any:
             ValueError,
             f"jnp.linalg.{name}: Argument must be square matrices ([..., n, n]), got shape "
             f"{a.shape}.",
+            f"Its last two axes have sizes {a.shape[-2]} and {a.shape[-1]}.",
+            "Use jnp.linalg.pinv, lstsq, svd or qr for rectangular matrices.",
         )
     return a
 
@@ -251,7 +253,10 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     if b.shape[-2] != a.shape[-1]:
         raise new_error(
             ValueError,
-            f"jnp.linalg.solve: a {a.shape} and b {b.shape} have different numbers of rows.",
+            f"jnp.linalg.solve: a {a.shape} and b {b.shape[:-1] if vector else b.shape} have "
+            "different numbers of rows.",
+            "Each row of a is one equation, whose right-hand side is one row of b.",
+            "Transpose b, or use jnp.linalg.lstsq if a is not square.",
         )
     batch = util.broadcast_shapes("solve", [a.shape[:-2], b.shape[:-2]])
     out = _solve(

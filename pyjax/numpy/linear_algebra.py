@@ -106,7 +106,10 @@ def matmul(
         if np.ndim(x) < 1:
             raise new_error(
                 ValueError,
-                f"matmul input operand {position} must have ndim at least 1, but it has ndim 0",
+                f"matmul input operand {position} must have ndim at least 1, but it has ndim 0: "
+                f"shapes {np.shape(a)} and {np.shape(b)}",
+                "A matrix product sums over an axis of each operand; a number has no dimensions.",
+                "Multiply by numbers with *.",
             )
     return _matmul(util.as_array(a), util.as_array(b), precision, preferred_element_type)
 

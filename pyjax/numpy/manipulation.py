@@ -126,6 +126,8 @@ def _infer_shape(a: Any, shape: Any) -> tuple[int, ...]:
             TypeError,
             f"cannot reshape array of shape {a.shape} (size {size}) into shape "
             f"{tuple(new)} (size {util.size_of(new)})",
+            "Reshaping keeps all elements and their order.",
+            "Write -1 for one size, which is then computed, or slice or pad the array first.",
         )
     return new
 
@@ -139,7 +141,12 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     if any(n < -1 for n in new):
         raise new_error(ValueError, f"shape entries must be nonnegative or -1, got {tuple(new)}.")
     if new.count(-1) > 1:
-        raise new_error(ValueError, f"jnp.reshape: only one size may be -1, got {tuple(new)}.")
+        raise new_error(
+            TypeError,
+            f"jnp.reshape: only one size may be -1, got {tuple(new)}.",
+            "One unknown size follows from the number of elements, two do not.",
+            "Write all sizes but one.",
+        )
     if -1 in new and not is_known(a.shape):
         fail(
             TypeError,
@@ -271,6 +278,8 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
                     ValueError,
                     "cannot select an axis to squeeze out which has size not equal to one, "
                     f"got shape={a.shape} and dimensions={axes}",
+                    f"Axis {i} has size {a.shape[i]}; squeezing drops axes of size one.",
+                    "Choose another axis, or take an element: x[0].",
                 )
     return lax.squeeze(a, axes) if axes else a
 
@@ -346,6 +355,8 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
         raise new_error(
             ValueError,
             f"Incompatible shapes for broadcasting: {x.shape} and requested shape {target}.",
+            "Axes are aligned at the right, and only axes of size one are repeated.",
+            "Use jnp.repeat or jnp.tile to repeat a longer axis, or x[:, None] to add one.",
         )
     return util.broadcast_array(x, target)
 

@@ -181,7 +181,10 @@ def where(
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise new_error(
-            ValueError, "Either both or neither of the x and y arguments should be provided."
+            TypeError,
+            "where: either both or neither of the x and y arguments should be provided.",
+            "Elements are taken from x where the condition holds, and from y elsewhere.",
+            "jnp.where(condition, x, 0), or jnp.where(condition) for the indices.",
         )
     if size is not None or fill_value is not None:
         raise new_error(

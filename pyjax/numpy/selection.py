@@ -31,7 +31,9 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     if condition.dtype != np.bool_:
         condition = lax.ne(condition, np.zeros((), condition.dtype))
     x, y = util.promote_dtypes(x, y)
-    shape = util.broadcast_shapes("where", [np.shape(condition), np.shape(x), np.shape(y)])
+    shape = util.broadcast_shapes(
+        "where", [np.shape(condition), np.shape(x), np.shape(y)], ValueError
+    )
     if condition.shape:
         condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)

@@ -87,7 +87,10 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     if any(np.ndim(x) != first for x in items):
         shapes = ", ".join(str(np.shape(x)) for x in items)
         raise new_error(
-            TypeError, f"jnp.concatenate: all arrays must have the same rank, got {shapes}."
+            TypeError,
+            f"jnp.concatenate: all arrays must have the same rank, got {shapes}.",
+            "It joins along an axis that all of them have; zero-dimensional ones have none.",
+            "Give them an axis, x[None], or use jnp.stack or jnp.append.",
         )
     axis = util.canonicalize_axis(axis, first)
     if dtype is None:
@@ -117,7 +120,12 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     for x in items:
         if np.shape(x) != first:
             shapes = ", ".join(str(np.shape(y)) for y in items)
-            raise new_error(ValueError, f"All input arrays must have the same shape, got {shapes}.")
+            raise new_error(
+                ValueError,
+                f"All input arrays must have the same shape, got {shapes}.",
+                "jnp.stack puts them next to each other along a new axis.",
+                "Pad them, or join them along an axis they have: jnp.concatenate.",
+            )
     axis = util.canonicalize_axis(axis, len(first) + 1)
     return concatenate([lax.expand_dims(util.as_array(x), (axis,)) for x in items], axis, dtype)
 
@@ -248,8 +256,9 @@ def _split(name: str, ary: Any, where: Any, axis: int) -> list[Array]:
         if rest and name != "array_split":
             raise new_error(
                 ValueError,
-                f"array split does not result in an equal division: rest is {rest} "
-                f"(axis {axis} of size {n} in {sections} sections); use jnp.array_split.",
+                f"array split does not result in an equal division: rest is {rest}",
+                f"Axis {axis} has size {n}, which is to be cut into {sections} sections.",
+                "jnp.array_split makes sections whose sizes differ by one.",
             )
         sizes = [size + 1] * rest + [size] * (sections - rest)
         bounds = [0, *np.cumsum(sizes).tolist()]

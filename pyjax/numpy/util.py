@@ -302,10 +302,12 @@ def broadcast_shapes(
             if result[axis] != 1:
                 text = ", ".join(map(str, shapes))
                 same_rank = len({len(s) for s in shapes if s}) < 2
-                raise (error or (TypeError if same_rank else ValueError))(
-                    f"{name} got incompatible shapes for broadcasting: {text}.\n"
-                    f"  Axis {axis} of the result would be both {result[axis]} and {size}; sizes "
-                    "must be equal or one of them 1 (axes are aligned at the right)."
+                fail(
+                    error or (TypeError if same_rank else ValueError),
+                    f"{name} got incompatible shapes for broadcasting: {text}.",
+                    f"Axis {axis} of the result would be both {result[axis]} and {size}; sizes "
+                    "must be equal or one of them 1 (axes are aligned at the right).",
+                    "Transpose or reshape an operand, or give it an axis of size 1: x[:, None].",
                 )
             result[axis] = size
     return tuple(result)
@@ -445,7 +447,14 @@ def canonicalize_axis(axis: Any, ndim: int, name: str = "axis") -> int:
     """A possibly negative axis as 0 <= axis < ndim; AxisError if out of bounds."""
     axis = static_int(axis, name)
     if not -ndim <= axis < ndim:
-        raise new_error(AxisError, f"{name} {axis} is out of bounds for array of dimension {ndim}")
+        raise new_error(
+            AxisError,
+            f"{name} {axis} is out of bounds for array of dimension {ndim}",
+            f"An array with {ndim} axes has those from {-ndim} to {ndim - 1}."
+            if ndim
+            else "A scalar has no axes.",
+            "Name one of them, or give the array another axis: x[:, None]." if ndim else None,
+        )
     return axis + ndim if axis < 0 else axis
 
 
@@ -455,7 +464,12 @@ def canonicalize_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ..
         return tuple(range(ndim))
     result = tuple(canonicalize_axis(a, ndim, name) for a in axis_items(axes))
     if len(set(result)) != len(result):
-        raise new_error(ValueError, f"duplicate value in '{name}': {axes}")
+        raise new_error(
+            ValueError,
+            f"duplicate value in '{name}': {axes}",
+            f"The array has {ndim} axes; -1 is {ndim - 1}.",
+            "Name each axis once.",
+        )
     return result
 
 
@@ -472,9 +486,14 @@ def static_int(value: Any, name: str) -> int:
         return operator.index(value)
     except TypeError as error:
         if isinstance(value, Tracer):
-            raise
+            raise concretization_error(
+                value, f"The {name} argument must be known statically: static_argnames={name!r}."
+            ) from None
         raise new_error(
-            TypeError, f"{name} must be an integer, got {value!r} of type {type(value).__name__}."
+            TypeError,
+            f"{name} must be an integer, got {value!r} of type {type(value).__name__}.",
+            f"{name} is no array: it is part of the program.",
+            "Pass a Python integer.",
         ) from error
 
 
@@ -485,7 +504,12 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     ):
         shape = (shape,)
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
-        raise new_error(TypeError, f"{name} must be an int or a sequence of ints, got {shape!r}.")
+        raise new_error(
+            TypeError,
+            f"{name} must be an integer or a sequence of integers, got {shape!r}.",
+            "Sizes are whole numbers.",
+            "Divide with // instead of /, or round: int(n).",
+        )
     result = []
     for size in shape:
         try:
@@ -497,12 +521,18 @@ def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
                 continue
             raise new_error(
                 TypeError,
-                f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.\n"
-                "  If a size depends on a traced value, make that argument static: "
+                f"Shapes must be 1D sequences of concrete values of integer type, got {shape!r}.",
+                origin_of(size),
+                "If a size depends on a traced value, make that argument static: "
                 "jit(f, static_argnums=...).",
             ) from error
         if result[-1] < 0:
-            raise new_error(ValueError, f"{name} must have no negative sizes, got {tuple(shape)}.")
+            raise new_error(
+                TypeError,
+                f"{name} must have no negative sizes, got {tuple(shape)}.",
+                "A size is a number of elements; -1 has a meaning for reshape only.",
+                "Write the size, for example x.shape[0].",
+            )
     return tuple(result)
 
 
@@ -534,4 +564,14 @@ def concrete_or_none(x: Any) -> np.ndarray | None:
 
 def concretization_error(x: Any, explanation: str) -> Exception:
     """The error for a value that must be concrete; `explanation` says why, and what to do."""
-    return ConcretizationTypeError(x, explanation)
+    return new_error(
+        ConcretizationTypeError,
+        f"Abstract tracer value encountered where concrete value is expected: {x}",
+        origin_of(x),
+        explanation,
+    )
+
+
+def origin_of(x: Any) -> str | None:
+    """Of a tracer: which function is being traced, and which argument it depends on."""
+    return x.origin() if isinstance(x, Tracer) else None

@@ -55,6 +55,8 @@ def make_mesh(
         raise new_error(
             ValueError,
             f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}",
+            "Each place of a mesh is a device of its own.",
+            "Make the mesh smaller: pyjax.device_count() says how many devices there are.",
         )
     grid = np.empty(shape, dtype=object)
     for place, device in zip(np.ndindex(shape), found):

@@ -133,8 +133,9 @@ def scalar_key(name: str, key: Any) -> Array:
     if typed.ndim:
         raise new_error(
             ValueError,
-            f"{name} takes a single key, got an array of keys with shape {typed.shape}: "
-            f"use pyjax.vmap(pyjax.random.{name}, ...) over it, or pick one with keys[i]",
+            f"{name} takes a single key, got an array of keys with shape {typed.shape}",
+            "One call draws from one key.",
+            f"Use pyjax.vmap(pyjax.random.{name}, ...) over it, or pick one with keys[i].",
         )
     return typed
 

@@ -450,7 +450,10 @@ def choice(
         raise new_error(ValueError, "choice: there is nothing to choose from")
     if not replace and count > size:
         raise new_error(
-            ValueError, f"choice: cannot draw {count} elements from {size} without replacement"
+            ValueError,
+            f"choice: cannot draw {count} elements from {size} without replacement",
+            "With replace=False each element is drawn once at most.",
+            "replace=True, or fewer elements.",
         )
     if p is None:
         if not replace:

@@ -13,9 +13,9 @@ import numpy as np
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, physical_aval
-from pyjax.core.errors import fail, four_parts, new_error
+from pyjax.core.errors import OutOfMemoryError, fail, new_error
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.source_info import Frame, python_user_frame, user_frame
+from pyjax.core.source_info import Frame, python_user_frame
 from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.shardings import Shard, Sharding, SingleDeviceSharding
@@ -59,10 +59,10 @@ def _line() -> object:
 set_place_finder(_line)
 
 
-def out_of_memory(error: OutOfMemory) -> MemoryError:
+def out_of_memory(error: OutOfMemory) -> OutOfMemoryError:
     """What the user gets to see for it, with the line that asked for memory."""
-    what, _, rest = str(error).partition("\n")
-    return MemoryError(four_parts(what, user_frame()) + "\n" + rest)
+    what, *reasons = (line.strip() for line in str(error).splitlines())
+    return new_error(OutOfMemoryError, f"RESOURCE_EXHAUSTED: {what}", "\n".join(reasons))
 
 
 # A spec lives as long as an array or a program of its kind.
@@ -415,22 +415,35 @@ class DeviceArray(BufferHolder, core_array.Array):
                 raise new_error(
                     ValueError,
                     f"the truth value of an array with {self.size} elements "
-                    f"({self.aval.str_short()}) is ambiguous: use x.any() or x.all()",
+                    f"({self.aval.str_short()}) is ambiguous",
+                    "Some elements may be true and some false.",
+                    "Use x.any() or x.all().",
                 )
             raise new_error(
                 TypeError,
-                f"only 0-dimensional arrays convert to {name}, got {self.aval.str_short()}; "
-                "index it first or use tolist()",
+                f"only 0-dimensional arrays convert to {name}, got {self.aval.str_short()}",
+                "A Python number is one scalar, this is an array of them.",
+                "Index it first, reduce it, or use tolist().",
             )
 
     def __len__(self) -> int:
         if not self.shape:
-            raise new_error(TypeError, "len() of an array without dimensions")
+            raise new_error(
+                TypeError,
+                "len() of an array without dimensions",
+                f"{self.aval.str_short()} is a scalar (a 0-d array); len is the size of axis 0.",
+                "x.size is the number of elements.",
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[core_array.Array]:
         if not self.shape:
-            raise new_error(TypeError, "iteration over an array without dimensions")
+            raise new_error(
+                TypeError,
+                "iteration over a 0-d array",
+                f"{self.aval.str_short()} is a scalar, which has no axis to iterate over.",
+                "Use the value itself, or x.reshape(1).",
+            )
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return (self[i] for i in range(self.shape[0]))
         aval = self.spec.aval.update(shape=self.shape[1:])
@@ -441,8 +454,9 @@ class DeviceArray(BufferHolder, core_array.Array):
     def __hash__(self) -> int:
         raise new_error(
             TypeError,
-            f"unhashable type: arrays ({self.aval.str_short()}) have no hash, because == compares "
-            "elementwise; use a tuple from x.tolist() as a key, or id(x)",
+            f"unhashable type: arrays ({self.aval.str_short()}) have no hash",
+            "== compares them element by element.",
+            "Use a tuple from x.tolist() as a key, or id(x).",
         )
 
     def __repr__(self) -> str:
@@ -577,7 +591,7 @@ def deleted_error(array: DeviceArray, where: str | None = None) -> RuntimeError:
     if it was not passed as an argument."""
     return new_error(
         RuntimeError,
-        f"Array has been deleted with shape={list(array.shape)}, dtype={array.dtype}"
+        f"Array has been deleted with shape={array.aval.str_short()}"
         + (f": {where}" if where else ""),
         "its memory was given away, by .delete() or by passing it to a jitted function as a "
         "donated argument (donate_argnums)",

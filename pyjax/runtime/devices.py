@@ -289,7 +289,8 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
         raise new_error(RuntimeError, f"there is no platform {platform!r} here: {lacking}")
     raise new_error(
         RuntimeError,
-        f"unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}. "
+        f"unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}.",
+        "Platforms are started at the first use, those of jax_platforms or all that are found.",
         "Name one of them, or list it in jax_platforms before the first use.",
     )
 

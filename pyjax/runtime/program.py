@@ -103,9 +103,9 @@ class Program:
       seconds: that the last run took of one that may be long, or an estimate.
       call: runs on arrays whose specs are those the program was compiled for, returns a list of
         arrays. Raises RuntimeError if an argument or constant was deleted or donated before,
-        ValueError if a donated argument is passed twice, MemoryError if there is no memory for a
-        result: the arguments are as they were then. If the program itself fails, donated arguments
-        are gone. Long programs may go on when the call is back, and so do those that use their
+        JaxRuntimeError if a donated argument is passed twice, MemoryError if there is no memory
+        for a result: the arguments are as they were then. If the program itself fails, donated
+        arguments are gone. Long programs may go on when the call is back, and so do those that use their
         results: then whoever reads a result waits, and gets to know what failed.
     """
 
@@ -416,9 +416,10 @@ class Program:
                 if other == number or buffer is not buffers[number]:
                     continue
                 fail(
-                    ValueError,
-                    f"the same array was passed to {self.function} as {self._name(number)}, "
-                    f"which is donated, and as {self._name(other)}",
+                    JaxRuntimeError,
+                    f"the same array, {self.executable.parameter_shapes[number]}, was passed to "
+                    f"{self.function} as {self._name(number)}, which is donated, and as "
+                    f"{self._name(other)}",
                     "the result takes over the memory of a donated argument while the program "
                     "may still read the other one",
                     "pass a copy for one of them (x.copy()), or do not donate it",

@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.grad import value_and_grad
+from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy.util import promote_args_inexact
 
@@ -76,7 +77,12 @@ def minimize(
     if tol is not None:
         settings["gtol"] = tol
     if method.lower() != "bfgs":
-        raise ValueError(f"Method {method} not recognized; use 'BFGS'.")
+        raise new_error(
+            ValueError,
+            f"Method {method} not recognized; use 'BFGS'.",
+            "Methods run inside compiled programs and follow gradients.",
+            "method='BFGS', or scipy.optimize.minimize on NumPy arrays.",
+        )
     if not isinstance(args, tuple):
         raise TypeError(f"args argument to minimize must be a tuple, got {args!r}")
     (x0,) = promote_args_inexact("minimize", x0)

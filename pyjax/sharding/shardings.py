@@ -338,7 +338,11 @@ def resolve_device(target: Any) -> Device | None:
             "not supported yet; use a mesh or sharding of one device.",
         )
     raise new_error(
-        TypeError, f"expected a Device or a sharding over one device, got {type(target).__name__}."
+        ValueError,
+        f"expected a Device or a sharding over one device, got {target!r:.60} of type "
+        f"{type(target).__name__}.",
+        "Devices are objects: a platform may have several.",
+        "Write pyjax.devices('cpu')[0], or a sharding over it.",
     )
 
 

@@ -94,7 +94,7 @@ def test_donation(gpus: list[Any]) -> None:
     np.testing.assert_array_equal(second, 2 * X)
     with pytest.raises(RuntimeError, match="deleted"):
         f(x, y)
-    with pytest.raises(ValueError, match="which is donated"):
+    with pytest.raises(pyjax.errors.JaxRuntimeError, match="which is donated"):
         f(y, y)
     assert not y.is_deleted()
 

@@ -138,7 +138,8 @@ def fori_loop(
             TypeError,
             "lower and upper arguments to fori_loop must have equal types, got "
             f"{lower_aval.dtype} and {upper_aval.dtype}",
-            fix="convert one of them with .astype.",
+            "The counter has the type of both; it counts in steps of one, as an integer does.",
+            "convert one of them with .astype.",
         )
     counts = is_integer(lower_aval.dtype) or is_floating(lower_aval.dtype)
     if lower_aval.shape or upper_aval.shape or not counts:

@@ -80,7 +80,7 @@ def cpu_enable_async_dispatch() -> bool:
     return ready
 
 
-@effect("jax_cpu_memory_limit", 1 << 20, default="", changed=re.compile("^MemoryError: "))
+@effect("jax_cpu_memory_limit", 1 << 20, default="", changed=re.compile("^OutOfMemoryError: "))
 def cpu_memory_limit() -> str:
     nbytes = next(SIZES)
     return error_of(lambda: jnp.zeros(nbytes, np.uint8).block_until_ready())
