@@ -105,8 +105,8 @@ class Program:
         arrays. Raises RuntimeError if an argument or constant was deleted or donated before,
         JaxRuntimeError if a donated argument is passed twice, MemoryError if there is no memory
         for a result: the arguments are as they were then. If the program itself fails, donated
-        arguments are gone. Long programs may go on when the call is back, and so do those that use their
-        results: then whoever reads a result waits, and gets to know what failed.
+        arguments are gone. Long programs may go on when the call is back, and so do those that use
+        their results: then whoever reads a result waits, and gets to know what failed.
     """
 
     def __init__(

@@ -3,13 +3,25 @@ reason, and the way out, which is run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from pyjax._config.registry import Source, all_options
 
 from tests.user_mistakes.arrays import ARRAYS
 from tests.user_mistakes.functions import FUNCTIONS
 from tests.user_mistakes.mistake import Mistake, run
 from tests.user_mistakes.surroundings import SURROUNDINGS
 from tests.user_mistakes.tracers import TRACERS
+
+
+@pytest.fixture(autouse=True)
+def forget_options() -> Iterator[None]:
+    """What the programs set, which would outrank other sources in other tests."""
+    yield
+    for option in all_options().values():
+        option.clear(Source.UPDATE)
+
 
 MISTAKES = (*ARRAYS, *TRACERS, *FUNCTIONS, *SURROUNDINGS)
 
