@@ -14,10 +14,12 @@ import pyjax
 import pyjax.numpy as jnp
 import xla_backend
 from pyjax import nn
+from tests.needs_ptxas import NEEDS_PTXAS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.program.ir import Launch, Program, Space
 from xla_backend.targets.emulator import EmulatorExecutable
+from xla_backend.targets.gpu.architectures import ARCHITECTURES
 
 # Of results, relative to their largest: one or two roundings of what is multiplied.
 TOLERANCES = {"bfloat16": 3e-2, "float16": 3e-3, "float32": 3e-3}
@@ -189,3 +191,24 @@ def test_hidden_tiles_are_not_computed(heads: tuple[int, int]) -> None:
     np.testing.assert_array_equal(hidden[0], masked[0])
     np.testing.assert_array_equal(hidden[1], masked[1])
     check_values(hidden, masked, 1e-2)
+
+
+def spilled(case: Case, architecture: str) -> dict[str, int | None]:
+    """By function of the gradient, bytes of registers that are kept in memory."""
+    lowered = case.gradient().trace(*case.draw()).lower(lowering_platforms=("cuda",))
+    kernels = lowered.compile(target=architecture).kernels()
+    found = {x.function: x.spilled_bytes for kernel in kernels for x in kernel.launches}
+    assert any("streams" in name for name in found)
+    return found
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize(
+    "architecture",
+    [a if a == "sm_90" else pytest.param(a, marks=pytest.mark.slow) for a in ARCHITECTURES],
+)
+@pytest.mark.parametrize("width", [96, 128])
+def test_gradients_of_odd_shapes_keep_to_registers(width: int, architecture: str) -> None:
+    """Blocks that reach beyond the edges of arrays hold no addresses for conditions."""
+    case = Case("odd", queries=500, keys=500, width=width, heads=(2, 2), options=CAUSAL)
+    assert set(spilled(case, architecture).values()) == {0}

@@ -46,6 +46,7 @@ from xla_backend.kernels.library.held_tiles import (
     row_tiles,
 )
 from xla_backend.kernels.library.hidden_scores import last_column, shown_scores
+from xla_backend.kernels.library.places import at_most
 from xla_backend.kernels.library.recipes import Recipe, convert
 from xla_backend.kernels.library.score_places import above, below, kept, only, places_of, put
 from xla_backend.kernels.matrix_tiles import WARP
@@ -227,11 +228,11 @@ class _Streaming:
         made = convert(b, total, a.products.shape.element_type)
         e.provided[a.products] = lambda node, index: made
         there = b.in_range(key, 0, g.keys)
-        guard = b.conjunction(b.in_range(query, 0, g.queries), there)
-        if guard is False:
+        if there is False:
             return b.constant(P.F32, -np.inf)
-        with e.guarded(guard):
-            score = e.real(a.scores, g.fill_in(g.scores, at, query, key))
+        # What lies beyond the edges reads what is there: no condition, and no register for one.
+        query, key = at_most(b, query, g.queries - 1), at_most(b, key, g.keys - 1)
+        score = e.real(a.scores, g.fill_in(g.scores, at, query, key))
         if not isinstance(there, Value):
             return score
         return b.compute(Opcode.SELECT, P.F32, (there, score, b.constant(P.F32, -np.inf)))

@@ -57,6 +57,16 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
+def at_most(b: LoopBuilder, index: Index, last: int) -> Index:
+    """An index that is not negative, or `last` where it is beyond that."""
+    high = index.bounds[1]
+    if high <= last:
+        return index
+    type = P.S32 if high < 2**31 else P.S64
+    operands = b.index_value(index, type), b.constant(type, last)
+    return Index.of(b.compute(Opcode.MINIMUM, type, operands, bounds=(0, last)))
+
+
 class Places:
     """Arithmetic on integers of one type."""
 

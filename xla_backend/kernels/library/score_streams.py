@@ -52,6 +52,7 @@ from xla_backend.kernels.library.held_tiles import (
     row_tiles,
 )
 from xla_backend.kernels.library.hidden_scores import first_column, last_column, not_zero
+from xla_backend.kernels.library.places import at_most
 from xla_backend.kernels.library.recipes import Recipe, convert
 from xla_backend.kernels.library.score_places import above, kept, only, places_of, put
 from xla_backend.kernels.matrix_tiles import WARP
@@ -393,10 +394,10 @@ class _Streaming:
         """The rows of a warp in one product."""
 
         def element(row: Index, inner: Index) -> Value:
-            there = self.b.in_range(first + row, 0, self.space.extents[1])
             counted = self.b.in_range(inner, 0, p.depth)
-            guard = self.b.conjunction(there, counted)
-            return factor_element(self.e, p.recipe, x, at, first + row, inner, guard, counted)
+            # Of rows beyond the edge nothing is kept.
+            there = at_most(self.b, first + row, self.space.extents[1] - 1)
+            return factor_element(self.e, p.recipe, x, at, there, inner, counted, counted)
 
         return row_tiles(lane, _tile(p.recipe), padded(p.depth, p.recipe), element)
 
@@ -529,18 +530,17 @@ class _Streaming:
             made = convert(b, total, m.dot.shape.element_type)
             e.provided[m.dot] = _given(made)
         there = b.in_range(column, 0, columns)
-        guard = b.conjunction(b.in_range(row, 0, rows), there)
+        # What lies beyond the edges reads what is there: where there are no conditions, rows share
+        # loads, and fewer registers hold addresses.
+        row, column = at_most(b, row, rows - 1), at_most(b, column, columns - 1)
         found = []
         for r in self.plan.results:
             scores = r.stream.scores
             nothing = b.constant(scores.shape.element_type, self._start(r))
-            if guard is False:
-                found.append(nothing)
-                continue
-            with e.guarded(guard):
-                value = e.real(scores, space.fill_in(space.places[scores], at, row, column))
-            if isinstance(there, Value):
-                value = b.compute(Opcode.SELECT, value.type, (there, value, nothing))
+            value = e.real(scores, space.fill_in(space.places[scores], at, row, column))
+            if there is not True:
+                made = there if isinstance(there, Value) else b.constant(P.PRED, False)
+                value = b.compute(Opcode.SELECT, value.type, (made, value, nothing))
             found.append(value)
         return found
 
