@@ -26,7 +26,7 @@ from pyjax.experimental.sparse.base import (
     as_shape,
     concrete_count,
 )
-from pyjax.experimental.sparse.composed import composed
+from pyjax.interpreters.composed import composed
 
 _FORMAT = "Its shape is (*batch, *sparse, *dense): n_batch, n_sparse and n_dense dimensions."
 

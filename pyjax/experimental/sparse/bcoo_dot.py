@@ -16,8 +16,8 @@ from pyjax.core.primitive import Primitive
 from pyjax.experimental.sparse import coordinates, products
 from pyjax.experimental.sparse.base import JAXSparse, SparseInfo
 from pyjax.experimental.sparse.bcoo_array import BCOO, full_batches, like
-from pyjax.experimental.sparse.composed import composed
 from pyjax.experimental.sparse.products import DotDims, free_sizes, plain_dims, swapped_dims
+from pyjax.interpreters.composed import composed
 
 Dims = tuple[int, ...]
 

@@ -23,8 +23,8 @@ from pyjax.experimental.sparse.bcoo_array import (
 )
 from pyjax.experimental.sparse.bcoo_dot import check_dot
 from pyjax.experimental.sparse.bcoo_moves import bcoo_broadcast_in_dim, bcoo_concatenate
-from pyjax.experimental.sparse.composed import composed
 from pyjax.experimental.sparse.products import plain_dims
+from pyjax.interpreters.composed import composed
 
 # -- between rows and coordinates -----------------------------------------------------------------
 

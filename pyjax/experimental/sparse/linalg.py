@@ -19,7 +19,7 @@ from pyjax.core.errors import fail
 from pyjax.experimental.sparse import products
 from pyjax.experimental.sparse.base import JAXSparse
 from pyjax.experimental.sparse.bcsr import coordinates_of
-from pyjax.experimental.sparse.composed import composed
+from pyjax.interpreters.composed import composed
 from pyjax.lax.callbacks import pure_callback
 
 # -- systems of equations -------------------------------------------------------------------------

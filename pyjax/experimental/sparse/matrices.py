@@ -15,7 +15,7 @@ from pyjax.core.tree_util import register_pytree_node_class
 from pyjax.experimental.sparse import coordinates, products
 from pyjax.experimental.sparse.base import JAXSparse, as_array, concrete_count
 from pyjax.experimental.sparse.bcsr import coordinates_of, starts_of
-from pyjax.experimental.sparse.composed import composed
+from pyjax.interpreters.composed import composed
 
 Shape = tuple[int, int]
 _CONTRACT = (((1,), (0,)), ((), ()))

@@ -22,7 +22,7 @@ from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.experimental.sparse.base import JAXSparse
 from pyjax.experimental.sparse.bcoo_array import BCOO
 from pyjax.experimental.sparse.bcsr import BCSR
-from pyjax.experimental.sparse.composed import composed
+from pyjax.interpreters.composed import composed
 from pyjax.interpreters.rules import called_programs
 
 Rule = Callable[..., Sequence[Any]]

@@ -1,6 +1,8 @@
 """The primitives, under the names libraries match on."""
 
 from pyjax import lax
+from pyjax.api.call_primitives import call_p as call_p
+from pyjax.api.call_primitives import closed_call_p as closed_call_p
 from pyjax.api.checkpoint import name_p as name_p
 from pyjax.api.checkpoint import remat_p as remat_p
 from pyjax.api.custom_jvp import custom_jvp_call_p as custom_jvp_call_p

@@ -1,7 +1,7 @@
 """Primitives that are functions: every rule of theirs comes from what the function is composed of.
 
-Programs show one equation for an operation on sparse arrays, and `sparsify` knows it by its name;
-derivatives, batches and code are those of the operations that the function consists of.
+Programs show one equation, and interpreters know it by its name; derivatives, batches and code are
+those of the operations that the function consists of. Layer: interpreters.
 """
 
 from __future__ import annotations
