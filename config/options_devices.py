@@ -75,6 +75,18 @@ cpu_memory_limit = option(
     ours=True,
 )
 
+gpu_group_products = option(
+    "jax_gpu_group_products",
+    kind=Bool(),
+    default=True,
+    affects=Affects.COMPILE,
+    scope=Scope.GLOBAL,
+    help="On GPUs of compute capability 9.0, large products may use the instructions of groups of "
+    "128 threads and of the copy engine (wgmma, TMA); False: code for them is that for sm_90, "
+    "which later GPUs run, too.",
+    ours=True,
+)
+
 num_threads = option(
     "jax_num_threads",
     kind=Optional(Int(low=1)),

@@ -18,6 +18,8 @@ class GpuOptions:
       autotune_results, autotuned_before: files of what was measured, to write and to read before;
         "" for none.
       graphs: programs may become CUDA graphs.
+      group_products: GPUs of compute capability 9.0 may multiply by groups of 128 threads (sm_90a);
+        False: code for them is that for sm_90.
       flush_denormals: subnormal numbers of f32 are zeros, as operands and as results.
       toolkit: folder of a CUDA toolkit, to look for its programs in first; "" for none.
       assembler_flags: of ptxas, in addition.
@@ -31,6 +33,7 @@ class GpuOptions:
     autotune_results: str = ""
     autotuned_before: str = ""
     graphs: bool = True
+    group_products: bool = True
     flush_denormals: bool = False
     toolkit: str = ""
     assembler_flags: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
 from xla_backend.flag_effects import with_flags
+from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.errors import UnknownTargetError
 from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
@@ -96,6 +97,7 @@ def _from_configuration() -> CompileOptions:
         disabled_passes=frozenset() if again else frozenset({"rematerialization"}),
         verify=options.enable_checks.value,
         profile_version=options.xla_profile_version.value,
+        gpu=GpuOptions(group_products=options.gpu_group_products.value),
         expect_measured_costs=options.compilation_cache_expect_pgle.value,
     )
 

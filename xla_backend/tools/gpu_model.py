@@ -28,6 +28,9 @@ from xla_backend.targets.gpu.cards import Card, usual_card
 from xla_backend.targets.gpu.target_code import GpuTargetCode
 from xla_backend.tools.gpu_families import FAMILIES, Family
 
+# What the devices of each generation run.
+_RUN = tuple(name for name in ARCHITECTURES if f"{name}a" not in ARCHITECTURES)
+
 
 @dataclass(frozen=True, slots=True)
 class OnCard:
@@ -66,7 +69,7 @@ class Modelled:
     cards: dict[str, OnCard] = field(default_factory=dict)
 
 
-def model(family: Family, architectures: Sequence[str] = tuple(ARCHITECTURES)) -> Modelled:
+def model(family: Family, architectures: Sequence[str] = _RUN) -> Modelled:
     """What is to be said of a family."""
     module = parse_module(family.small)
     counted, error = _emulated(module, family)

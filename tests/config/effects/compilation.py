@@ -35,6 +35,15 @@ def transposes_left() -> int:
     return compiled.as_text().count(" transpose(")
 
 
+@effect("jax_gpu_group_products", False, default="sm_90a", changed="sm_90")
+def architecture_of_hopper() -> str:
+    """What PTX for GPUs of compute capability 9.0 is written for."""
+    lowered = pyjax.jit(jnp.sin).trace(jnp.ones(8)).lower(lowering_platforms=("cuda",))
+    found = re.search(r"\.target (\w+)", lowered.compile(target="sm_90a").texts()["ptx"])
+    assert found is not None
+    return found[1]
+
+
 # -- the persistent cache --------------------------------------------------------------------------
 
 

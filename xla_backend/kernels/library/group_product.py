@@ -39,6 +39,7 @@ from xla_backend.kernels.lines import LINE, PIECE
 from xla_backend.kernels.matrix_tiles import GROUP, GROUP_ROWS, group_place, group_registers
 
 _ALIGNED_BYTES = 16
+_BAND = 8  # columns of blocks
 _MOST_ROWS_OF_BOX = 256
 # Sizes that are the same in both factors' types.
 _TYPES = frozenset(
@@ -142,6 +143,15 @@ def group_product(
     _GroupProduct(e, sizes, (lhs, rhs), recipe, tiling, finish).build()
 
 
+def _in_bands(number: Index, rows: int, columns: int) -> tuple[Index, Index]:
+    """Row and column of a block: blocks that run at once are about a square of the result, so that
+    they read the same parts of both factors, where columns are whole bands."""
+    if columns % _BAND:
+        return number // columns, number % columns
+    inside = number % (rows * _BAND)
+    return inside // _BAND, number // (rows * _BAND) * _BAND + inside % _BAND
+
+
 class _Side:
     """A factor: its slabs in shared memory, and how they come there."""
 
@@ -230,7 +240,7 @@ class _GroupProduct:
             self.partial = b.buffer("partial", self.recipe.sums, total, BufferRole.SCRATCH)
         columns, rows = -(-s.n // t.columns), -(-s.m // t.rows)
         with b.loop(columns * rows * s.batch * self.splits, LoopKind.GRID) as block:
-            column, row = block % columns, block // columns % rows
+            row, column = _in_bands(block % (columns * rows), rows, columns)
             batch = block // (columns * rows) % s.batch
             split = block // (columns * rows * s.batch)
             with b.loop(t.threads, LoopKind.THREAD) as thread:

@@ -76,17 +76,22 @@ ARCHITECTURES = {
         Architecture("sm_120", 87, 170, 99 * _KIB, 100 * _KIB, 1536, 24),
     )
 }
-DEFAULT = "sm_90"
+DEFAULT = "sm_90a"
+# What later GPUs run, too.
+_PORTABLE = {"sm_90a": "sm_90"}
 
 
 def architecture_for(options: CompileOptions) -> Architecture:
-    """The architecture that options name as their target's CPU; `DEFAULT` where they name none.
+    """The architecture that options name as their target's CPU; `DEFAULT` where they name none. The
+    one without group products, where they want none.
 
     Raises:
       UnimplementedError: no code is made for that one.
     """
     name = options.target.cpu if options.target is not None else DEFAULT
     found = ARCHITECTURES.get(name)
+    if found is not None and found.has_group_products and not options.gpu.group_products:
+        found = ARCHITECTURES[_PORTABLE[found.name]]
     if found is None:
         raise UnimplementedError(
             f"no code is made for the GPU architecture {name!r}; there are "

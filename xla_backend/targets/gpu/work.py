@@ -61,6 +61,8 @@ _SECTION = 0.6180339887498949
 # Instructions that a transcendental function takes, about.
 TRANSCENDENTAL = 20
 _ROUNDS_TOGETHER = 4
+# Blocks that run at once, one for each multiprocessor of a large card.
+_AT_ONCE = 128
 _WIDEST = 16  # bytes that a thread accesses at once
 
 
@@ -176,6 +178,7 @@ class _Counter:
         self._moved: dict[Buffer, float] = {}
         self._asked: dict[Loop | None, float] = {}  # bytes a thread reads in a round of a loop
         self._shared: set[Buffer] = set()
+        self._fresh = 1.0  # of what a statement reads, the part that no other block reads, too
         waits = [s.pending for s in walk(stage.body) if isinstance(s, AsyncWait)]
         self._rounds_ahead = 1 + max(waits, default=0)
 
@@ -230,7 +233,9 @@ class _Counter:
         if isinstance(s, InRange):
             self._ranges[s.result] = (s.index, s.low, s.high)
         elif isinstance(s, Load):
+            self._fresh = self._fresh_part([s.index]) if s.buffer.role.is_global else 1.0
             self._access(s.buffer, s.index, place, s.guard, reads=True)
+            self._fresh = 1.0
         elif isinstance(s, Store):
             for part in range(len(s.values)):
                 self._access(s.buffer, s.index + part, place, s.guard, reads=False)
@@ -313,7 +318,8 @@ class _Counter:
         share = self._share(place)
         work.requests += place.rounds * share
         work.sectors += inside * size / SECTOR
-        self._moved[s.buffer] = self._moved.get(s.buffer, 0.0) + inside * size
+        moved = inside * size * self._fresh_part(s.at)
+        self._moved[s.buffer] = self._moved.get(s.buffer, 0.0) + moved
         self._read[s.buffer] = self._read.get(s.buffer, 0.0) + inside * size
         self._by_lines(prod(box) * size * place.rounds * share)
         self._shared |= {s.target, s.arrivals}
@@ -325,8 +331,22 @@ class _Counter:
         element = Var("element", s.count, 1 << 20)
         wide = replace(place, lanes=Loop(element, kind=LoopKind.LANES))
         here = Index.of(element) if s.count > 1 else ZERO
+        self._fresh = self._fresh_part([s.index])
         self._access(s.buffer, s.index + here, wide, s.guard, reads=True)
+        self._fresh = 1.0
         self._access(s.target, s.target_index + here, wide, None, reads=False)
+
+    def _fresh_part(self, indices: Sequence[Index]) -> float:
+        """Of blocks that run at once, the part that reads at different indices: what several read
+        at about the same time comes from memory once."""
+        blocks = self._stage.var
+        count = min(blocks.extent, _AT_ONCE)
+        first = (blocks.extent - count) // 2
+        sample = _Sample(0.5, None, None, self._made)
+        sample.shape = (count, 1)
+        sample.let(blocks, np.arange(first, first + count)[:, None])
+        places = np.concatenate([sample.value(index) for index in indices], axis=1)
+        return len(np.unique(places, axis=0)) / count
 
     def _matrix_load(self, s: MatrixLoad, place: _Place) -> None:
         """One access for each matrix, of eight whole rows."""
@@ -397,7 +417,8 @@ class _Counter:
             work.requests += times * requests(active)
             touched = times * sectors(addresses, active)
             work.sectors += touched
-            self._moved[buffer] = self._moved.get(buffer, 0.0) + SECTOR * touched
+            moved = SECTOR * touched * self._fresh
+            self._moved[buffer] = self._moved.get(buffer, 0.0) + moved
         else:
             work.shared_requests += times * requests(active)
             work.shared_passes += times * bank_passes(addresses, width, active)
@@ -419,6 +440,10 @@ class _Sample:
             self._lockstep[threads] = np.arange(threads.extent)[:, None]
         if lanes is not None:
             self._lockstep[lanes] = np.arange(lanes.extent)[None, :]
+
+    def let(self, variable: Var, values: np.ndarray) -> None:
+        """A variable has these values."""
+        self._lockstep[variable] = values
 
     def value(self, index: Index) -> np.ndarray:
         """[threads, lanes]"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.verifier import verify
+from xla_backend.kernels.library.group_product import GroupTiling
 from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.persistent.settings import cache_settings, change_cache_settings
 from xla_backend.program.ir import Launch, Library, Program
@@ -177,7 +179,7 @@ def root_of(text: str) -> Instruction:
 class Refusing(PretendedTimer):
     """A device that does not run what is of one kind."""
 
-    def __init__(self, refused: type[object], error: Exception) -> None:
+    def __init__(self, refused: type[object] | UnionType, error: Exception) -> None:
         super().__init__()
         self.refused, self.error = refused, error
 
@@ -192,7 +194,7 @@ class Refusing(PretendedTimer):
     "error", [OutOfMemory("there is none"), RuntimeFailure("too many registers")]
 )
 @pytest.mark.parametrize(
-    ("refused", "taken"), [(Tiling, Library), (Cublas, Launch), (object, Launch)]
+    ("refused", "taken"), [(Tiling | GroupTiling, Library), (Cublas, Launch), (object, Launch)]
 )
 def test_what_the_device_refuses_is_not_taken(kept, refused, taken, error):
     """Where it refuses all of them, what should be the fastest is."""

@@ -30,7 +30,7 @@ def spilling(family: Family, architecture: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     "architecture",
     [
-        name if name == "sm_90" else pytest.param(name, marks=pytest.mark.slow)
+        name if name == "sm_90a" else pytest.param(name, marks=pytest.mark.slow)
         for name in ARCHITECTURES
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from product_checks import check, kernels_of, planned, random_arrays
 from test_products import BATCHED, dot
 
+import xla_backend
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.parser import parse_module
@@ -28,11 +29,13 @@ from xla_backend.kernels.library.group_product import GroupTiling
 from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.kernels.library.recipes import recipe_for
 from xla_backend.program.ir import Library, Resident
+from xla_backend.targets.emulator import EmulatorExecutable
 from xla_backend.targets.gpu import product_candidates, product_rules
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE
 from xla_backend.targets.gpu.product_candidates import candidates, estimated_cycles, fastest
 from xla_backend.targets.gpu.ptxas import find_ptxas
 from xla_backend.targets.gpu.target_code import GpuTargetCode, make_target_code
+from xla_backend.targets.gpu.work import kernel_work
 
 HOPPER = "sm_90a"
 BOTH_ROWS = "lhs_contracting_dims={1}, rhs_contracting_dims={1}"
@@ -279,3 +282,18 @@ def test_work_is_what_there_is_to_do() -> None:
     slab = statements(kernel, ExpectBytes)[0].count
     copied = slab * (n // 64) * work.blocks
     assert copied <= work.sectors * 32 <= copied + 8 * 2 * n * n
+
+
+def test_work_is_what_is_counted(small: None) -> None:
+    text = dot("bf16[200,320]", "bf16[320,136]", "f32[200,136]")
+    module = parse_module(text)
+    arrays = random_arrays(module)
+    options = CompileOptions(target=Target(TRIPLE, HOPPER))
+    loaded = xla_backend.compile(module, "gpu_emulator", options=options).loaded
+    assert isinstance(loaded, EmulatorExecutable)
+    (counted,) = loaded.counters(arrays).values()
+    (kernel,) = loaded.plan.program.kernels.values()
+    (work,) = kernel_work(kernel)
+    assert work.group_operations == {"bf16": counted.tile_flops}
+    assert work.sectors == pytest.approx(counted.global_traffic.sectors, rel=0.2)
+    assert work.barriers == counted.barriers
