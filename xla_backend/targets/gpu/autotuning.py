@@ -33,7 +33,7 @@ from xla_backend.targets.gpu.product_candidates import Candidate, Choose, Cublas
 # Of entries on disk, and the version of what they say.
 _KIND = "tuning"
 _VERSION = "1"
-# So many of the candidates are tried, those that should be the fastest, and the library.
+# So many of the candidates are tried, those that should be the fastest, and the best of each kind.
 _TRIALS = 8
 # Products of more bytes are not computed twice, which takes memory that may be needed: what should
 # be the fastest is taken.
@@ -95,7 +95,8 @@ class Autotuner:
     def __call__(self, node: Instruction, found: Sequence[Candidate]) -> Candidate:
         """The fastest of the candidates for a product or a fusion around one. `found`: those that
         should be the fastest first."""
-        tried = [c for n, c in enumerate(found) if n < _TRIALS or isinstance(c, Cublas)]
+        kinds = {type(c): n for n, c in reversed(list(enumerate(found)))}
+        tried = [c for n, c in enumerate(found) if n < _TRIALS or n == kinds[type(c)]]
         arrays = [*(o.shape for o in node.operands), node.shape]
         if len(tried) == 1 or sum(shape.byte_size for shape in arrays) > _MOST_BYTES:
             return tried[0]

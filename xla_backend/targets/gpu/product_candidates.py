@@ -36,7 +36,7 @@ Choose = Callable[[Instruction, Sequence[Candidate]], Candidate]
 
 # Products with fewer multiplications take as long on tiles of warps, and may stay in a loop on the
 # device, which those by groups of 128 threads cannot.
-_WORTH_GROUPS = 1 << 26
+WORTH_GROUPS = 1 << 26
 # Products with fewer multiplications, or shorter sums, are plain loops.
 _TINY = 1 << 12
 _SHORT_SUM = 8
@@ -56,7 +56,7 @@ _TILES = (
 _SLAB_BYTES = 64
 # Rows, columns, groups of 128 threads that share them, and slabs in shared memory: as many as leave
 # room for two blocks, which finish and begin at other times, where one thread has few sums.
-_GROUP_TILES = (
+GROUP_TILES = (
     GroupTiling(128, 256, 2, stages=4),
     GroupTiling(256, 128, 2, stages=4),
     GroupTiling(128, 128, 2, stages=3),
@@ -111,7 +111,7 @@ def candidates(
             for splits in _splits(sizes)
         ]
     found: list[Candidate] = []
-    in_groups = _GROUP_TILES if groups and work >= _WORTH_GROUPS else ()
+    in_groups = GROUP_TILES if groups and work >= WORTH_GROUPS else ()
     for tiling in [*in_groups, *_tilings(recipe)]:
         # A block that is mostly beyond the edges is for larger products.
         if tiling.rows > 2 * max(sizes.m, FEW) or tiling.columns > 2 * max(sizes.n, FEW):

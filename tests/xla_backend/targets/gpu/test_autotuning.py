@@ -45,7 +45,9 @@ SMALL = dot("bf16[64,64]", "bf16[64,64]", "f32[64,64]")
 class PretendedTimer:
     """A device that is fast where `fast` says so."""
 
-    def __init__(self, fast: type[object] = Tiling, model: str = "Pretended GPU") -> None:
+    def __init__(
+        self, fast: type[object] | UnionType = Tiling, model: str = "Pretended GPU"
+    ) -> None:
         self.model = model
         self.fast = fast
         self.tried: list[Candidate] = []
@@ -202,6 +204,13 @@ def test_what_the_device_refuses_is_not_taken(kept, refused, taken, error):
     assert found == (taken,) or refused is object
 
 
+def test_the_best_of_each_kind_is_tried(kept):
+    """Also where there are many of another that should be faster."""
+    timer = PretendedTimer()
+    steps_with(dot("bf16[256,16384]", "bf16[16384,256]", "f32[256,256]"), Autotuner(timer))
+    assert {Tiling, GroupTiling, Cublas} <= set(map(type, timer.tried))
+
+
 def test_what_takes_much_memory_is_not_tried(kept):
     timer = PretendedTimer()
     n = 1 << 15
@@ -226,7 +235,7 @@ class Wrong(PretendedTimer):
     """A device on which the fastest way computes something else, in one element."""
 
     def __init__(self, by: float, type: type = np.float32) -> None:
-        super().__init__(Tiling)
+        super().__init__(Tiling | GroupTiling)
         self.by, self.type = by, type
 
     def computed(self, candidate: Candidate) -> np.ndarray:

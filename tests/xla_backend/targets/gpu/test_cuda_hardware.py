@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from product_checks import random_arrays
 
 import pyjax
 import pyjax.numpy as jnp
@@ -21,12 +22,15 @@ from tests.xla_backend.targets.gpu.test_cuda_solvers import (
     operands,
     tolerance_of,
 )
+from tests.xla_backend.targets.gpu.test_group_product_programs import PRODUCTS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.parser import parse_module
+from xla_backend.kernels.library.group_product import GroupTiling
 from xla_backend.library import compile as compile_hlo
 from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu import product_candidates, product_rules
 from xla_backend.targets.gpu.cuda import availability
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.routines.cublas import TYPES
@@ -77,6 +81,27 @@ def test_products_of_the_library(name: str, device: Any) -> None:
     for lhs_inner_first in (True, False):
         for rhs_inner_first in (True, False):
             check_gemm(device, name, 3, lhs_inner_first, rhs_inner_first)
+
+
+@pytest.mark.parametrize("tiling", product_candidates.GROUP_TILES, ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_groups(
+    name: str, tiling: GroupTiling, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In all forms, whatever the model says of them."""
+    if device.capability != (9, 0):
+        pytest.skip("only GPUs of compute capability 9.0 have the instructions")
+    monkeypatch.setattr(product_candidates, "WORTH_GROUPS", 0)
+    monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
+    text, error = PRODUCTS[name]
+    arrays = random_arrays(parse_module(text))
+    options = CompileOptions(gpu=GpuOptions(autotune_level=0))
+    (want,) = evaluate(parse_module(text), arrays)
+    largest = float(np.abs(want.astype(np.float64)).max())
+    (got,) = compile_hlo(parse_module(text), "cuda", options).execute(arrays)
+    # Products of f8 are added up with fewer bits than f32 has.
+    allowed = max(error, 1e-3 if name == "f8" else 1e-5) * largest
+    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), 0, allowed)
 
 
 @pytest.mark.parametrize("batches", [1, 3])

@@ -44,7 +44,7 @@ def text_of(name: str) -> str:
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> list[FakeGpu]:
     tiling = GroupTiling(64, 64, 1, stages=2)
-    monkeypatch.setattr(product_candidates, "_WORTH_GROUPS", 0)
+    monkeypatch.setattr(product_candidates, "WORTH_GROUPS", 0)
     monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
     return fake_cupy.install(monkeypatch)
 

@@ -46,7 +46,7 @@ SMALL = GroupTiling(64, 64, 1, stages=2)
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size run by groups, if they can."""
-    monkeypatch.setattr(product_candidates, "_WORTH_GROUPS", 0)
+    monkeypatch.setattr(product_candidates, "WORTH_GROUPS", 0)
 
     def chosen(found, *rest):  # type: ignore[no-untyped-def]
         groups = any(isinstance(c, GroupTiling) for c in found)
@@ -100,7 +100,7 @@ ENTRY e {
 @pytest.mark.parametrize("splits", [1, 2])
 def test_epilogue_and_split_sum(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
     tiling = GroupTiling(64, 64, 1, splits=splits, stages=2)
-    monkeypatch.setattr(product_candidates, "_WORTH_GROUPS", 0)
+    monkeypatch.setattr(product_candidates, "WORTH_GROUPS", 0)
     monkeypatch.setattr(product_rules, "fastest", lambda *_: tiling)
     text = EPILOGUE.replace("64", "200")
     (kernel,) = check(text, rtol=2e-2, architecture=HOPPER).values()
