@@ -26,7 +26,11 @@ Axis = int | tuple[int, ...] | None
 
 
 def identity(x: ArrayLike) -> Array:
-    """The argument as an array, unchanged."""
+    """The argument as an array, unchanged.
+
+    >>> identity(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
     check_arraylike("identity", x)
     return jnp.asarray(x)
 
@@ -53,7 +57,11 @@ def relu(x: ArrayLike) -> Array:
 
 @jit
 def relu6(x: ArrayLike) -> Array:
-    """min(max(x, 0), 6); derivative 0 outside (0, 6) and at its ends."""
+    """min(max(x, 0), 6); derivative 0 outside (0, 6) and at its ends.
+
+    >>> relu6(jnp.array([-1.0, 3.0, 9.0]))
+    Array([0., 3., 6.], dtype=float32)
+    """
     (x,) = promote_args_inexact("relu6", x) if not _is_inexact(x) else (jnp.asarray(x),)
     return _relu6(x)
 
@@ -72,47 +80,75 @@ _relu6.defjvps(lambda g, ans, x: lax.select((x > 0) & (x < 6), g, lax.full_like(
 
 @jit
 def sigmoid(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x)), elementwise, without overflow; integers become floats."""
+    """1 / (1 + exp(-x)), elementwise, without overflow; integers become floats.
+
+    >>> sigmoid(jnp.array([-jnp.inf, 0.0, jnp.inf]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return lax.logistic(*promote_args_inexact("sigmoid", x))
 
 
 @jit
 def softplus(x: ArrayLike) -> Array:
-    """log(1 + exp(x)), elementwise, without overflow."""
+    """log(1 + exp(x)), elementwise, without overflow.
+
+    >>> softplus(jnp.array([0.0, 100.0])).round(4)
+    Array([  0.6931, 100.    ], dtype=float32)
+    """
     return jnp.logaddexp(x, 0)
 
 
 @jit
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """(x + sqrt(x² + b)) / 2: a smooth relu without exponentials (Barron 2021)."""
+    """(x + sqrt(x² + b)) / 2: a smooth relu without exponentials (Barron 2021).
+
+    >>> squareplus(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     x, b = promote_args_inexact("squareplus", x, b)
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2
 
 
 @jit
 def sparse_plus(x: ArrayLike) -> Array:
-    """0 for x ≤ -1, x for x ≥ 1, (x+1)²/4 between."""
+    """0 for x ≤ -1, x for x ≥ 1, (x+1)²/4 between.
+
+    >>> sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     (x,) = promote_args_inexact("sparse_plus", x)
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, jnp.square(x + 1.0) / 4))
 
 
 @jit
 def sparse_sigmoid(x: ArrayLike) -> Array:
-    """0 for x ≤ -1, 1 for x ≥ 1, (x+1)/2 between: the derivative of sparse_plus."""
+    """0 for x ≤ -1, 1 for x ≥ 1, (x+1)/2 between: the derivative of sparse_plus.
+
+    >>> sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     (x,) = promote_args_inexact("sparse_sigmoid", x)
     return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
 
 
 @jit
 def soft_sign(x: ArrayLike) -> Array:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> soft_sign(jnp.array([-1.0, 3.0]))
+    Array([-0.5 ,  0.75], dtype=float32)
+    """
     (x,) = promote_args_inexact("soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
 @jit
 def silu(x: ArrayLike) -> Array:
-    """x · sigmoid(x); also called swish (Elfwing et al. 2017)."""
+    """x · sigmoid(x); also called swish (Elfwing et al. 2017).
+
+    >>> silu(jnp.array([-100.0, 0.0, 100.0])).round(4)
+    Array([ -0.,   0., 100.], dtype=float32)
+    """
     (x,) = promote_args_inexact("silu", x)
     return x * sigmoid(x)
 
@@ -122,21 +158,33 @@ swish = silu
 
 @jit
 def mish(x: ArrayLike) -> Array:
-    """x · tanh(softplus(x)) (Misra 2019)."""
+    """x · tanh(softplus(x)) (Misra 2019).
+
+    >>> mish(jnp.array([0.0, 100.0]))
+    Array([  0., 100.], dtype=float32)
+    """
     (x,) = promote_args_inexact("mish", x)
     return x * jnp.tanh(softplus(x))
 
 
 @jit
 def log_sigmoid(x: ArrayLike) -> Array:
-    """log(sigmoid(x)) = -softplus(-x)."""
+    """log(sigmoid(x)) = -softplus(-x).
+
+    >>> log_sigmoid(jnp.array([0.0, 100.0])).round(4)
+    Array([-0.6931, -0.    ], dtype=float32)
+    """
     (x,) = promote_args_inexact("log_sigmoid", x)
     return -softplus(-x)
 
 
 @jit
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """x where x > 0, else alpha · (exp(x) - 1)."""
+    """x where x > 0, else alpha · (exp(x) - 1).
+
+    >>> elu(jnp.array([-jnp.inf, 2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
     (x,) = promote_args_inexact("elu", x)
     # exp of the positive branch could overflow, and its gradient would then be nan.
     return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0.0, x)))
@@ -144,7 +192,11 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 @jit
 def selu(x: ArrayLike) -> Array:
-    """Scaled elu whose fixed point is zero mean and unit variance (Klambauer et al. 2017)."""
+    """Scaled elu whose fixed point is zero mean and unit variance (Klambauer et al. 2017).
+
+    >>> selu(jnp.array([0.0, 1.0])).round(4)
+    Array([0.    , 1.0507], dtype=float32)
+    """
     alpha = 1.6732632423543772848170429916717
     scale = 1.0507009873554804934193349852946
     return scale * elu(x, alpha)
@@ -152,34 +204,54 @@ def selu(x: ArrayLike) -> Array:
 
 @jit
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """max(x, 0) + min(0, alpha · (exp(x/alpha) - 1)): elu with a continuous derivative."""
+    """max(x, 0) + min(0, alpha · (exp(x/alpha) - 1)): elu with a continuous derivative.
+
+    >>> celu(jnp.array([-jnp.inf, 2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
     (x,) = promote_args_inexact("celu", x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
 @jit
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
-    """x where x ≥ 0, else negative_slope · x."""
+    """x where x ≥ 0, else negative_slope · x.
+
+    >>> leaky_relu(jnp.array([-100.0, 2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
     (x,) = promote_args_inexact("leaky_relu", x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
 @jit
 def hard_tanh(x: ArrayLike) -> Array:
-    """x clipped to [-1, 1]; integers stay integers."""
+    """x clipped to [-1, 1]; integers stay integers.
+
+    >>> hard_tanh(jnp.array([-3.0, 0.5, 3.0]))
+    Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     check_arraylike("hard_tanh", x)
     return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
 
 
 @jit
 def hard_sigmoid(x: ArrayLike) -> Array:
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    >>> hard_sigmoid(jnp.array([-4.0, 0.0, 4.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return relu6(x + 3.0) / 6.0
 
 
 @jit
 def hard_silu(x: ArrayLike) -> Array:
-    """x · hard_sigmoid(x)."""
+    """x · hard_sigmoid(x).
+
+    >>> hard_silu(jnp.array([-4.0, 0.0, 4.0]))
+    Array([-0.,  0.,  4.], dtype=float32)
+    """
     (x,) = promote_args_inexact("hard_silu", x)
     return x * hard_sigmoid(x)
 
@@ -193,6 +265,9 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     Args:
       x: real, any shape.
       approximate: use tanh(√(2/π)(x + 0.044715 x³)) instead of the error function.
+
+    >>> gelu(jnp.array([-10.0, 0.0, 10.0])).round(4)
+    Array([-0.,  0., 10.], dtype=float32)
     """
     (x,) = promote_args_inexact("gelu", x)
     return _gelu(x, bool(approximate))
@@ -220,13 +295,21 @@ def _glu(x: Array, axis: int) -> Array:
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:
-    """a · sigmoid(b) for the halves a, b of `x` along `axis`, whose size must be even."""
+    """a · sigmoid(b) for the halves a, b of `x` along `axis`, whose size must be even.
+
+    >>> glu(jnp.array([1.0, 2.0, 0.0, 0.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
     (x,) = promote_args_inexact("glu", x)
     return _glu(x, operator.index(axis))
 
 
 def tanh(x: ArrayLike, /) -> Array:
-    """Hyperbolic tangent (pyjax.numpy.tanh)."""
+    """Hyperbolic tangent (pyjax.numpy.tanh).
+
+    >>> tanh(jnp.array([0.0, jnp.inf]))
+    Array([0., 1.], dtype=float32)
+    """
     return jnp.tanh(x)
 
 
@@ -245,7 +328,11 @@ _log1mexp.defjvps(lambda g, ans, x: g / jnp.expm1(x))
 
 @jit
 def log1mexp(x: ArrayLike) -> Array:
-    """log(1 - exp(-x)) for x > 0, accurate near 0 and for large x (Mächler 2012); nan for x < 0."""
+    """log(1 - exp(-x)) for x > 0, accurate near 0 and for large x (Mächler 2012); nan for x < 0.
+
+    >>> log1mexp(jnp.inf)
+    Array(-0., dtype=float32, weak_type=True)
+    """
     return _log1mexp(*promote_args_inexact("log1mexp", x))
 
 
@@ -277,6 +364,9 @@ def logsumexp(
       return_sign: also return the sign (or phase) of the sum.
       where: elements to include.
     Special cases: -inf for an empty sum; nan for a negative sum unless `return_sign`.
+
+    >>> logsumexp(jnp.array([1000.0, 1000.0])).round(2) == 1000.69
+    Array(True, dtype=bool)
     """
     if b is not None:
         a_arr, b_arr = promote_args_inexact("logsumexp", a, b)
@@ -313,7 +403,11 @@ def logsumexp(
 def logmeanexp(
     x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Array:
-    """log(mean(exp(x))) over `axis`, without overflow."""
+    """log(mean(exp(x))) over `axis`, without overflow.
+
+    >>> logmeanexp(jnp.zeros(3))
+    Array(0., dtype=float32)
+    """
     (x,) = promote_args_inexact("logmeanexp", x)
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
@@ -366,6 +460,9 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     """log(softmax(x)) along `axis`, accurate for small weights.
 
     Special cases: -inf where excluded by `where`.
+
+    >>> log_softmax(jnp.zeros(2)).round(4)
+    Array([-0.6931, -0.6931], dtype=float32)
     """
     (x,) = promote_args_inexact("log_softmax", x)
     top = jnp.max(x, axis=axis, where=where, initial=-jnp.inf, keepdims=True)
@@ -390,6 +487,9 @@ def standardize(
     given.
 
     `algorithm`: "fast" takes E[x²] - E[x]² as the variance (one pass), "stable" E[(x - E[x])²].
+
+    >>> standardize(jnp.array([1.0, 3.0])).round(3)
+    Array([-1.,  1.], dtype=float32)
     """
     if algorithm not in ("fast", "stable"):
         raise new_error(ValueError, f"algorithm must be 'fast' or 'stable', got {algorithm!r}")
@@ -467,6 +567,9 @@ def dot_product_attention(
       return_residual: also return the log of the normaliser, [..., T, N].
     Returns:
       [..., T, N, H] with the dtype of `query`.
+
+    >>> dot_product_attention(*jnp.ones((3, 1, 5, 2, 4))).shape
+    (1, 5, 2, 4)
     """
     if implementation not in (None, "xla"):
         raise new_error(ValueError, f"implementation must be None or 'xla', got {implementation!r}")

@@ -70,7 +70,11 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Same as `divide`."""
+    """Same as `divide`.
+
+    >>> jnp.true_divide(7, 2)
+    Array(3.5, dtype=float32, weak_type=True)
+    """
     return lax.div(*util.promote_args_inexact("true_divide", x1, x2))
 
 
@@ -115,7 +119,11 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Same as `remainder`."""
+    """Same as `remainder`.
+
+    >>> jnp.mod(-7, 3)
+    Array(2, dtype=int32, weak_type=True)
+    """
     x1, x2 = util.promote_args_numeric("mod", x1, x2)
     return _remainder(x1, x2)
 
@@ -140,7 +148,11 @@ def _no_zero(divisor: Any) -> Any:
 
 
 def fmod(x1: Any, x2: Any, /) -> Array:
-    """Remainder of truncated division: has the sign of x1 (C's fmod)."""
+    """Remainder of truncated division: has the sign of x1 (C's fmod).
+
+    >>> jnp.fmod(-7, 3)
+    Array(-1, dtype=int32, weak_type=True)
+    """
     x1, x2 = util.promote_args_numeric("fmod", x1, x2)
     if dtypes.issubdtype(x1.dtype, np.integer):
         x2 = _no_zero(x2)
@@ -148,7 +160,11 @@ def fmod(x1: Any, x2: Any, /) -> Array:
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
-    """(floor_divide(x1, x2), remainder(x1, x2))."""
+    """(floor_divide(x1, x2), remainder(x1, x2)).
+
+    >>> jnp.divmod(-7, 3)
+    (Array(-3, dtype=int32, weak_type=True), Array(2, dtype=int32, weak_type=True))
+    """
     x1, x2 = util.promote_args_numeric("divmod", x1, x2)
     return floor_divide(x1, x2), remainder(x1, x2)
 
@@ -212,12 +228,20 @@ def _has_int_exponent(x1: Any, x2: Any) -> bool:
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Same as `power`."""
+    """Same as `power`.
+
+    >>> jnp.pow(2.0, jnp.array([1, 2, 3]))
+    Array([2., 4., 8.], dtype=float32)
+    """
     return power(x1, x2)
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x ** y in floating point, whatever the dtypes."""
+    """x ** y in floating point, whatever the dtypes.
+
+    >>> jnp.float_power(2, -1)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return lax.pow(*_same_shape("float_power", *util.promote_args_inexact("float_power", x, y)))
 
 
@@ -249,7 +273,11 @@ log10 = _log_base("log10", 10.0)
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """The nearest whole number, halves to even, as a float."""
+    """The nearest whole number, halves to even, as a float.
+
+    >>> jnp.rint(jnp.array([0.5, 1.5, -1.2]))
+    Array([ 0.,  2., -1.], dtype=float32)
+    """
     x = util.ensure_arraylike("rint", x)
     if not is_inexact(x):
         return util.convert(x, dtypes.to_inexact_dtype(x.dtype))
@@ -274,7 +302,11 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 
 def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Same as `round`."""
+    """Same as `round`.
+
+    >>> jnp.around(jnp.array([1.25, 2.75]), 1)
+    Array([1.2, 2.8], dtype=float32)
+    """
     return _round("around", a, decimals, out)
 
 
@@ -328,7 +360,11 @@ degrees = _scale("degrees", 180 / np.pi, "Radians to degrees.")
 
 
 def sinc(x: ArrayLike, /) -> Array:
-    """sin(pi x) / (pi x), and 1 at zero; all derivatives at zero are right to order three."""
+    """sin(pi x) / (pi x), and 1 at zero; all derivatives at zero are right to order three.
+
+    >>> jnp.sinc(jnp.array([0.0, 1.0])).round(4)
+    Array([ 1., -0.], dtype=float32)
+    """
     (x,) = util.promote_args_inexact("sinc", x)
     return _sinc(x)
 
@@ -353,7 +389,11 @@ def _sinc(x: Any) -> Any:
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """sqrt(x1**2 + x2**2) without overflow; inf if either is infinite."""
+    """sqrt(x1**2 + x2**2) without overflow; inf if either is infinite.
+
+    >>> jnp.hypot(jnp.array([3.0, 5.0]), jnp.array([4.0, 12.0]))
+    Array([ 5., 13.], dtype=float32)
+    """
     x1, x2 = util.promote_args_inexact("hypot", x1, x2)
     if is_complex(x1):
         raise new_error(ValueError, "jnp.hypot does not support complex-valued inputs")
@@ -370,7 +410,11 @@ def _hypot(x: Any, y: Any) -> Any:
 
 
 def heaviside(x1: Any, x2: Any, /) -> Array:
-    """0 where x1 < 0, 1 where x1 > 0, x2 where x1 is zero; nan stays nan."""
+    """0 where x1 < 0, 1 where x1 > 0, x2 where x1 is zero; nan stays nan.
+
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 1.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x1, x2 = util.promote_args_inexact("heaviside", x1, x2)
     if is_complex(x1):
         raise new_error(
@@ -387,7 +431,11 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """|x1| with the sign of x2 (of -0.0 too)."""
+    """|x1| with the sign of x2 (of -0.0 too).
+
+    >>> jnp.copysign(3.0, -0.0)
+    Array(-3., dtype=float32, weak_type=True)
+    """
     x1, x2 = util.promote_args_inexact("copysign", x1, x2)
     if is_complex(x1):
         raise new_error(TypeError, "copysign does not support complex-valued inputs")
@@ -421,7 +469,11 @@ fmin = _nan_ignoring("fmin", operator.lt, "The smaller of x1 and x2; a nan loses
 
 
 def i0(x: Any) -> Array:
-    """Modified Bessel function of the first kind, order zero."""
+    """Modified Bessel function of the first kind, order zero.
+
+    >>> jnp.i0(jnp.array([0.0, 1.0])).round(4)
+    Array([1.    , 1.2661], dtype=float32)
+    """
     (x,) = util.promote_args_inexact("i0", x)
     if is_complex(x):
         raise new_error(ValueError, f"Unsupported input type to jax.numpy.i0: {x.dtype}")
@@ -445,6 +497,9 @@ def spacing(x: ArrayLike, /) -> Array:
     """Distance from `x` to the next float away from zero, with the sign of `x`.
 
     In float16, as in NumPy, the distance to the next float above: never negative.
+
+    >>> jnp.spacing(jnp.float32(1)) == 2.0**-23
+    Array(True, dtype=bool)
     """
     (x,) = util.promote_args_inexact("spacing", x)
     if is_complex(x):
@@ -465,7 +520,11 @@ def _spacing(x: Any) -> Any:
 
 
 def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
-    """(fractional part, whole part) of a real array, both with the sign of `x`."""
+    """(fractional part, whole part) of a real array, both with the sign of `x`.
+
+    >>> jnp.modf(jnp.array([-2.5, 3.0]))
+    (Array([-0.5,  0. ], dtype=float32), Array([-2.,  3.], dtype=float32))
+    """
     util.reject_out("modf", out)
     (x,) = util.promote_args_inexact("modf", x)
     return _modf(x)
@@ -486,6 +545,9 @@ def frexp(x: Any, /) -> tuple[Array, Array]:
     """Mantissa in [0.5, 1) with the sign of `x`, and int32 exponent: x = m * 2**e.
 
     Zeros, infinities and nans are returned unchanged with exponent zero.
+
+    >>> jnp.frexp(12.0)
+    (Array(0.75, dtype=float32), Array(4, dtype=int32))
     """
     (x,) = util.promote_args_inexact("frexp", x)
     if is_complex(x):
@@ -528,7 +590,11 @@ def _times_power_of_two(x: Any, n: Any) -> Any:
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 * 2**x2 for integer x2."""
+    """x1 * 2**x2 for integer x2.
+
+    >>> jnp.ldexp(0.75, 4)
+    Array(12., dtype=float32)
+    """
     util.check_arraylike("ldexp", x1, x2)
     exponent = util.as_array(x2)
     if not dtypes.issubdtype(exponent.dtype, np.integer):
@@ -570,7 +636,11 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Least common multiple of integers, nonnegative; zero if either is zero."""
+    """Least common multiple of integers, nonnegative; zero if either is zero.
+
+    >>> jnp.lcm(jnp.array([4, 5]), 6)
+    Array([12, 30], dtype=int32)
+    """
     x1, x2 = _integers("lcm", x1, x2)
     return _lcm(*_same_shape("lcm", x1, x2))
 

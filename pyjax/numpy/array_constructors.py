@@ -324,13 +324,21 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 
 def copy(a: Any, order: str | None = None) -> Array:
-    """A copy of `a` in a buffer of its own."""
+    """A copy of `a` in a buffer of its own.
+
+    >>> jnp.copy(jnp.arange(3))
+    Array([0, 1, 2], dtype=int32)
+    """
     util.check_arraylike("copy", a)
     return array(a, copy=True, order=order)
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """1-d Array from an object with the buffer protocol, read as `dtype` from byte `offset`."""
+    """1-d Array from an object with the buffer protocol, read as `dtype` from byte `offset`.
+
+    >>> jnp.frombuffer(bytes([1, 2]), dtype=jnp.uint8)
+    Array([1, 2], dtype=uint8)
+    """
     return asarray(np.frombuffer(buffer=buffer, dtype=np.dtype(dtype), count=count, offset=offset))
 
 
@@ -382,6 +390,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
       x: an array of another library on the CPU (NumPy, PyTorch...), or on a GPU that is one of
         pyjax's devices (CuPy, PyTorch...).
       device: where to place the result.  copy: True forces a copy, False forbids one.
+
+    >>> jnp.from_dlpack(np.arange(3, dtype=np.int32))
+    Array([0, 1, 2], dtype=int32)
     """
     if util.is_array(x):
         return x if copy is not True else _copied(x)

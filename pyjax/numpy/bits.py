@@ -22,7 +22,11 @@ def _shifts(bitorder: str) -> np.ndarray:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Booleans (or nonzero integers) packed eight to a uint8 along `axis`, padded with zeros."""
+    """Booleans (or nonzero integers) packed eight to a uint8 along `axis`, padded with zeros.
+
+    >>> jnp.packbits(jnp.array([1, 0, 0, 0, 0, 0, 0, 1]))
+    Array([129], dtype=uint8)
+    """
     a = util.ensure_arraylike("packbits", a)
     if a.dtype != np.bool_ and not dtypes.issubdtype(a.dtype, np.integer):
         raise new_error(TypeError, "Expected an input array of integer or boolean data type")
@@ -44,7 +48,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of a uint8 array as uint8 zeros and ones along `axis`; `count` of them if given."""
+    """The bits of a uint8 array as uint8 zeros and ones along `axis`; `count` of them if given.
+
+    >>> jnp.unpackbits(jnp.array([129], jnp.uint8))
+    Array([1, 0, 0, 0, 0, 0, 0, 1], dtype=uint8)
+    """
     a = util.ensure_arraylike("unpackbits", a)
     if a.dtype != np.uint8:
         raise new_error(TypeError, "Expected an input array of unsigned byte data type")

@@ -67,7 +67,11 @@ def _edge(value: Any, a: Any, axis: int) -> Any:
 
 
 def ediff1d(ary: ArrayLike, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours of the flattened array, with values before and after."""
+    """Differences of neighbours of the flattened array, with values before and after.
+
+    >>> jnp.ediff1d(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
     ary = util.ensure_arraylike("ediff1d", ary)
     out = diff(ravel(ary))
     for value, first in ((to_begin, True), (to_end, False)):
@@ -86,6 +90,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
       axis: axes to differentiate along; default all.
     Returns:
       One array per axis (a bare array for one axis).
+
+    >>> jnp.gradient(jnp.array([0.0, 1.0, 4.0, 9.0]))
+    Array([1., 2., 4., 5.], dtype=float32)
     """
     if edge_order is not None:
         raise new_error(
@@ -251,7 +258,11 @@ def _interp(
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
-    """`p` with jumps of more than half a `period` between neighbours removed along `axis`."""
+    """`p` with jumps of more than half a `period` between neighbours removed along `axis`.
+
+    >>> jnp.unwrap(jnp.array([0.0, 6.0])).round(4)
+    Array([ 0.    , -0.2832], dtype=float32)
+    """
     util.check_arraylike("unwrap", p)
     p = util.as_array(p)
     if is_complex(p):

@@ -50,13 +50,21 @@ def _finite(x: Any) -> Any:
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close (see `isclose`), as a boolean scalar array."""
+    """Whether all elements are close (see `isclose`), as a boolean scalar array.
+
+    >>> jnp.allclose(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.000001]))
+    Array(True, dtype=bool)
+    """
     util.check_arraylike("allclose", a, b)
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Whether shapes and all elements are equal."""
+    """Whether shapes and all elements are equal.
+
+    >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1, 2]))
+    Array(True, dtype=bool)
+    """
     a1, a2 = asarray(a1), asarray(a2)
     if a1.shape != a2.shape:
         return lax.full((), False, np.dtype(np.bool_))
@@ -68,7 +76,11 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Whether the arrays are equal after broadcasting."""
+    """Whether the arrays are equal after broadcasting.
+
+    >>> jnp.array_equiv(jnp.array([1, 2]), jnp.array([[1, 2], [1, 2]]))
+    Array(True, dtype=bool)
+    """
     a1, a2 = asarray(a1), asarray(a2)
     try:
         util.broadcast_shapes("array_equiv", [a1.shape, a2.shape])
@@ -78,7 +90,11 @@ def array_equiv(a1: Any, a2: Any) -> Array:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether `x` has a complex dtype."""
+    """Whether `x` has a complex dtype.
+
+    >>> jnp.iscomplexobj(jnp.array([1 + 0j]))
+    True
+    """
     if x is None:
         return False
     dtype = getattr(x, "dtype", None)
@@ -88,12 +104,20 @@ def iscomplexobj(x: Any) -> bool:
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether `x` does not have a complex dtype."""
+    """Whether `x` does not have a complex dtype.
+
+    >>> jnp.isrealobj(jnp.array([1.0]))
+    True
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a Python or NumPy scalar, or an array without axes."""
+    """Whether `element` is a Python or NumPy scalar, or an array without axes.
+
+    >>> jnp.isscalar(3.0), jnp.isscalar(jnp.ones(1))
+    (True, False)
+    """
     if np.isscalar(element):
         return True
     return (util.is_array(element) or hasattr(element, "__jax_array__")) and np.ndim(
@@ -102,5 +126,9 @@ def isscalar(element: Any) -> bool:
 
 
 def iterable(y: ArrayLike) -> bool:
-    """Whether `y` can be iterated over."""
+    """Whether `y` can be iterated over.
+
+    >>> jnp.iterable([1]), jnp.iterable(1)
+    (True, False)
+    """
     return np.iterable(y)

@@ -76,7 +76,11 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """Array of zeros: memory without a value does not exist here, so `empty` equals `zeros`."""
+    """Array of zeros: memory without a value does not exist here, so `empty` equals `zeros`.
+
+    >>> jnp.empty((2, 3)).shape
+    (2, 3)
+    """
     return zeros(shape, dtype, device=device, out_sharding=out_sharding)
 
 
@@ -122,7 +126,11 @@ def _varying_like(a: Any, out: Array) -> Array:
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Zeros with the shape and dtype of `a` unless they are given."""
+    """Zeros with the shape and dtype of `a` unless they are given.
+
+    >>> jnp.zeros_like(jnp.arange(3))
+    Array([0, 0, 0], dtype=int32)
+    """
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
     out = _varying_like(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
     return result_on(out, device if device is not None else out_sharding)
@@ -131,7 +139,11 @@ def zeros_like(
 def ones_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Ones with the shape and dtype of `a` unless they are given."""
+    """Ones with the shape and dtype of `a` unless they are given.
+
+    >>> jnp.ones_like(jnp.arange(3))
+    Array([1, 1, 1], dtype=int32)
+    """
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
     out = _varying_like(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
     return result_on(out, device if device is not None else out_sharding)
@@ -140,7 +152,11 @@ def ones_like(
 def empty_like(
     prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """Same as `zeros_like` (see `empty`)."""
+    """Same as `zeros_like` (see `empty`).
+
+    >>> jnp.empty_like(jnp.ones((2, 3), bool)).dtype
+    dtype('bool')
+    """
     return zeros_like(prototype, dtype, shape, device=device)
 
 
@@ -153,7 +169,11 @@ def full_like(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """`fill_value` broadcast to the shape of `a`, in the dtype of `a`, unless they are given."""
+    """`fill_value` broadcast to the shape of `a`, in the dtype of `a`, unless they are given.
+
+    >>> jnp.full_like(jnp.arange(3), 7)
+    Array([7, 7, 7], dtype=int32)
+    """
     util.check_arraylike("full_like", 0, fill_value)
     shape, dtype, weak = _like("full_like", a, dtype, shape)
     if np.ndim(fill_value) == 0:
@@ -180,7 +200,12 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
 
 
 def identity(n: Any, dtype: Any = None) -> Array:
-    """Square matrix with ones on the main diagonal."""
+    """Square matrix with ones on the main diagonal.
+
+    >>> jnp.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=_default_float(dtype, "identity"))
 
 
@@ -412,7 +437,11 @@ def _broadcast_pair(a: Any, b: Any) -> tuple[Any, Any]:
 def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Array:
-    """`num` values in geometric progression from `start` to `stop` (both nonzero, same sign)."""
+    """`num` values in geometric progression from `start` to `stop` (both nonzero, same sign).
+
+    >>> jnp.geomspace(1.0, 100.0, 3).round(2).tolist()
+    [1.0, 10.0, 100.0]
+    """
     util.check_arraylike("geomspace", start, stop)
     dtype = _range_dtype("geomspace", dtype, start, stop)
     compute = _compute_dtype(start, stop, dtype)

@@ -66,17 +66,29 @@ def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) 
 
 
 def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """Running product along `axis` (of the flattened array by default)."""
+    """Running product along `axis` (of the flattened array by default).
+
+    >>> jnp.cumprod(jnp.array([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
 
 
 def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumsum` with nans counted as zero."""
+    """`cumsum` with nans counted as zero.
+
+    >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
+    Array([1., 1., 3.], dtype=float32)
+    """
     return _cumulative("nancumsum", lax.cumsum, a, axis, dtype, out, fill_nan=0)
 
 
 def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """`cumprod` with nans counted as one."""
+    """`cumprod` with nans counted as one.
+
+    >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     return _cumulative("nancumprod", lax.cumprod, a, axis, dtype, out, fill_nan=1)
 
 
@@ -86,6 +98,9 @@ def cumulative_sum(
     """Running sum along `axis` (array API); small integers are promoted.
 
     With `include_initial` the result starts with zero and is one longer.
+
+    >>> jnp.cumulative_sum(jnp.array([2, 3]), include_initial=True)
+    Array([0, 2, 5], dtype=int32)
     """
     return _array_api("cumulative_sum", lax.cumsum, 0, x, axis, dtype, include_initial)
 
@@ -93,7 +108,11 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Running product along `axis` (array API); with `include_initial` it starts with one."""
+    """Running product along `axis` (array API); with `include_initial` it starts with one.
+
+    >>> jnp.cumulative_prod(jnp.array([2, 3]), include_initial=True)
+    Array([1, 2, 6], dtype=int32)
+    """
     return _array_api("cumulative_prod", lax.cumprod, 1, x, axis, dtype, include_initial)
 
 

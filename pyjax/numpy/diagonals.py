@@ -20,7 +20,13 @@ __all__ = ["diag", "diagflat", "diagonal", "trace", "tri", "tril", "triu", "vand
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
-    """N by M matrix with ones on and below diagonal `k`, zeros above."""
+    """N by M matrix with ones on and below diagonal `k`, zeros above.
+
+    >>> jnp.tri(3, dtype=int)
+    Array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]], dtype=int32)
+    """
     shape = util.canonicalize_shape((N, N if M is None else M))
     dtype = util.check_user_dtype(dtype, "tri") or dtypes.canonicalize_dtype(np.float64)
     return util.convert(_lower(shape, k), dtype)
@@ -33,13 +39,25 @@ def _lower(shape: tuple[int, ...], k: Any) -> Any:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """`m` with elements above diagonal `k` replaced by zero (in the last two axes)."""
+    """`m` with elements above diagonal `k` replaced by zero (in the last two axes).
+
+    >>> jnp.tril(jnp.ones((3, 3), int))
+    Array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]], dtype=int32)
+    """
     m = util.ensure_arraylike("tril", m)
     return _triangle("tril", m, k, True)
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """`m` with elements below diagonal `k` replaced by zero (in the last two axes)."""
+    """`m` with elements below diagonal `k` replaced by zero (in the last two axes).
+
+    >>> jnp.triu(jnp.ones((3, 3), int))
+    Array([[1, 1, 1],
+           [0, 1, 1],
+           [0, 0, 1]], dtype=int32)
+    """
     m = util.ensure_arraylike("triu", m)
     return _triangle("triu", m, k, False)
 
@@ -117,7 +135,12 @@ def _diag_matrix(v: Any, k: int) -> Any:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """Matrix with the flattened `v` on its k-th diagonal."""
+    """Matrix with the flattened `v` on its k-th diagonal.
+
+    >>> jnp.diagflat(jnp.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     util.check_arraylike("diagflat", v)
     return diag(ravel(v), k)
 
@@ -130,14 +153,24 @@ def trace(
     dtype: Any = None,
     out: None = None,
 ) -> Array:
-    """Sum along the diagonal of the matrices in `axis1` and `axis2`."""
+    """Sum along the diagonal of the matrices in `axis1` and `axis2`.
+
+    >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
     util.reject_out("trace", out)
     a = util.ensure_arraylike("trace", a)
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """Vandermonde matrix: columns are powers of the 1-d `x`, falling unless `increasing`."""
+    """Vandermonde matrix: columns are powers of the 1-d `x`, falling unless `increasing`.
+
+    >>> jnp.vander(jnp.array([1, 2, 3]))
+    Array([[1, 1, 1],
+           [4, 2, 1],
+           [9, 3, 1]], dtype=int32)
+    """
     x = util.ensure_arraylike("vander", x)
     if x.ndim != 1:
         raise new_error(ValueError, "x must be a one-dimensional array")

@@ -67,7 +67,11 @@ def bincount(
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
-    """Edges of the bins that `histogram` would use: `bins` + 1 evenly spaced values, or `bins`."""
+    """Edges of the bins that `histogram` would use: `bins` + 1 evenly spaced values, or `bins`.
+
+    >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=2)
+    Array([0., 2., 4.], dtype=float32)
+    """
     del weights  # accepted as in NumPy; it does not change the edges
     if isinstance(bins, str):
         raise new_error(
@@ -152,7 +156,12 @@ def histogram2d(
     weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Two-dimensional histogram: counts, and the edges along each axis."""
+    """Two-dimensional histogram: counts, and the edges along each axis.
+
+    >>> jnp.histogram2d(jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0]), bins=2)[0]
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
     x, y = _arrays("histogram2d", x, y)
     count = (
         len(bins) if isinstance(bins, (list, tuple)) else np.shape(bins)[0] if np.ndim(bins) else 1
@@ -174,7 +183,11 @@ def histogramdd(
     weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """Histogram of points in the rows of `sample` (N by D): D-dimensional counts, and edges."""
+    """Histogram of points in the rows of `sample` (N by D): D-dimensional counts, and edges.
+
+    >>> jnp.histogramdd(jnp.array([[0.0], [1.0], [1.0]]), bins=2)[0]
+    Array([1, 2], dtype=int32)
+    """
     if isinstance(sample, (list, tuple)):
         columns = util.promote_dtypes(*_arrays("histogramdd", *sample))
         points = lax.concatenate([lax.expand_dims(c, (1,)) for c in columns], 1)

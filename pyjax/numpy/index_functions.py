@@ -185,6 +185,9 @@ def put(
     """`a` with the flat elements `ind` replaced by `v` (repeated as needed); inplace=False only.
 
     `mode`: 'clip' or 'wrap' for indices out of bounds; dropped by default.
+
+    >>> jnp.put(jnp.arange(4), jnp.array([0, 3]), jnp.array([8, 9]), inplace=False)
+    Array([8, 1, 2, 9], dtype=int32)
     """
     _check_inplace("put", inplace)
     util.check_arraylike("put", a, ind, v)
@@ -207,7 +210,11 @@ def put(
 
 
 def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
-    """`arr` with the elements where `mask` is true replaced by successive `vals` (cyclically)."""
+    """`arr` with the elements where `mask` is true replaced by successive `vals` (cyclically).
+
+    >>> jnp.place(jnp.arange(4), jnp.array([0, 1, 0, 1]), jnp.array([8, 9]), inplace=False)
+    Array([0, 8, 2, 9], dtype=int32)
+    """
     _check_inplace("place", inplace)
     util.check_arraylike("place", arr, mask, vals)
     data, values = util.as_array(arr), ravel(vals)
@@ -236,7 +243,11 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """`arr` with elements at `indices` along `axis` replaced: the write of `take_along_axis`."""
+    """`arr` with elements at `indices` along `axis` replaced: the write of `take_along_axis`.
+
+    >>> jnp.put_along_axis(jnp.zeros(3), jnp.array([1]), 5.0, axis=0, inplace=False)
+    Array([0., 5., 0.], dtype=float32)
+    """
     _check_inplace("put_along_axis", inplace)
     util.check_arraylike("put_along_axis", arr, indices, values)
     x, indices = util.as_array(arr), util.as_array(indices)
@@ -267,7 +278,12 @@ def put_along_axis(
 
 
 def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
-    """`a` with its main diagonal replaced by `val` (a scalar or successive values)."""
+    """`a` with its main diagonal replaced by `val` (a scalar or successive values).
+
+    >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 5.0, inplace=False)
+    Array([[5., 0.],
+           [0., 5.]], dtype=float32)
+    """
     _check_inplace("fill_diagonal", inplace)
     util.check_arraylike("fill_diagonal", a, val)
     if wrap:
@@ -293,7 +309,12 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
 
 
 def ix_(*args: Any) -> tuple[Array, ...]:
-    """Index arrays for a rectangular selection: x[ix_(rows, columns)]; masks become positions."""
+    """Index arrays for a rectangular selection: x[ix_(rows, columns)]; masks become positions.
+
+    >>> jnp.arange(9).reshape(3, 3)[jnp.ix_(jnp.array([0, 2]), jnp.array([0, 1]))]
+    Array([[0, 1],
+           [6, 7]], dtype=int32)
+    """
     util.check_arraylike("ix_", *args)
     out = []
     for i, a in enumerate(args):
@@ -337,7 +358,11 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Any, dims: Any, mode: str = "raise", order: str = "C", *, dtype: Any = None
 ) -> Array:
-    """Flat indices from one index array per axis; mode 'raise' (concrete only), 'clip', 'wrap'."""
+    """Flat indices from one index array per axis; mode 'raise' (concrete only), 'clip', 'wrap'.
+
+    >>> jnp.ravel_multi_index((jnp.array([1]), jnp.array([2])), (3, 4))
+    Array([6], dtype=int32)
+    """
     sizes = util.canonicalize_shape(dims, "dims")
     if len(multi_index) != len(sizes):
         raise new_error(
@@ -385,7 +410,12 @@ def ravel_multi_index(
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """Indices of the main diagonal of an array with `ndim` axes of size `n`."""
+    """Indices of the main diagonal of an array with `ndim` axes of size `n`.
+
+    >>> jnp.zeros((2, 2), int).at[jnp.diag_indices(2)].set(1)
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
     n, ndim = util.static_int(n, "n"), util.static_int(ndim, "ndim")
     if n < 0 or ndim < 0:
         raise new_error(
@@ -395,7 +425,11 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: Any) -> tuple[Array, ...]:
-    """`diag_indices` for the square array `arr`."""
+    """`diag_indices` for the square array `arr`.
+
+    >>> jnp.arange(4).reshape(2, 2)[jnp.diag_indices_from(jnp.ones((2, 2)))]
+    Array([0, 3], dtype=int32)
+    """
     util.check_arraylike("diag_indices_from", arr)
     shape = np.shape(arr)
     if len(shape) < 2:
@@ -411,22 +445,38 @@ def _as_index_arrays(found: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Indices of the lower triangle (diagonal `k` and below) of an n by m matrix."""
+    """Indices of the lower triangle (diagonal `k` and below) of an n by m matrix.
+
+    >>> jnp.arange(9).reshape(3, 3)[jnp.tril_indices(3)]
+    Array([0, 3, 4, 6, 7, 8], dtype=int32)
+    """
     return _as_index_arrays(np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Indices of the upper triangle (diagonal `k` and above) of an n by m matrix."""
+    """Indices of the upper triangle (diagonal `k` and above) of an n by m matrix.
+
+    >>> jnp.arange(9).reshape(3, 3)[jnp.triu_indices(3)]
+    Array([0, 1, 2, 4, 5, 8], dtype=int32)
+    """
     return _as_index_arrays(np.triu_indices(n, k, m))
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`tril_indices` for the matrix `arr`."""
+    """`tril_indices` for the matrix `arr`.
+
+    >>> jnp.arange(4).reshape(2, 2)[jnp.tril_indices_from(jnp.ones((2, 2)))]
+    Array([0, 2, 3], dtype=int32)
+    """
     return tril_indices(*_matrix_shape("tril_indices_from", arr, k))
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`triu_indices` for the matrix `arr`."""
+    """`triu_indices` for the matrix `arr`.
+
+    >>> jnp.arange(4).reshape(2, 2)[jnp.triu_indices_from(jnp.ones((2, 2)))]
+    Array([0, 1, 3], dtype=int32)
+    """
     return triu_indices(*_matrix_shape("triu_indices_from", arr, k))
 
 
@@ -440,7 +490,11 @@ def _matrix_shape(name: str, arr: Any, k: int) -> tuple[int, int, int]:
 def mask_indices(
     n: int, mask_func: Any, k: Any = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
-    """Indices where `mask_func(ones((n, n)), k)` is nonzero, e.g. for jnp.triu."""
+    """Indices where `mask_func(ones((n, n)), k)` is nonzero, e.g. for jnp.triu.
+
+    >>> jnp.arange(9).reshape(3, 3)[jnp.mask_indices(3, jnp.triu)]
+    Array([0, 1, 2, 4, 5, 8], dtype=int32)
+    """
     return nonzero(mask_func(lax.full((n, n), 1, np.dtype(np.float32)), k), size=size)
 
 

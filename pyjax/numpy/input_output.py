@@ -65,7 +65,11 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """Text of an array as `str` shows it."""
+    """Text of an array as `str` shows it.
+
+    >>> jnp.array_str(jnp.arange(3))
+    '[0 1 2]'
+    """
     return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
 
 
@@ -75,7 +79,11 @@ def set_printoptions(*args: Any, **kwargs: Any) -> None:
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The print options in use."""
+    """The print options in use.
+
+    >>> jnp.get_printoptions()["threshold"]
+    1000
+    """
     return dict(np.get_printoptions())
 
 

@@ -157,7 +157,11 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Matrix (last two axes of x1) times vector (last axis of x2), batched over leading axes."""
+    """Matrix (last two axes of x1) times vector (last axis of x2), batched over leading axes.
+
+    >>> jnp.matvec(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     x1, x2 = util.ensure_arraylike("matvec", x1, x2)
     if x1.ndim < 2 or x2.ndim < 1:
         raise new_error(
@@ -168,7 +172,11 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Conjugated vector (last axis of x1) times matrix (last two axes of x2), batched."""
+    """Conjugated vector (last axis of x1) times matrix (last two axes of x2), batched.
+
+    >>> jnp.vecmat(jnp.array([1, 1]), jnp.array([[1, 2], [3, 4]]))
+    Array([4, 6], dtype=int32)
+    """
     x1, x2 = util.ensure_arraylike("vecmat", x1, x2)
     x1 = lax.conj(x1) if is_complex(x1) else x1
     out = matmul(lax.expand_dims(x1, (x1.ndim - 1,)), x2)
@@ -178,7 +186,11 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """Sum of conj(a) * b over all elements."""
+    """Sum of conj(a) * b over all elements.
+
+    >>> jnp.vdot(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     util.check_arraylike("vdot", a, b)
     a = util.as_array(a)
     a = lax.conj(a) if is_complex(a) else a
@@ -196,7 +208,11 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Sum of conj(x1) * x2 along `axis`, batched over the others (which broadcast)."""
+    """Sum of conj(x1) * x2 along `axis`, batched over the others (which broadcast).
+
+    >>> jnp.vecdot(jnp.ones((2, 3)), jnp.ones(3))
+    Array([3., 3.], dtype=float32)
+    """
     x1, x2 = util.ensure_arraylike("vecdot", x1, x2)
     if x1.shape[axis] != x2.shape[axis]:
         raise new_error(
@@ -264,7 +280,11 @@ def tensordot(
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """Product summed over the last axis of both (no conjugate); scalars multiply."""
+    """Product summed over the last axis of both (no conjugate); scalars multiply.
+
+    >>> jnp.inner(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     a, b = util.ensure_arraylike("inner", a, b)
     if a.ndim == 0 or b.ndim == 0:
         return contract("inner", a, b, (((), ()), ((), ())), precision, preferred_element_type)
@@ -274,7 +294,12 @@ def inner(
 
 
 def outer(a: Any, b: Any, out: None = None) -> Array:
-    """All products of elements of the flattened `a` (rows) and `b` (columns)."""
+    """All products of elements of the flattened `a` (rows) and `b` (columns).
+
+    >>> jnp.outer(jnp.array([1, 2]), jnp.array([1, 10]))
+    Array([[ 1, 10],
+           [ 2, 20]], dtype=int32)
+    """
     util.reject_out("outer", out)
     util.check_arraylike("outer", a, b)
     a, b = util.promote_dtypes(a, b)
@@ -284,7 +309,11 @@ def outer(a: Any, b: Any, out: None = None) -> Array:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """Kronecker product: every element of `a` times the whole of `b`."""
+    """Kronecker product: every element of `a` times the whole of `b`.
+
+    >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int32)
+    """
     util.check_arraylike("kron", a, b)
     a, b = (util.as_array(x) for x in util.promote_dtypes(a, b))
     rank = max(a.ndim, b.ndim)
@@ -308,6 +337,9 @@ def cross(
     """Vector product of 3-d (or 2-d) vectors along an axis; others broadcast.
 
     Two 2-d vectors give the scalar a0 b1 - a1 b0; a missing third component counts as zero.
+
+    >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
     """
     util.check_arraylike("cross", a, b)
     if axis is not None:

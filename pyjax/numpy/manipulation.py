@@ -52,17 +52,29 @@ __all__ = [
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """Shape of an array or nested sequence."""
+    """Shape of an array or nested sequence.
+
+    >>> jnp.shape(jnp.ones((2, 3)))
+    (2, 3)
+    """
     return np.shape(_measured(a))
 
 
 def ndim(a: Any) -> int:
-    """Number of axes."""
+    """Number of axes.
+
+    >>> jnp.ndim(jnp.ones((2, 3)))
+    2
+    """
     return np.ndim(_measured(a))
 
 
 def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
-    """Number of elements, or of elements along `axis`."""
+    """Number of elements, or of elements along `axis`.
+
+    >>> jnp.size(jnp.ones((2, 3)))
+    6
+    """
     dims = np.shape(_measured(a))
     if axis is None:
         return util.size_of(dims)
@@ -167,7 +179,11 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
 
 
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
-    """`a` as one axis."""
+    """`a` as one axis.
+
+    >>> jnp.ravel(jnp.arange(4).reshape(2, 2))
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     util.check_arraylike("ravel", a)
     if order == "K":
         raise new_error(
@@ -177,7 +193,12 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """`a` repeated or cut to fill `new_shape`, in row order."""
+    """`a` repeated or cut to fill `new_shape`, in row order.
+
+    >>> jnp.resize(jnp.arange(3), (2, 4))
+    Array([[0, 1, 2, 0],
+           [1, 2, 0, 1]], dtype=int32)
+    """
     util.check_arraylike("resize", a)
     new = util.canonicalize_shape(new_shape, "new_shape")
     flat = ravel(a)
@@ -208,13 +229,21 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
 
 
 def permute_dims(a: ArrayLike, /, axes: tuple[int, ...]) -> Array:
-    """Same as `transpose` with axes."""
+    """Same as `transpose` with axes.
+
+    >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     util.check_arraylike("permute_dims", a)
     return transpose(a, axes)
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """`x` with its last two axes exchanged."""
+    """`x` with its last two axes exchanged.
+
+    >>> jnp.matrix_transpose(jnp.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
     x = util.ensure_arraylike("matrix_transpose", x)
     if x.ndim < 2:
         raise new_error(
@@ -224,7 +253,11 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """`a` with two axes exchanged."""
+    """`a` with two axes exchanged.
+
+    >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     a = util.ensure_arraylike("swapaxes", a)
     order = list(range(a.ndim))
     i, j = util.canonicalize_axis(axis1, a.ndim), util.canonicalize_axis(axis2, a.ndim)
@@ -233,7 +266,11 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """`a` with axes moved from `source` to `destination`; the others keep their order."""
+    """`a` with axes moved from `source` to `destination`; the others keep their order.
+
+    >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     a = util.ensure_arraylike("moveaxis", a)
     source = util.canonicalize_axes(source, a.ndim, "source")
     destination = util.canonicalize_axes(destination, a.ndim, "destination")
@@ -248,7 +285,11 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """`a` with `axis` moved before the axis `start` (prefer `moveaxis`)."""
+    """`a` with `axis` moved before the axis `start` (prefer `moveaxis`).
+
+    >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     a = util.ensure_arraylike("rollaxis", a)
     axis = util.canonicalize_axis(axis, a.ndim)
     start = util.static_int(start, "start")
@@ -259,14 +300,22 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
-    """`a` with axes of size one inserted so that they are at `axis` in the result."""
+    """`a` with axes of size one inserted so that they are at `axis` in the result.
+
+    >>> jnp.expand_dims(jnp.arange(3), axis=1).shape
+    (3, 1)
+    """
     a = util.ensure_arraylike("expand_dims", a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return lax.expand_dims(a, util.canonicalize_axes(tuple(axes), a.ndim + len(axes)))
 
 
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
-    """`a` without its axes of size one, or without those in `axis` (which must have size one)."""
+    """`a` without its axes of size one, or without those in `axis` (which must have size one).
+
+    >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+    (3,)
+    """
     a = util.ensure_arraylike("squeeze", a)
     if axis is None:
         axes: tuple[int, ...] = tuple(i for i, n in enumerate(a.shape) if n == 1)
@@ -285,12 +334,20 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Arrays with scalars turned into one-element arrays (one array, or a list of several)."""
+    """Arrays with scalars turned into one-element arrays (one array, or a list of several).
+
+    >>> jnp.atleast_1d(3.0)
+    Array([3.], dtype=float32, weak_type=True)
+    """
     return _at_least("atleast_1d", arys, lambda x: lax.reshape(x, (1,)) if x.ndim < 1 else x)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """Arrays with leading axes added up to rank two."""
+    """Arrays with leading axes added up to rank two.
+
+    >>> jnp.atleast_2d(jnp.arange(3))
+    Array([[0, 1, 2]], dtype=int32)
+    """
 
     def widen(x: Any) -> Any:
         return x if x.ndim >= 2 else lax.reshape(x, (1, x.size))
@@ -299,7 +356,11 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Arrays with axes added up to rank three: (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1)."""
+    """Arrays with axes added up to rank three: (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1).
+
+    >>> jnp.atleast_3d(jnp.arange(3)).shape
+    (1, 3, 1)
+    """
 
     def widen(x: Any) -> Any:
         if x.ndim >= 3:
@@ -335,7 +396,11 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 
 def broadcast_arrays(*args: Any) -> list[Array]:
-    """The arrays broadcast to their common shape."""
+    """The arrays broadcast to their common shape.
+
+    >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
+    [(2, 3), (2, 3)]
+    """
     util.check_arraylike("broadcast_arrays", *args)
     if not args:
         return []
@@ -344,7 +409,12 @@ def broadcast_arrays(*args: Any) -> list[Array]:
 
 
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
-    """`array` broadcast to `shape` (axes aligned at the right)."""
+    """`array` broadcast to `shape` (axes aligned at the right).
+
+    >>> jnp.broadcast_to(jnp.arange(3), (2, 3))
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
     util.check_arraylike("broadcast_to", array)
     x = util.as_array(array)
     target = util.canonicalize_shape(shape)
@@ -366,26 +436,45 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
 
 
 def flip(m: ArrayLike, axis: Any = None) -> Array:
-    """`m` reversed along `axis` (all axes by default)."""
+    """`m` reversed along `axis` (all axes by default).
+
+    >>> jnp.flip(jnp.arange(3))
+    Array([2, 1, 0], dtype=int32)
+    """
     m = util.ensure_arraylike("flip", m)
     axes = util.canonicalize_axes(axis, m.ndim)
     return lax.rev(m, axes) if axes else m
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """`m` reversed along axis 1."""
+    """`m` reversed along axis 1.
+
+    >>> jnp.fliplr(jnp.arange(4).reshape(2, 2))
+    Array([[1, 0],
+           [3, 2]], dtype=int32)
+    """
     m = util.ensure_arraylike("fliplr", m)
     return flip(m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """`m` reversed along axis 0."""
+    """`m` reversed along axis 0.
+
+    >>> jnp.flipud(jnp.arange(4).reshape(2, 2))
+    Array([[2, 3],
+           [0, 1]], dtype=int32)
+    """
     m = util.ensure_arraylike("flipud", m)
     return flip(m, 0)
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """`m` turned by `k` right angles in the plane of `axes`, from the first towards the second."""
+    """`m` turned by `k` right angles in the plane of `axes`, from the first towards the second.
+
+    >>> jnp.rot90(jnp.arange(4).reshape(2, 2))
+    Array([[1, 3],
+           [0, 2]], dtype=int32)
+    """
     m = util.ensure_arraylike("rot90", m)
     if np.shape(axes) != (2,):
         raise new_error(ValueError, "The 'axes' argument to jnp.rot90 must name two axes.")
@@ -557,7 +646,11 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """`filt` without leading ('f') and trailing ('b') zeros; the values must be concrete."""
+    """`filt` without leading ('f') and trailing ('b') zeros; the values must be concrete.
+
+    >>> jnp.trim_zeros(jnp.array([0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    """
     filt = array(filt) if isinstance(filt, (list, tuple)) else filt
     x = util.ensure_arraylike("trim_zeros", filt)
     values = util.concrete_or_none(x)

@@ -44,7 +44,11 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Sum over axes with nans counted as zero (arguments as for `sum`)."""
+    """Sum over axes with nans counted as zero (arguments as for `sum`).
+
+    >>> jnp.nansum(jnp.array([1.0, jnp.nan, 2.0]))
+    Array(3., dtype=float32)
+    """
     util.reject_out("nansum", out)
     where = util.check_mask("nansum", where)
     a = util.ensure_arraylike("nansum", a)
@@ -61,7 +65,11 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Product over axes with nans counted as one (arguments as for `prod`)."""
+    """Product over axes with nans counted as one (arguments as for `prod`).
+
+    >>> jnp.nanprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array(6., dtype=float32)
+    """
     util.reject_out("nanprod", out)
     where = util.check_mask("nanprod", where)
     a = util.ensure_arraylike("nanprod", a)
@@ -92,7 +100,11 @@ def nanmax(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Largest element over axes that is not nan; nan if all are."""
+    """Largest element over axes that is not nan; nan if all are.
+
+    >>> jnp.nanmax(jnp.array([1.0, jnp.nan]))
+    Array(1., dtype=float32)
+    """
     util.reject_out("nanmax", out)
     return _nan_extreme("nanmax", reductions.max, -np.inf, a, axis, keepdims, initial, where)
 
@@ -105,7 +117,11 @@ def nanmin(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Smallest element over axes that is not nan; nan if all are."""
+    """Smallest element over axes that is not nan; nan if all are.
+
+    >>> jnp.nanmin(jnp.array([1.0, jnp.nan]))
+    Array(1., dtype=float32)
+    """
     util.reject_out("nanmin", out)
     return _nan_extreme("nanmin", reductions.min, np.inf, a, axis, keepdims, initial, where)
 
@@ -144,7 +160,11 @@ def nanvar(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """Variance over axes of the elements that are not nan."""
+    """Variance over axes of the elements that are not nan.
+
+    >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     util.reject_out("nanvar", out)
     where = util.check_mask("nanvar", where)
     a = util.ensure_arraylike("nanvar", a)
@@ -166,7 +186,11 @@ def nanstd(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """Standard deviation over axes of the elements that are not nan."""
+    """Standard deviation over axes of the elements that are not nan.
+
+    >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     util.reject_out("nanstd", out)
     where = util.check_mask("nanstd", where)
     return lax.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
@@ -175,7 +199,11 @@ def nanstd(
 def nanargmax(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Index of the largest element that is not nan; -1 if all are."""
+    """Index of the largest element that is not nan; -1 if all are.
+
+    >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(2, dtype=int32)
+    """
     util.reject_out("nanargmax", out)
     return _nan_arg("nanargmax", argmax, -np.inf, a, axis, bool(keepdims))
 
@@ -183,7 +211,11 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Index of the smallest element that is not nan; -1 if all are."""
+    """Index of the smallest element that is not nan; -1 if all are.
+
+    >>> jnp.nanargmin(jnp.array([jnp.nan, 2.0, 1.0]))
+    Array(2, dtype=int32)
+    """
     util.reject_out("nanargmin", out)
     return _nan_arg("nanargmin", argmin, np.inf, a, axis, bool(keepdims))
 

@@ -73,17 +73,29 @@ def _combine(name: str, op: Any, a1: Any, a2: Any) -> Any:
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Sum of two polynomials."""
+    """Sum of two polynomials.
+
+    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([5]))
+    Array([1, 7], dtype=int32)
+    """
     return _combine("polyadd", lax.add, a1, a2)
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Difference of two polynomials."""
+    """Difference of two polynomials.
+
+    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([5]))
+    Array([ 1, -3], dtype=int32)
+    """
     return _combine("polysub", lax.sub, a1, a2)
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """Product of two polynomials; `trim_leading_zeros` needs concrete values."""
+    """Product of two polynomials; `trim_leading_zeros` needs concrete values.
+
+    >>> jnp.polymul(jnp.array([1, 1]), jnp.array([1, -1]))
+    Array([ 1.,  0., -1.], dtype=float32)
+    """
     a, b = _pair("polymul", a1, a2)
     if trim_leading_zeros and (a.shape[0] > 1 or b.shape[0] > 1):
         a, b = trim_zeros(a, "f"), trim_zeros(b, "f")
@@ -94,7 +106,11 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
-    """Quotient and remainder of polynomials."""
+    """Quotient and remainder of polynomials.
+
+    >>> jnp.polydiv(jnp.array([1.0, -3.0, 2.0]), jnp.array([1.0, -1.0]))
+    (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
+    """
     util.check_arraylike("polydiv", u, v)
     u, v = (atleast_1d(x) for x in util.promote_dtypes_inexact(u, v))
     m, n = u.shape[0] - 1, v.shape[0] - 1
@@ -111,7 +127,11 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
 
 
 def polyder(p: Any, m: int = 1) -> Array:
-    """m-th derivative."""
+    """m-th derivative.
+
+    >>> jnp.polyder(jnp.array([1, 2, 3]))
+    Array([2., 2.], dtype=float32)
+    """
     util.check_arraylike("polyder", p)
     m = util.static_int(m, "m")
     (p,) = util.promote_dtypes_inexact(util.as_array(p))
@@ -128,7 +148,11 @@ def polyder(p: Any, m: int = 1) -> Array:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
-    """m-th antiderivative with integration constants `k` (default 0)."""
+    """m-th antiderivative with integration constants `k` (default 0).
+
+    >>> jnp.polyint(jnp.array([2.0, 1.0]))
+    Array([1., 1., 0.], dtype=float32)
+    """
     m = util.static_int(m, "m")
     constants = 0 if k is None else k
     util.check_arraylike("polyint", p, constants)
@@ -155,7 +179,11 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
 
 
 def poly(seq_of_zeros: Any) -> Array:
-    """Coefficients of the polynomial with these roots, or of a matrix's characteristic one."""
+    """Coefficients of the polynomial with these roots, or of a matrix's characteristic one.
+
+    >>> jnp.poly(jnp.array([1.0, 2.0]))
+    Array([ 1., -3.,  2.], dtype=float32)
+    """
     util.check_arraylike("poly", seq_of_zeros)
     (zeros,) = util.promote_dtypes_inexact(util.as_array(seq_of_zeros))
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] and zeros.shape[0] > 0:
@@ -177,6 +205,9 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     """Roots of a polynomial, complex: the eigenvalues of its companion matrix.
 
     Under jit pass strip_zeros=False: leading zeros then give nan roots.
+
+    >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real).round(3)
+    Array([1., 2.], dtype=float32)
     """
     util.check_arraylike("roots", p)
     (p,) = util.promote_dtypes_inexact(util.as_array(p))
@@ -220,6 +251,9 @@ def polyfit(
     Args:
       y: 1-d, or 2-d with one data set per column.  w: weights of the residuals.
       full: also return residuals, rank, singular values and rcond; cov: also the covariance.
+
+    >>> jnp.polyfit(jnp.array([0.0, 1.0, 2.0]), jnp.array([1.0, 3.0, 5.0]), 1).round(3)
+    Array([2., 1.], dtype=float32)
     """
     util.check_arraylike("polyfit", x, y)
     deg = util.static_int(deg, "deg")

@@ -259,7 +259,11 @@ def amax(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Same as `max`."""
+    """Same as `max`.
+
+    >>> jnp.amax(jnp.array([[1, 5], [3, 2]]), axis=0)
+    Array([3, 5], dtype=int32)
+    """
     return max(a, axis, out, keepdims, initial, where)
 
 
@@ -271,33 +275,53 @@ def amin(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Same as `min`."""
+    """Same as `min`.
+
+    >>> jnp.amin(jnp.array([[1, 5], [3, 2]]), axis=0)
+    Array([1, 2], dtype=int32)
+    """
     return min(a, axis, out, keepdims, initial, where)
 
 
 def all(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether all elements over axes are true (nonzero); True for none."""
+    """Whether all elements over axes are true (nonzero); True for none.
+
+    >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
 
 
 def any(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether an element over axes is true (nonzero); False for none."""
+    """Whether an element over axes is true (nonzero); False for none.
+
+    >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
+    Array([ True, False], dtype=bool)
+    """
     return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
 
 
 def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
-    """Largest minus smallest element over axes."""
+    """Largest minus smallest element over axes.
+
+    >>> jnp.ptp(jnp.array([3, 9, 1]))
+    Array(8, dtype=int32)
+    """
     util.reject_out("ptp", out)
     a = util.ensure_arraylike("ptp", a)
     return lax.sub(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
 
 
 def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Array:
-    """Number of nonzero elements over axes, as the default integer."""
+    """Number of nonzero elements over axes, as the default integer.
+
+    >>> jnp.count_nonzero(jnp.array([[1, 0], [2, 3]]), axis=0)
+    Array([2, 1], dtype=int32)
+    """
     a = util.ensure_arraylike("count_nonzero", a)
     mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
     return sum(mask, axis, dtypes.canonicalize_dtype(np.int64), None, keepdims)
@@ -455,7 +479,11 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Array:
-    """Standard deviation over axes: the square root of `var` (same arguments)."""
+    """Standard deviation over axes: the square root of `var` (same arguments).
+
+    >>> jnp.std(jnp.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
     util.reject_out("std", out)
     util.check_arraylike("std", a)
     where = util.check_mask("std", where)

@@ -39,7 +39,8 @@ class _ScalarMeta(type):
 def _scalar_type(np_type: Any) -> Any:
     doc = (
         f"The {np.dtype(np_type).name} dtype; calling it converts its argument to an Array of "
-        "that dtype.\n\n    Usable wherever a dtype is; equal to the NumPy type of that name."
+        "that dtype.\n\n    Usable wherever a dtype is; equal to the NumPy type of that name.\n\n"
+        f"    >>> np.dtype({np.dtype(np_type).name})\n    {np.dtype(np_type)!r}"
     )
     name = np.dtype(np_type).name
     namespace = {"dtype": np.dtype(np_type), "__doc__": doc, "__module__": "pyjax.numpy"}

@@ -64,7 +64,11 @@ def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | No
 
 
 def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """Index of the first smallest element along `axis`; a nan counts as smallest."""
+    """Index of the first smallest element along `axis`; a nan counts as smallest.
+
+    >>> jnp.argmin(jnp.array([[3, 1], [0, 2]]), axis=1)
+    Array([1, 0], dtype=int32)
+    """
     return _arg_extreme("argmin", lax.argmin, a, axis, out, keepdims)
 
 
@@ -144,13 +148,22 @@ def _nonzero(mask: Any, fills: tuple[Any, ...], size: int) -> tuple[Any, ...]:
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """Indices of the nonzero elements of the flattened array (see `nonzero`)."""
+    """Indices of the nonzero elements of the flattened array (see `nonzero`).
+
+    >>> jnp.flatnonzero(jnp.array([[0, 1], [1, 0]]))
+    Array([1, 2], dtype=int32)
+    """
     a = util.ensure_arraylike("flatnonzero", a)
     return nonzero(lax.reshape(a, (a.size,)), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """Indices of the nonzero elements as rows of an (n, ndim) array (see `nonzero`)."""
+    """Indices of the nonzero elements as rows of an (n, ndim) array (see `nonzero`).
+
+    >>> jnp.argwhere(jnp.array([[0, 1], [1, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
     a = util.ensure_arraylike("argwhere", a)
     if a.ndim == 0:
         count = size if size is not None else int(bool(a))
@@ -196,7 +209,11 @@ def where(
 def extract(
     condition: Any, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
 ) -> Array:
-    """The elements of `arr` (flattened) where `condition` is true."""
+    """The elements of `arr` (flattened) where `condition` is true.
+
+    >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     return compress(_ravel("extract", condition), arr, size=size, fill_value=fill_value)
 
 
@@ -217,6 +234,9 @@ def compress(
     """The slices of `a` along `axis` where the 1-d `condition` is true (of flat `a` by default).
 
     `size` fixes the number of slices (needed under jit); surplus ones hold `fill_value`.
+
+    >>> jnp.compress(jnp.array([True, False, True]), jnp.arange(3))
+    Array([0, 2], dtype=int32)
     """
     util.reject_out("compress", out)
     condition, a = util.ensure_arraylike("compress", condition, a)
@@ -319,6 +339,9 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     """Index of the bin of each element of `x`; `bins` are monotonic 1-d edges.
 
     Rising edges: i such that bins[i-1] <= x < bins[i] (`right`: bins[i-1] < x <= bins[i]).
+
+    >>> jnp.digitize(jnp.array([0.5, 1.5, 9.0]), jnp.array([0.0, 1.0, 2.0]))
+    Array([1, 2, 3], dtype=int32)
     """
     x, bins = util.ensure_arraylike("digitize", x, bins)
     if bins.ndim != 1:

@@ -201,7 +201,11 @@ def _unique_empty(
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
-    """Distinct values, first places, inverse and counts; every nan is distinct."""
+    """Distinct values, first places, inverse and counts; every nan is distinct.
+
+    >>> jnp.unique_all(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     util.check_arraylike("unique_all", x)
     return UniqueAllResult(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
@@ -211,7 +215,11 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 def unique_counts(
     x: Any, /, *, size: int | None = None, fill_value: Any = None
 ) -> UniqueCountsResult:
-    """Distinct values and how often each occurs."""
+    """Distinct values and how often each occurs.
+
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     util.check_arraylike("unique_counts", x)
     return UniqueCountsResult(
         *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
@@ -221,7 +229,11 @@ def unique_counts(
 def unique_inverse(
     x: Any, /, *, size: int | None = None, fill_value: Any = None
 ) -> UniqueInverseResult:
-    """Distinct values and the places that rebuild `x` from them."""
+    """Distinct values and the places that rebuild `x` from them.
+
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
     util.check_arraylike("unique_inverse", x)
     return UniqueInverseResult(
         *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
@@ -229,7 +241,11 @@ def unique_inverse(
 
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """Distinct values."""
+    """Distinct values.
+
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
     util.check_arraylike("unique_values", x)
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -256,6 +272,9 @@ def isin(
 
     `method`: 'binary_search' sorts the test elements, 'compare_all' compares all pairs, 'sort'
     and 'auto' choose.
+
+    >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([2, 9]))
+    Array([False,  True, False], dtype=bool)
     """
     if method not in ("auto", "compare_all", "binary_search", "sort"):
         raise new_error(
@@ -292,7 +311,11 @@ def _isin(a: Any, flat: Any, compare_all: bool) -> Any:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> Array:
-    """Distinct values of both arrays, in order."""
+    """Distinct values of both arrays, in order.
+
+    >>> jnp.union1d(jnp.array([1, 3]), jnp.array([2, 3]))
+    Array([1, 2, 3], dtype=int32)
+    """
     a, b = _two("union1d", ar1, ar2)
     return unique(lax.concatenate([ravel(a), ravel(b)], 0), size=size, fill_value=fill_value)
 
@@ -305,7 +328,11 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Distinct values of `ar1` that are not in `ar2`, in order, in the dtype of `ar1`."""
+    """Distinct values of `ar1` that are not in `ar2`, in order, in the dtype of `ar1`.
+
+    >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
+    Array([1, 3], dtype=int32)
+    """
     a, b = util.ensure_arraylike("setdiff1d", ar1, ar2)
     a = ravel(a)
     if size is None:
@@ -340,7 +367,11 @@ def intersect1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """Distinct values in both arrays, in order; with `return_indices` also where in each."""
+    """Distinct values in both arrays, in order; with `return_indices` also where in each.
+
+    >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([2, 3, 4]))
+    Array([2, 3], dtype=int32)
+    """
     a, b = _two("intersect1d", ar1, ar2)
     a, b = ravel(a), ravel(b)
     if size is None:
@@ -387,7 +418,11 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Distinct values in exactly one of the arrays, in order."""
+    """Distinct values in exactly one of the arrays, in order.
+
+    >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     a, b = _two("setxor1d", ar1, ar2)
     a, b = ravel(a), ravel(b)
     if size is None:

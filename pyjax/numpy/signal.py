@@ -45,7 +45,11 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Cross-correlation of two 1-d arrays: sum over k of a[n + k] conj(v[k])."""
+    """Cross-correlation of two 1-d arrays: sum over k of a[n + k] conj(v[k]).
+
+    >>> jnp.correlate(jnp.array([1, 2, 3]), jnp.array([0, 1]))
+    Array([2., 3.], dtype=float32)
+    """
     a, v = _operands("correlate", a, v)
     v = lax.conj(v) if is_complex(v) else v
     preferred = util.check_user_dtype(preferred_element_type, "correlate")

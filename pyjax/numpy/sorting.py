@@ -118,14 +118,22 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """`a` with its kth smallest along `axis` in place, no larger ones before, no smaller after."""
+    """`a` with its kth smallest along `axis` in place, no larger ones before, no smaller after.
+
+    >>> jnp.partition(jnp.array([9, 3, 7, 1]), 1)[1]
+    Array(3, dtype=int32)
+    """
     a = util.ensure_arraylike("partition", a)
     kth, axis = _check_partition("partition", a, kth, axis)
     return lax.sort(a, dimension=axis)
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """Indices that would partition `a` around its kth smallest element (see `partition`)."""
+    """Indices that would partition `a` around its kth smallest element (see `partition`).
+
+    >>> sorted(jnp.argpartition(jnp.array([9, 3, 7, 1]), 1)[:2].tolist())
+    [1, 3]
+    """
     a = util.ensure_arraylike("argpartition", a)
     kth, axis = _check_partition("argpartition", a, kth, axis)
     return argsort(a, axis)
@@ -141,7 +149,11 @@ def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """`a` sorted along its last axis, as a complex array."""
+    """`a` sorted along its last axis, as a complex array.
+
+    >>> jnp.sort_complex(jnp.array([2 + 1j, 1 + 5j]))
+    Array([1.+5.j, 2.+1.j], dtype=complex64)
+    """
     a = util.ensure_arraylike("sort_complex", a)
     return sort(util.convert(a, dtypes.to_complex_dtype(a.dtype)), axis=0 if a.ndim == 1 else -1)
 

@@ -102,7 +102,11 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
-    """Same as `concatenate` (array API name)."""
+    """Same as `concatenate` (array API name).
+
+    >>> jnp.concat([jnp.arange(2), jnp.arange(3)])
+    Array([0, 1, 0, 1, 2], dtype=int32)
+    """
     return concatenate(arrays, axis)
 
 
@@ -131,7 +135,11 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of `x` along `axis`, without it."""
+    """The slices of `x` along `axis`, without it.
+
+    >>> [row.tolist() for row in jnp.unstack(jnp.arange(4).reshape(2, 2))]
+    [[0, 1], [2, 3]]
+    """
     x = util.ensure_arraylike("unstack", x)
     if x.ndim == 0:
         raise new_error(
@@ -148,22 +156,40 @@ def _joined(name: str, tup: Any, widen: Any, axis: Any, dtype: Any) -> Any:
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays (as rows if 1-d) joined along axis 0."""
+    """Arrays (as rows if 1-d) joined along axis 0.
+
+    >>> jnp.vstack([jnp.arange(2), jnp.arange(2)])
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
     return _joined("vstack", tup, atleast_2d, 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays joined along axis 1 (axis 0 if 1-d)."""
+    """Arrays joined along axis 1 (axis 0 if 1-d).
+
+    >>> jnp.hstack([jnp.arange(2), jnp.arange(3)])
+    Array([0, 1, 0, 1, 2], dtype=int32)
+    """
     return _joined("hstack", tup, atleast_1d, lambda a: 0 if a[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays joined along axis 2."""
+    """Arrays joined along axis 2.
+
+    >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
+    (1, 2, 2)
+    """
     return _joined("dstack", tup, atleast_3d, 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
-    """1-d arrays as the columns of a matrix; 2-d arrays joined along axis 1."""
+    """1-d arrays as the columns of a matrix; 2-d arrays joined along axis 1.
+
+    >>> jnp.column_stack([jnp.arange(2), jnp.array([5, 6])])
+    Array([[0, 5],
+           [1, 6]], dtype=int32)
+    """
 
     def widen(x: Any) -> Any:
         x = util.as_array(x)
@@ -226,7 +252,11 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """`split` that allows a number of sections that does not divide the size."""
+    """`split` that allows a number of sections that does not divide the size.
+
+    >>> [part.tolist() for part in jnp.array_split(jnp.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
     return _split("array_split", ary, indices_or_sections, axis)
 
 
@@ -291,7 +321,11 @@ dsplit = _axis_split("dsplit", "`split` along axis 2.", 2, 3)
 
 
 def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
-    """`values` joined after `arr` along `axis` (both flattened by default)."""
+    """`values` joined after `arr` along `axis` (both flattened by default).
+
+    >>> jnp.append(jnp.array([1, 2]), jnp.array([3]))
+    Array([1, 2, 3], dtype=int32)
+    """
     util.check_arraylike("append", arr, values)
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)

@@ -72,7 +72,11 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Array:
-    """`quantile` of the elements that are not nan."""
+    """`quantile` of the elements that are not nan.
+
+    >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 3.0]), 0.5)
+    Array(2., dtype=float32)
+    """
     return _check_quantile(
         "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
     )
@@ -90,7 +94,11 @@ def percentile(
     weights: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """`quantile` with `q` in percent."""
+    """`quantile` with `q` in percent.
+
+    >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0, 4.0]), 50)
+    Array(2.5, dtype=float32)
+    """
     (q,) = util.promote_args_inexact("percentile", _maybe_array(q))
     return _check_quantile(
         "percentile",
@@ -117,7 +125,11 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Array:
-    """`percentile` of the elements that are not nan."""
+    """`percentile` of the elements that are not nan.
+
+    >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 3.0]), 50)
+    Array(2., dtype=float32)
+    """
     (q,) = util.promote_args_inexact("nanpercentile", _maybe_array(q))
     return _check_quantile(
         "nanpercentile",
@@ -161,7 +173,11 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """`median` of the elements that are not nan."""
+    """`median` of the elements that are not nan.
+
+    >>> jnp.nanmedian(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     return _check_quantile(
         "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
     )
@@ -348,6 +364,10 @@ def cov(
     Args:
       y: more variables.  bias: divide by n, not n - 1.  ddof: divide by n - ddof.
       fweights: integer number of times each observation counts; aweights: importance weights.
+
+    >>> jnp.cov(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
     """
     m = util.as_array(m) if not isinstance(m, (list, tuple)) else asarray(m)
     util.check_arraylike("cov", m)
@@ -426,7 +446,12 @@ def _weighted_mean(x: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def corrcoef(x: ArrayLike, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
-    """Correlation coefficients of variables (arguments as for `cov`)."""
+    """Correlation coefficients of variables (arguments as for `cov`).
+
+    >>> jnp.corrcoef(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(4)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c

@@ -54,6 +54,10 @@ class ufunc:
       identity: start value of reductions without elements.
       elementwise: `func` for arrays, if it is a function of scalars itself.
       call, reduce, accumulate, at, reduceat: faster forms of the methods.
+
+    >>> jnp.add.reduce(jnp.arange(5)), jnp.multiply.outer(jnp.arange(2), jnp.arange(2))
+    (Array(10, dtype=int32), Array([[0, 0],
+           [0, 1]], dtype=int32))
     """
 
     def __init__(
@@ -491,7 +495,11 @@ def _pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 @jit
 def logaddexp2_arrays(x1: Any, x2: Any, /) -> Any:
-    """log2(2**x1 + 2**x2) without overflow."""
+    """log2(2**x1 + 2**x2) without overflow.
+
+    >>> jnp.logaddexp2(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.0]))
+    Array([2., 3.], dtype=float32)
+    """
     x1, x2 = _pair("logaddexp2", x1, x2)
     scale = np.asarray(np.log(2)).astype(x1.dtype)
     combine = _complex_logaddexp if ufuncs.is_complex(x1) else _logaddexp

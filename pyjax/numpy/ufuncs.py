@@ -167,13 +167,21 @@ less_equal = _ordered("less_equal", lax.le, "x <= y, elementwise; False at nan."
 
 
 def add_arrays(x1: Any, x2: Any, /) -> Array:
-    """x1 + x2 (logical or for booleans)."""
+    """x1 + x2 (logical or for booleans).
+
+    >>> jnp.add(jnp.array([1, 2]), 10)
+    Array([11, 12], dtype=int32)
+    """
     x1, x2 = util.promote_args("add", x1, x2)
     return lax.add(x1, x2) if x1.dtype != np.bool_ else lax.bitwise_or(x1, x2)
 
 
 def multiply_arrays(x1: Any, x2: Any, /) -> Array:
-    """x1 * x2 (logical and for booleans)."""
+    """x1 * x2 (logical and for booleans).
+
+    >>> jnp.multiply(jnp.array([1, 2]), 10)
+    Array([10, 20], dtype=int32)
+    """
     x1, x2 = util.promote_args("multiply", x1, x2)
     return lax.mul(x1, x2) if x1.dtype != np.bool_ else lax.bitwise_and(x1, x2)
 
@@ -238,12 +246,20 @@ def abs(x: ArrayLike, /) -> Array:
 
 
 def absolute(x: ArrayLike, /) -> Array:
-    """Same as `abs`."""
+    """Same as `abs`.
+
+    >>> jnp.absolute(jnp.array([-1.5, 2.0]))
+    Array([1.5, 2. ], dtype=float32)
+    """
     return abs(x)
 
 
 def fabs(x: Any, /) -> Array:
-    """Absolute value of a real array, as a float."""
+    """Absolute value of a real array, as a float.
+
+    >>> jnp.fabs(-2)
+    Array(2., dtype=float32, weak_type=True)
+    """
     (x,) = util.promote_args_inexact("fabs", x)
     if is_complex(x):
         raise new_error(
@@ -253,18 +269,30 @@ def fabs(x: Any, /) -> Array:
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1 by the sign of `x`; `x / abs(x)` for complex; nan stays nan."""
+    """-1, 0 or 1 by the sign of `x`; `x / abs(x)` for complex; nan stays nan.
+
+    >>> jnp.sign(jnp.array([-2.0, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     (x,) = util.promote_args("sign", x)
     return lax.sign(x)
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """`x` itself, as an array."""
+    """`x` itself, as an array.
+
+    >>> jnp.positive(jnp.array([1, -2]))
+    Array([ 1, -2], dtype=int32)
+    """
     return util.ensure_arraylike("positive", x)
 
 
 def signbit(x: Any, /) -> Array:
-    """True where the sign bit is set: below zero, -0.0 and negative nans."""
+    """True where the sign bit is set: below zero, -0.0 and negative nans.
+
+    >>> jnp.signbit(jnp.array([-0.0, 0.0]))
+    Array([ True, False], dtype=bool)
+    """
     (x,) = util.promote_args("signbit", x)
     if dtypes.issubdtype(x.dtype, np.integer):
         return lax.lt(x, _zero(x))
@@ -287,36 +315,60 @@ def square(x: ArrayLike, /) -> Array:
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 / x; inf at zero."""
+    """1 / x; inf at zero.
+
+    >>> jnp.reciprocal(4.0)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
     (x,) = util.promote_args_inexact("reciprocal", x)
     return lax.div(lax.full_like(x, 1), x)
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """Complex conjugate; real arrays are returned unchanged."""
+    """Complex conjugate; real arrays are returned unchanged.
+
+    >>> jnp.conjugate(1 + 2j)
+    Array(1.-2.j, dtype=complex64, weak_type=True)
+    """
     x = util.ensure_arraylike("conjugate", x)
     return lax.conj(x) if is_complex(x) else x
 
 
 def conj(x: ArrayLike, /) -> Array:
-    """Same as `conjugate`."""
+    """Same as `conjugate`.
+
+    >>> jnp.conj(1 + 2j)
+    Array(1.-2.j, dtype=complex64, weak_type=True)
+    """
     return conjugate(x)
 
 
 def real(val: Any, /) -> Array:
-    """Real part."""
+    """Real part.
+
+    >>> jnp.real(1 + 2j)
+    Array(1., dtype=float32, weak_type=True)
+    """
     x = util.ensure_arraylike("real", val)
     return lax.real(x) if is_complex(x) else x
 
 
 def imag(val: Any, /) -> Array:
-    """Imaginary part; zeros for real arrays."""
+    """Imaginary part; zeros for real arrays.
+
+    >>> jnp.imag(1 + 2j)
+    Array(2., dtype=float32, weak_type=True)
+    """
     x = util.ensure_arraylike("imag", val)
     return lax.imag(x) if is_complex(x) else lax.full_like(x, 0)
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """Argument of the complex number `z`, in (-pi, pi] (degrees with `deg`)."""
+    """Argument of the complex number `z`, in (-pi, pi] (degrees with `deg`).
+
+    >>> jnp.angle(jnp.array([1.0, -2.0]), deg=True)
+    Array([  0., 180.], dtype=float32)
+    """
     z = util.ensure_arraylike("angle", z)
     dtype = z.dtype if is_inexact(z) else dtypes.to_inexact_dtype(z.dtype)
     z = util.convert(z, dtype, dtypes.is_weakly_typed(z))
@@ -327,7 +379,11 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """True where `x` is False or zero."""
+    """True where `x` is False or zero.
+
+    >>> jnp.logical_not(jnp.array([0, 2]))
+    Array([ True, False], dtype=bool)
+    """
     x = util.ensure_arraylike("logical_not", x)
     return lax.bitwise_not(_to_bool(x))
 
@@ -345,7 +401,11 @@ invert, bitwise_not, bitwise_invert = map(_invert, ("invert", "bitwise_not", "bi
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """Number of one bits of the absolute value of each integer, as uint8."""
+    """Number of one bits of the absolute value of each integer, as uint8.
+
+    >>> jnp.bitwise_count(jnp.array([0, 7, 255]))
+    Array([0, 3, 8], dtype=uint8)
+    """
     (x,) = util.promote_args_numeric("bitwise_count", x)
     return util.convert(lax.population_count(abs(x)), np.dtype(np.uint8))
 
@@ -388,7 +448,11 @@ right_shift, bitwise_right_shift = map(_right_shift, ("right_shift", "bitwise_ri
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """True where `x` is neither infinite nor nan."""
+    """True where `x` is neither infinite nor nan.
+
+    >>> jnp.isfinite(jnp.array([1.0, jnp.inf, jnp.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     x = util.ensure_arraylike("isfinite", x)
     if dtypes.issubdtype(x.dtype, np.floating):
         return lax.is_finite(x)
@@ -398,7 +462,11 @@ def isfinite(x: ArrayLike, /) -> Array:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """True where `x` (or a part of it, if complex) is +inf or -inf."""
+    """True where `x` (or a part of it, if complex) is +inf or -inf.
+
+    >>> jnp.isinf(jnp.array([1.0, -jnp.inf, jnp.nan]))
+    Array([False,  True, False], dtype=bool)
+    """
     x = util.ensure_arraylike("isinf", x)
     if dtypes.issubdtype(x.dtype, np.floating):
         return lax.eq(lax.abs(x), _like(x, np.inf))
@@ -418,12 +486,20 @@ def isnan(x: ArrayLike, /) -> Array:
 
 
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
-    """True where the real array `x` is +inf."""
+    """True where the real array `x` is +inf.
+
+    >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
     return _is_signed_inf("isposinf", x, out, np.inf)
 
 
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
-    """True where the real array `x` is -inf."""
+    """True where the real array `x` is -inf.
+
+    >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([False,  True], dtype=bool)
+    """
     return _is_signed_inf("isneginf", x, out, -np.inf)
 
 
@@ -440,12 +516,20 @@ def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """True where the imaginary part is not zero."""
+    """True where the imaginary part is not zero.
+
+    >>> jnp.iscomplex(jnp.array([1 + 1j, 1 + 0j]))
+    Array([ True, False], dtype=bool)
+    """
     im = imag(x)
     return lax.ne(im, _zero(im))
 
 
 def isreal(x: ArrayLike) -> Array:
-    """True where the imaginary part is zero."""
+    """True where the imaginary part is zero.
+
+    >>> jnp.isreal(jnp.array([1 + 1j, 1 + 0j]))
+    Array([False,  True], dtype=bool)
+    """
     im = imag(x)
     return lax.eq(im, _zero(im))

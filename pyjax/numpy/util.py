@@ -26,6 +26,7 @@ from pyjax.core.symbolic_dims import checked_size
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.convert import convert as _convert_weak
+from pyjax.numpy.examples import with_example
 from pyjax.runtime.array import DeviceArray
 
 PYTHON_SCALARS = (bool, int, float, complex)
@@ -547,7 +548,7 @@ def named(name: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., A
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         fn.__name__ = fn.__qualname__ = name
         fn.__module__ = "pyjax.numpy"
-        fn.__doc__ = doc
+        fn.__doc__ = with_example(name, doc)
         return fn
 
     return decorate

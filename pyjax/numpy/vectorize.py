@@ -238,7 +238,11 @@ def apply_along_axis(
 def apply_over_axes(
     func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequence[int] | int
 ) -> Array:
-    """`func(a, axis)` applied for each axis in turn; reduced axes are kept with size one."""
+    """`func(a, axis)` applied for each axis in turn; reduced axes are kept with size one.
+
+    >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3)), [0, 1])
+    Array([[6.]], dtype=float32)
+    """
     a = util.ensure_arraylike("apply_over_axes", a)
     for axis in util.axis_items(axes):
         out = func(a, axis)

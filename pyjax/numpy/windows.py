@@ -33,22 +33,38 @@ def _cosines(name: str, M: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def blackman(M: int) -> Array:
-    """Blackman window of M points."""
+    """Blackman window of M points.
+
+    >>> jnp.blackman(3).round(4)
+    Array([-0.,  1., -0.], dtype=float32)
+    """
     return _cosines("blackman", M, (0.42, -0.5, 0.08))
 
 
 def hamming(M: int) -> Array:
-    """Hamming window of M points."""
+    """Hamming window of M points.
+
+    >>> jnp.hamming(3).round(4)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
     return _cosines("hamming", M, (0.54, -0.46))
 
 
 def hanning(M: int) -> Array:
-    """Hann window of M points, zero at both ends."""
+    """Hann window of M points, zero at both ends.
+
+    >>> jnp.hanning(3).round(4)
+    Array([0., 1., 0.], dtype=float32)
+    """
     return _cosines("hanning", M, (0.5, -0.5))
 
 
 def bartlett(M: int) -> Array:
-    """Triangular window of M points, zero at both ends."""
+    """Triangular window of M points, zero at both ends.
+
+    >>> jnp.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     size, n = _places("bartlett", M)
     if size <= 1:
         return lax.full((max(size, 0),), 1, n.dtype)
@@ -56,7 +72,11 @@ def bartlett(M: int) -> Array:
 
 
 def kaiser(M: int, beta: Any) -> Array:
-    """Kaiser window of M points with shape parameter `beta`."""
+    """Kaiser window of M points with shape parameter `beta`.
+
+    >>> jnp.kaiser(3, 0.0)
+    Array([1., 1., 1.], dtype=float32)
+    """
     size, n = _places("kaiser", M)
     if size <= 1:
         return lax.full((max(size, 0),), 1, n.dtype)

@@ -48,7 +48,11 @@ def _positive_uniform(key: Array, shape: Shape, kind: np.dtype) -> Array:
 
 @laid_out
 def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Laplace with density exp(-|x|)/2."""
+    """Laplace with density exp(-|x|)/2.
+
+    >>> laplace(key(0), (2, 3)).shape
+    (2, 3)
+    """
     scalar, target, kind, _ = _prepared("laplace", key, as_shape("laplace", shape), dtype)
     low = np.nextafter(np.array(-1.0, kind), np.array(0.0, kind), dtype=kind)
     u = uniform(scalar, target, kind, minval=low, maxval=1.0)
@@ -57,7 +61,11 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
 
 @laid_out
 def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Standard logistic: logit of a uniform value."""
+    """Standard logistic: logit of a uniform value.
+
+    >>> logistic(key(0), (2, 3)).shape
+    (2, 3)
+    """
     scalar, target, kind, _ = _prepared("logistic", key, as_shape("logistic", shape), dtype)
     u = _positive_uniform(scalar, target, kind)
     return lax.log(u) - lax.log1p(-u)
@@ -65,7 +73,11 @@ def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: An
 
 @laid_out
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Standard Cauchy: tan(π(u - 1/2))."""
+    """Standard Cauchy: tan(π(u - 1/2)).
+
+    >>> cauchy(key(0), (2, 3)).shape
+    (2, 3)
+    """
     scalar, target, kind, _ = _prepared("cauchy", key, as_shape("cauchy", shape), dtype)
     u = uniform(scalar, target, kind, minval=dtypes.finfo(kind).eps, maxval=1.0)
     return lax.tan(np.array(math.pi, kind) * (u - np.array(0.5, kind)))
@@ -75,7 +87,11 @@ def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any 
 def pareto(
     key: Any, b: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Pareto with density b / x**(b+1) for x ≥ 1."""
+    """Pareto with density b / x**(b+1) for x ≥ 1.
+
+    >>> (pareto(key(0), 2.0, (4,)) >= 1).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (b,) = _prepared("pareto", key, shape, dtype, b)
     return lax.exp(exponential(scalar, target, kind) / b)
 
@@ -84,7 +100,11 @@ def pareto(
 def rayleigh(
     key: Any, scale: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Rayleigh: scale · sqrt(-2 log u)."""
+    """Rayleigh: scale · sqrt(-2 log u).
+
+    >>> (rayleigh(key(0), 1.0, (4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (scale,) = _prepared("rayleigh", key, shape, dtype, scale)
     return scale * lax.sqrt(-2 * lax.log(_positive_uniform(scalar, target, kind)))
 
@@ -92,7 +112,11 @@ def rayleigh(
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Shape = (), dtype: Any = None
 ) -> Array:
-    """Weibull: scale · (-log(1-u))**(1/concentration)."""
+    """Weibull: scale · (-log(1-u))**(1/concentration).
+
+    >>> (weibull_min(key(0), 1.0, 2.0, (4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     target = result_shape("weibull_min", as_shape("weibull_min", shape), scale, concentration)
     scalar, target, kind, (scale, concentration) = _prepared(
         "weibull_min", key, target, dtype, scale, concentration
@@ -102,7 +126,11 @@ def weibull_min(
 
 @laid_out
 def maxwell(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Maxwell: length of a standard normal vector in three dimensions."""
+    """Maxwell: length of a standard normal vector in three dimensions.
+
+    >>> (maxwell(key(0), (4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, _ = _prepared("maxwell", key, as_shape("maxwell", shape), dtype)
     return jnp.linalg.norm(normal(scalar, (*target, 3), kind), axis=-1)
 
@@ -110,7 +138,11 @@ def maxwell(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
 def double_sided_maxwell(
     key: Any, loc: Any, scale: Any, shape: Shape = (), dtype: Any = None
 ) -> Array:
-    """Maxwell with random sign, scaled and shifted."""
+    """Maxwell with random sign, scaled and shifted.
+
+    >>> double_sided_maxwell(key(0), 0.0, 1.0, (2,)).shape
+    (2,)
+    """
     joint = np.broadcast_shapes(np.shape(loc), np.shape(scale))
     scalar, target, kind, _ = _prepared(
         "double_sided_maxwell", key, as_shape("double_sided_maxwell", shape) + joint, dtype
@@ -129,7 +161,11 @@ def lognormal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """exp(sigma · normal)."""
+    """exp(sigma · normal).
+
+    >>> (lognormal(key(0), 0.5, (4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (sigma,) = _prepared("lognormal", key, shape, dtype, sigma)
     return lax.exp(normal(scalar, target, kind) * sigma)
 
@@ -138,7 +174,11 @@ def lognormal(
 def geometric(
     key: Any, p: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Number of trials up to the first success, from 1; integers."""
+    """Number of trials up to the first success, from 1; integers.
+
+    >>> (geometric(key(0), 0.5, (4,)) >= 1).all()
+    Array(True, dtype=bool)
+    """
     integer = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(integer, np.integer):
         raise new_error(ValueError, f"geometric makes integers, got dtype {integer}")
@@ -159,7 +199,11 @@ def triangular(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Triangular on [left, right] with its peak at mode."""
+    """Triangular on [left, right] with its peak at mode.
+
+    >>> (triangular(key(0), 0.0, 0.5, 1.0, (4,)) < 1).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (left, mode, right) = _prepared(
         "triangular", key, shape, dtype, left, mode, right
     )
@@ -174,7 +218,11 @@ def triangular(
 def wald(
     key: Any, mean: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Inverse Gaussian with the given mean and scale 1 (Michael, Schucany & Haas 1976)."""
+    """Inverse Gaussian with the given mean and scale 1 (Michael, Schucany & Haas 1976).
+
+    >>> (wald(key(0), 1.0, (4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (mean,) = _prepared("wald", key, shape, dtype, mean)
     first, second = split(scalar)
     y = jnp.square(normal(first, target, kind))
@@ -262,6 +310,9 @@ def gamma(
     """Gamma with shape parameter `a` and scale 1; differentiable in `a`.
 
     Special cases: 0 and inf for a = 0 and a = inf; nan for negative or nan a.
+
+    >>> abs(gamma(key(0), 3.0, (10_000,)).mean() - 3) < 0.1
+    Array(True, dtype=bool)
     """
     scalar, target, _, (a,) = _prepared("gamma", key, shape, dtype, a)
     return _gamma(scalar, a, target, False)
@@ -271,7 +322,11 @@ def gamma(
 def loggamma(
     key: Any, a: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Logarithm of a gamma variate, accurate for small `a`, where the variate itself underflows."""
+    """Logarithm of a gamma variate, accurate for small `a`, where the variate itself underflows.
+
+    >>> loggamma(key(0), 3.0, (2,)).shape
+    (2,)
+    """
     scalar, target, _, (a,) = _prepared("loggamma", key, shape, dtype, a)
     return _gamma(scalar, a, target, True)
 
@@ -286,7 +341,11 @@ def beta(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Beta with parameters a, b, as a ratio of gamma variates."""
+    """Beta with parameters a, b, as a ratio of gamma variates.
+
+    >>> (beta(key(0), 2.0, 2.0, (3,)) < 1).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (a, b) = _prepared("beta", key, shape, dtype, a, b)
     first, second = split(scalar)
     log_x = loggamma(first, a, target, kind)
@@ -305,7 +364,11 @@ def dirichlet(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Dirichlet: rows of positive numbers that sum to 1; `alpha`'s last axis is the components."""
+    """Dirichlet: rows of positive numbers that sum to 1; `alpha`'s last axis is the components.
+
+    >>> dirichlet(key(0), jnp.ones(4)).sum().round(3)
+    Array(1., dtype=float32)
+    """
     kind = float_dtype("dirichlet", dtype)
     check_arraylike("dirichlet", alpha)
     alpha = jnp.asarray(alpha, kind)
@@ -323,7 +386,11 @@ def dirichlet(
 def chisquare(
     key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Chi-squared with `df` degrees of freedom."""
+    """Chi-squared with `df` degrees of freedom.
+
+    >>> (chisquare(key(0), 3.0, shape=(4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (df,) = _prepared("chisquare", key, shape, dtype, df)
     return 2 * gamma(scalar, df / 2, target, kind)
 
@@ -338,7 +405,11 @@ def f(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Snedecor's F: ratio of two scaled chi-squared variates."""
+    """Snedecor's F: ratio of two scaled chi-squared variates.
+
+    >>> (f(key(0), 3.0, 5.0, shape=(4,)) > 0).all()
+    Array(True, dtype=bool)
+    """
     scalar, target, kind, (dfnum, dfden) = _prepared("f", key, shape, dtype, dfnum, dfden)
     denominator_key, numerator_key = split(scalar)
     upper = chisquare(numerator_key, dfnum, target, kind) / dfnum
@@ -349,7 +420,11 @@ def f(
 def t(
     key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Student's t with `df` degrees of freedom."""
+    """Student's t with `df` degrees of freedom.
+
+    >>> t(key(0), 3.0, (2,)).shape
+    (2,)
+    """
     scalar, target, kind, (df,) = _prepared("t", key, shape, dtype, df)
     first, second = split(scalar)
     return normal(first, target, kind) * lax.sqrt(df / 2 / gamma(second, df / 2, target, kind))
@@ -359,7 +434,11 @@ def t(
 def generalized_normal(
     key: Any, p: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Density proportional to exp(-|x|**p)."""
+    """Density proportional to exp(-|x|**p).
+
+    >>> generalized_normal(key(0), 2.0, (3,)).shape
+    (3,)
+    """
     kind = float_dtype("generalized_normal", dtype)
     first, second = split(scalar_key("generalized_normal", key))
     target = as_shape("generalized_normal", shape)
@@ -378,7 +457,11 @@ def ball(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Uniform points of the unit ball of the p-norm in d dimensions (Barthe et al. 2005)."""
+    """Uniform points of the unit ball of the p-norm in d dimensions (Barthe et al. 2005).
+
+    >>> jnp.linalg.norm(ball(key(0), 3)) <= 1
+    Array(True, dtype=bool)
+    """
     kind = float_dtype("ball", dtype)
     first, second = split(scalar_key("ball", key))
     target = as_shape("ball", shape)
@@ -404,6 +487,9 @@ def multivariate_normal(
 
     `method`: "cholesky" (needs a positive definite covariance), "eigh" or "svd" (semi-definite is
       enough).
+
+    >>> multivariate_normal(key(0), jnp.zeros(2), jnp.eye(2), (5,)).shape
+    (5, 2)
     """
     if method not in ("cholesky", "eigh", "svd"):
         raise new_error(ValueError, f"method must be 'cholesky', 'eigh' or 'svd', got {method!r}")
@@ -440,7 +526,12 @@ def orthogonal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Uniformly distributed (semi-)orthogonal n×m matrices (m defaults to n) (Mezzadri 2007)."""
+    """Uniformly distributed (semi-)orthogonal n×m matrices (m defaults to n) (Mezzadri 2007).
+
+    >>> q = orthogonal(key(0), 3)
+    >>> jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-5)
+    Array(True, dtype=bool)
+    """
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     columns = n if m is None else m
     tall = (max(n, columns), min(n, columns))

@@ -240,6 +240,9 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 def key_data(keys: Any) -> Array:
     """uint32 data of keys: the keys' shape followed by one key's shape; raw keys are returned as
     they are.
+
+    >>> key_data(key(7))
+    Array([0, 7], dtype=uint32)
     """
     if _is_typed(keys):
         return random_keys.random_unwrap(keys)
@@ -260,7 +263,11 @@ def key_impl(keys: Any) -> str | PRNGImpl:
 
 
 def key_dtype(impl_spec: Any = None) -> Any:
-    """The dtype of typed keys of an implementation (default: the configured one)."""
+    """The dtype of typed keys of an implementation (default: the configured one).
+
+    >>> key_dtype("threefry2x32")
+    key<fry>
+    """
     return KeyDType(resolve_impl(impl_spec))
 
 
@@ -292,6 +299,9 @@ def fold_in(key: Any, data: Any) -> Array:
     Raises:
       OverflowError: a Python int that does not fit into uint32.
       TypeError: not a scalar.  ValueError: a batch of keys.
+
+    >>> key_data(fold_in(key(0), 1))
+    Array([ 928981903, 3453687069], dtype=uint32)
     """
     typed, raw = typed_key("fold_in", key)
     scalar = scalar_key("fold_in", typed)
@@ -314,6 +324,9 @@ def fold_in(key: Any, data: Any) -> Array:
 def clone(key: Any) -> Array:
     """The same key again, marked as unused for the key-reuse check. Raw keys, which that check
     does not follow, are returned as they are, whatever jax_legacy_prng_key says of them.
+
+    >>> bits(clone(key(0))) == bits(key(0))
+    Array(True, dtype=bool)
     """
     if not _is_typed(key):
         with options.legacy_prng_key("allow"):
@@ -326,7 +339,11 @@ def clone(key: Any) -> Array:
 def bits(
     key: Any, shape: tuple[int, ...] = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Uniformly distributed bits as unsigned integers (default uint32)."""
+    """Uniformly distributed bits as unsigned integers (default uint32).
+
+    >>> bits(key(0), (2,))
+    Array([4070199207, 4202968722], dtype=uint32)
+    """
     kind = np.dtype(np.uint32) if dtype is None else dtypes.canonicalize_dtype(dtype)
     if not dtypes.issubdtype(kind, np.unsignedinteger):
         raise new_error(ValueError, f"bits makes unsigned integers, got dtype {kind}")

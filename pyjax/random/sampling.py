@@ -130,6 +130,9 @@ def randint(
       minval, maxval: numbers broadcastable to `shape`, of which those that are no integers are
         converted to int; where maxval ≤ minval the result is minval.
       dtype: integer, default int.
+
+    >>> randint(key(0), (5,), 0, 10)
+    Array([9, 0, 2, 3, 1], dtype=int32)
     """
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.integer):
@@ -192,7 +195,11 @@ def _clip_convert(value: Any, lowest: int, highest: int, dtype: np.dtype) -> Arr
 
 @laid_out
 def normal(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Standard normal values; complex ones have variance 1/2 in each part."""
+    """Standard normal values; complex ones have variance 1/2 in each part.
+
+    >>> normal(key(0), (3,)).shape
+    (3,)
+    """
     kind = dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
     if not dtypes.issubdtype(kind, np.inexact):
         raise new_error(ValueError, f"normal needs a floating or complex dtype, got {kind}")
@@ -229,6 +236,9 @@ def bernoulli(
 
     `mode`: "low" compares one uniform value with p; "high" uses two, for probabilities below
       2**-23.
+
+    >>> bernoulli(key(0), 0.5, (4,)).dtype
+    dtype('bool')
     """
     if mode not in ("low", "high"):
         raise new_error(ValueError, f"mode must be 'low' or 'high', got {mode!r}")
@@ -254,7 +264,11 @@ def _bernoulli(key: Array, p: Array, shape: Shape, mode: str) -> Array:
 def exponential(
     key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Exponential with rate 1: density exp(-x) for x ≥ 0."""
+    """Exponential with rate 1: density exp(-x) for x ≥ 0.
+
+    >>> abs(exponential(key(0), (10_000,)).mean() - 1) < 0.05
+    Array(True, dtype=bool)
+    """
     kind = float_dtype("exponential", dtype)
     return _exponential(scalar_key("exponential", key), as_shape("exponential", shape), kind)
 
@@ -277,6 +291,9 @@ def gumbel(
     """Standard Gumbel: -log(-log(u)).
 
     `mode`: "low" (default) uses one uniform value; "high" two, which reaches the far tail.
+
+    >>> gumbel(key(0), (2, 3)).shape
+    (2, 3)
     """
     if mode not in (None, "low", "high"):
         raise new_error(ValueError, f"mode must be 'low' or 'high', got {mode!r}")
@@ -311,7 +328,11 @@ def truncated_normal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Standard normal restricted to (lower, upper)."""
+    """Standard normal restricted to (lower, upper).
+
+    >>> (abs(truncated_normal(key(0), -1.0, 1.0, (100,))) <= 1).all()
+    Array(True, dtype=bool)
+    """
     kind = float_dtype("truncated_normal", dtype)
     target = result_shape("truncated_normal", shape, lower, upper)
     return _truncated_normal(scalar_key("truncated_normal", key), lower, upper, target, kind)
@@ -349,6 +370,9 @@ def categorical(
       logits: unnormalised log probabilities.
       shape: of the result; must end with the batch shape (logits' shape without `axis`).
       replace: False draws distinct indices.
+
+    >>> categorical(key(0), jnp.log(jnp.array([0.0, 1.0, 0.0])))
+    Array(1, dtype=int32)
     """
     check_arraylike("categorical", logits)
     logits = jnp.asarray(logits)
@@ -389,6 +413,9 @@ def permutation(
     """A random order of `x` along `axis`; an integer n stands for arange(n).
 
     `independent`: every slice along `axis` gets an order of its own.
+
+    >>> permutation(key(0), 5)
+    Array([0, 1, 4, 3, 2], dtype=int32)
     """
     scalar = scalar_key("permutation", key)
     check_arraylike("permutation", x)
@@ -435,6 +462,9 @@ def choice(
       p: probabilities along `axis`, default equal.
     Raises:
       ValueError: `a` is empty, more elements are wanted than there are, or `p` has another size.
+
+    >>> sorted(choice(key(0), jnp.arange(3), (3,), replace=False).tolist())
+    [0, 1, 2]
     """
     scalar = scalar_key("choice", key)
     shape = as_shape("choice", shape)
@@ -483,7 +513,11 @@ def choice(
 def rademacher(
     key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """+1 or -1 with equal probability (default dtype int)."""
+    """+1 or -1 with equal probability (default dtype int).
+
+    >>> jnp.unique(rademacher(key(0), (100,)))
+    Array([-1,  1], dtype=int32)
+    """
     kind = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     flips = bernoulli(scalar_key("rademacher", key), 0.5, as_shape("rademacher", shape))
     return (2 * flips.astype(kind) - 1).astype(kind)
