@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,14 @@ from pyjax.errors import TracerLeakError
 
 STORE: dict[str, Any] = {}
 LATEST = None
+
+
+@pytest.fixture(autouse=True)
+def this_module_is_seen() -> Iterator[None]:
+    """Holders are looked for among what the garbage collector sees (see conftest.py)."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 class Model:
