@@ -11,25 +11,22 @@ from typing import Any
 
 from pyjax._config import options
 from pyjax.api.call_signature import CallSignature
+from pyjax.api.checkpoint_plans import Plan, linear_plan, plan_of
 from pyjax.api.checkpoint_policies import Policy, name_p
 from pyjax.api.flat import check_callable, check_leaves, wraps
-from pyjax.api.jit_primitive import jit_p
 from pyjax.core.avals import abstractify
 from pyjax.core.effects import Effects
 from pyjax.core.errors import new_error
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, bind_eqn, eval_jaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr
 from pyjax.core.source_info import summarize
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
-from pyjax.interpreters.dead_code import dce_call_rule, dce_jaxpr
+from pyjax.interpreters.dead_code import dce_call_rule
 from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
-from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import (
     PartialTrace,
-    partial_eval_jaxpr,
-    trace_to_jaxpr,
 )
 from pyjax.interpreters.rules import (
     FullJvp,
@@ -38,7 +35,6 @@ from pyjax.interpreters.rules import (
     define_primitive,
 )
 from pyjax.interpreters.tangents import Zero
-from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.interpreters.varying import as_program_says, varying_rules
 from pyjax.lax.control_flow.in_python import runs_in_python
@@ -152,122 +148,7 @@ def _jvp(
     ]
 
 
-# -- partial evaluation: where saving is decided
-# -----------------------------------------------------
-
-
-class _Plan:
-    """How a checkpointed jaxpr is split.
-
-    Attributes:
-      forward: known inputs -> known outputs + saved values.
-      staged: needed known inputs + saved values + unknown inputs -> unknown outputs; recomputes.
-      needed: which known inputs `staged` reads.
-      num_known: how many outputs of `forward` are no saved values.
-      unknown_out: per output.
-    """
-
-    def __init__(
-        self,
-        forward: ClosedJaxpr,
-        staged: ClosedJaxpr,
-        needed: list[bool],
-        num_known: int,
-        unknown_out: list[bool],
-    ) -> None:
-        self.forward = forward
-        self.num_known = num_known
-        self.staged = staged
-        self.needed = needed
-        self.unknown_out = unknown_out
-
-
-@jaxpr_cache
-def _plan(jaxpr: ClosedJaxpr, unknown_in: tuple[bool, ...], policy: Policy | None) -> _Plan:
-    known, staged, unknown_out, _ = partial_eval_jaxpr(jaxpr, unknown_in, False)
-    num_known = sum(not u for u in unknown_out)
-    return _plan_for(known, staged, num_known, unknown_out, policy)
-
-
-@jaxpr_cache
-def _linear_plan(jaxpr: ClosedJaxpr, nonzero_in: tuple[bool, ...], policy: Policy | None) -> _Plan:
-    """The plan with primals as what is known, and tangents as what is not."""
-    primal, linear, nonzero_out, _ = linearize_jaxpr(jaxpr, nonzero_in)
-    return _plan_for(primal, linear, len(nonzero_out), nonzero_out, policy)
-
-
-def _plan_for(
-    known: ClosedJaxpr,
-    staged: ClosedJaxpr,
-    num_known: int,
-    unknown_out: list[bool],
-    policy: Policy | None,
-) -> _Plan:
-    """The plan for a program in two parts: `known` gives so many outputs, then residuals."""
-    if policy is not None:
-        known = _inline_calls(known)
-    residuals = known.jaxpr.outvars[num_known:]
-    saved = _saved_variables(known.jaxpr, residuals, policy)
-    forward = known.jaxpr.replace(outvars=[*known.jaxpr.outvars[:num_known], *saved])
-    forward, _ = dce_jaxpr(forward, [True] * len(forward.outvars), True)
-    # Recomputation: the known program with saved values as inputs.
-    recompute = Jaxpr(
-        known.jaxpr.constvars,
-        [*known.jaxpr.invars, *saved],
-        residuals,
-        [e for e in known.jaxpr.eqns if not any(v in saved for v in e.outvars)],
-        None,
-        known.jaxpr.debug_info,
-    )
-    recompute, used = dce_jaxpr(recompute, [True] * len(residuals))
-    needed = used[: len(known.jaxpr.invars)]
-    num_inputs = sum(used)
-    num_saved_used = sum(used[len(known.jaxpr.invars) :])
-    assert num_saved_used == len(saved)
-
-    def recompute_then_staged(*args: Any) -> list[Any]:
-        values = eval_jaxpr(recompute, known.consts, *args[:num_inputs])
-        return eval_jaxpr(staged.jaxpr, staged.consts, *values, *args[num_inputs:])
-
-    avals = [v.aval for v in recompute.invars] + staged.in_avals[len(residuals) :]
-    whole, _ = trace_to_jaxpr(recompute_then_staged, avals, debug=known.jaxpr.debug_info)
-    return _Plan(ClosedJaxpr(forward, known.consts), whole, needed, num_known, unknown_out)
-
-
-def _saved_variables(jaxpr: Jaxpr, residuals: list[Any], policy: Policy | None) -> list[Var]:
-    """Variables to store in the forward pass: saveable ones that the residuals are computed
-    from."""
-    needed: set[Var] = {v for v in residuals if type(v) is not Literal}
-    saved: list[Var] = []
-    for eqn in reversed(jaxpr.eqns):
-        if not any(v in needed for v in eqn.outvars):
-            continue
-        if policy is not None and policy(
-            eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params
-        ):
-            saved.extend(v for v in eqn.outvars if v in needed)
-        else:
-            needed.update(a for a in eqn.invars if type(a) is not Literal)
-    return saved[::-1]
-
-
-def _inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Splice in the bodies of jit equations, so that policies see their operations."""
-    if not any(e.primitive is jit_p for e in closed.eqns):
-        return closed
-
-    def evaluate(inner: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-        return eval_jaxpr(inner.jaxpr, inner.consts, *args, apply=bind_inlined)
-
-    def bind_inlined(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-        if eqn.primitive is jit_p:
-            return evaluate(eqn.params["jaxpr"], values)
-        return bind_eqn(eqn, values)
-
-    new, _ = trace_to_jaxpr(
-        lambda *xs: evaluate(closed, xs), closed.in_avals, debug=closed.jaxpr.debug_info
-    )
-    return new
+# -- partial evaluation ----------------------------------------------------------------------------
 
 
 def _partial_eval(
@@ -280,7 +161,7 @@ def _partial_eval(
     policy: Policy | None,
 ) -> list[Any]:
     unknown_in = tuple(map(trace.is_unknown, args))
-    plan = _plan(jaxpr, unknown_in, policy)
+    plan = plan_of(jaxpr, unknown_in, policy)
     if options.log_checkpoint_residuals.value:
         _log_kept(jaxpr.jaxpr, unknown_in, plan)
     known_args = [x for x, u in zip(args, unknown_in) if not u]
@@ -293,7 +174,7 @@ def _partial_eval(
 
 def _run_plan(
     tape: PartialTrace,
-    plan: _Plan,
+    plan: Plan,
     known_args: Sequence[Any],
     unknown_args: Sequence[Any],
     params: dict[str, Any],
@@ -316,7 +197,7 @@ def _linearize(
     differentiated: bool,
     policy: Policy | None,
 ) -> tuple[list[Any], list[Any]]:
-    plan = _linear_plan(jaxpr, tuple([type(t) is not Zero for t in tangents]), policy)
+    plan = linear_plan(jaxpr, tuple([type(t) is not Zero for t in tangents]), policy)
     if options.log_checkpoint_residuals.value:
         _log_kept(jaxpr.jaxpr, (False,) * len(primals), plan)
     dense = [t for t in tangents if type(t) is not Zero]
@@ -329,7 +210,7 @@ def _linearize(
     ]
 
 
-def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: _Plan) -> None:
+def _log_kept(jaxpr: Jaxpr, unknown_in: tuple[bool, ...], plan: Plan) -> None:
     """Log what the forward pass keeps for the backward pass: arguments, and values of lines."""
     known = [v for v, u in zip(jaxpr.invars, unknown_in) if not u]
     names = dict(zip(jaxpr.invars, jaxpr.debug_info.names()))

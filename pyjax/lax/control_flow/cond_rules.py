@@ -98,7 +98,7 @@ def _cond_jvp(
 
 
 @jaxpr_cache
-def _with_residual_slots(
+def with_residual_slots(
     known: ClosedJaxpr, num_outs: int, slots: tuple[int, ...], slot_avals: tuple[Any, ...]
 ) -> ClosedJaxpr:
     """A known branch whose residuals go to the given slots; zeros fill the unused ones."""
@@ -115,7 +115,7 @@ def _with_residual_slots(
     return trace_to_jaxpr(fun, known.in_avals, debug=known.jaxpr.debug_info)[0]
 
 
-def _assign_slots(
+def assign_slots(
     per_branch: Sequence[Sequence[Any]],
 ) -> tuple[list[tuple[int, ...]], tuple[Any, ...]]:
     """Residuals of different branches with equal types share slots: only one branch runs."""
@@ -164,10 +164,10 @@ def _run_split(
 ) -> tuple[list[Any], list[Any]]:
     """Run the known parts of branches, record the others; outputs of both."""
     # Weak types of residuals do not matter, but all branches must agree on the types of the slots.
-    slots, slot_avals = _assign_slots([residual_avals for *_, residual_avals in split])
+    slots, slot_avals = assign_slots([residual_avals for *_, residual_avals in split])
     num_known = len(split[0][0].out_avals) - len(split[0][3])
     known = tuple(
-        _with_residual_slots(s[0], num_known, own, slot_avals) for s, own in zip(split, slots)
+        with_residual_slots(s[0], num_known, own, slot_avals) for s, own in zip(split, slots)
     )
     staged = tuple(with_leading(s[1], own, slot_avals) for s, own in zip(split, slots))
     known_outs = bind_lifted(cond_p, index, *known_ops, branches=known, **params)
