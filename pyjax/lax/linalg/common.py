@@ -4,11 +4,13 @@ an array.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -193,17 +195,48 @@ def nan_where_failed(ctx: Any, info: Any, *results: Any) -> list[Any]:
     return outs
 
 
+_NARROW = (np.dtype(np.float16), dtypes.bfloat16)
+
+
+def checked_subset(what: str, subset: Sequence[int], count: int) -> tuple[int, int]:
+    """The bounds of `subset_by_index`, of so many values."""
+    start, end = map(operator.index, subset)
+    if not 0 <= start < end <= count:
+        fail(
+            ValueError,
+            f"{what}: subset_by_index={tuple(subset)} is not within the {count} values.",
+            fix="pass (start, end) with 0 <= start < end.",
+        )
+    return start, end
+
+
 def in_lapack_type(rule: Callable[..., Any]) -> Callable[..., Any]:
     """LAPACK has float32, float64, complex64 and complex128: narrower floats go through float32."""
 
+    narrow = (PrimitiveType.F16, PrimitiveType.BF16)
+
+    def widened(aval: Any) -> Any:
+        return aval.update(dtype=np.dtype(np.float32)) if aval.dtype in _NARROW else aval
+
     def lowering(ctx: Any, *operands: Any, **params: Any) -> Any:
-        narrow = (PrimitiveType.F16, PrimitiveType.BF16)
-        if any(x.shape.element_type in narrow for x in operands):
-            fail(
-                NotImplementedError,
-                f"linear algebra on {operands[0].shape} is not implemented.",
-                fix="convert to float32 first.",
-            )
-        return rule(ctx, *operands, **params)
+        if not any(x.shape.element_type in narrow for x in operands):
+            return rule(ctx, *operands, **params)
+        builder, avals_in, avals_out = ctx.builder, ctx.avals_in, ctx.avals_out
+        shapes_out = ctx.shapes_out
+        wide = [
+            builder.convert(x, PrimitiveType.F32) if x.shape.element_type in narrow else x
+            for x in operands
+        ]
+        ctx.avals_in = [widened(a) for a in avals_in]
+        ctx.avals_out = [widened(a) for a in avals_out]
+        outs = rule(ctx, *wide, **params)
+        ctx.avals_in, ctx.avals_out = avals_in, avals_out
+        outs = outs if isinstance(outs, list) else [outs]
+        return [
+            builder.convert(out, shape.element_type)
+            if shape.element_type in narrow and out.shape.element_type is PrimitiveType.F32
+            else out
+            for out, shape in zip(outs, shapes_out)
+        ]
 
     return lowering

@@ -19,10 +19,12 @@ from pyjax.lax.arithmetic import complex as complex_
 from pyjax.lax.common import aval_of, complex_dtype, dtype_of, is_complex, real_dtype, shape_of
 from pyjax.lax.compare import full_value
 from pyjax.lax.convert import convert_element_type
+from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.linalg.common import (
     INT32,
     array_shape,
     check_matrix,
+    checked_subset,
     columns,
     define_on_matrices,
     identity_like,
@@ -129,10 +131,11 @@ def eigh(
 
     Args:
       x: [..., n, n].  lower: which triangle is read if `symmetrize_input` is False.
+      subset_by_index: (start, end): eigenvalues number start to end - 1, and their vectors.
     Returns:
       (v [..., n, n], w [..., n] real); nan where LAPACK does not converge.
     Raises:
-      ValueError: not square matrices.
+      ValueError: not square matrices; a subset that is not within them.
     """
     check_matrix("eigh", aval_of(x), square=True)
     if symmetrize_input:
@@ -141,9 +144,12 @@ def eigh(
         x,
         lower=bool(lower),
         sort_eigenvalues=bool(sort_eigenvalues),
-        subset_by_index=subset_by_index,
+        subset_by_index=None,
         algorithm=implementation,
     )
+    if subset_by_index is not None:
+        start, end = checked_subset("eigh", subset_by_index, shape_of(x)[-1])
+        v, w = (slice_in_dim(a, start, end, axis=-1) for a in (v, w))
     return v, w
 
 
@@ -330,7 +336,10 @@ schur_p: Primitive = define_on_matrices(
     "schur",
     multiple_results=True,
     abstract_eval=_schur_aval,
-    jvp=Unsupported("the Schur form is not unique"),
+    jvp=Unsupported(
+        "a Schur form is not unique, and the order of its eigenvalues jumps, so that it has no "
+        "derivative; differentiate eig or eigvals instead"
+    ),
     transpose=Unsupported("schur is not linear"),
     lowering=in_lapack_type(_schur_lowering),
 )
@@ -379,7 +388,10 @@ hessenberg_p: Primitive = define_on_matrices(
     "hessenberg",
     multiple_results=True,
     abstract_eval=_hessenberg_aval,
-    jvp=Unsupported("the reduction to Hessenberg form is an intermediate step"),
+    jvp=Unsupported(
+        "a Hessenberg form has no derivative where an entry below the diagonal vanishes, which "
+        "splits it; differentiate eig, expm or sqrtm instead"
+    ),
     transpose=Unsupported("hessenberg is not linear"),
     lowering=in_lapack_type(_hessenberg_lowering),
 )
@@ -419,7 +431,10 @@ tridiagonal_p: Primitive = define_on_matrices(
     "tridiagonal",
     multiple_results=True,
     abstract_eval=_tridiagonal_aval,
-    jvp=Unsupported("the reduction to tridiagonal form is an intermediate step"),
+    jvp=Unsupported(
+        "a tridiagonal form has no derivative where an entry beside the diagonal vanishes, which "
+        "splits it; differentiate eigh or eigvalsh instead"
+    ),
     transpose=Unsupported("tridiagonal is not linear"),
     lowering=in_lapack_type(_tridiagonal_lowering),
 )

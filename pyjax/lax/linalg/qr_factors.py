@@ -36,7 +36,10 @@ from pyjax.lax.nary import expand_to
 from pyjax.lax.shape_join import concatenate, cut, pad
 from pyjax.lax.sort import take_along
 
-_NO_DERIVATIVE = "differentiate qr instead"
+_NO_DERIVATIVE = (
+    "packed reflectors are no function of the factors: a reflector of a zero column is any vector; "
+    "differentiate qr instead"
+)
 
 # -- geqrf, geqp3, householder_product, ormqr ------------------------------------------------------
 

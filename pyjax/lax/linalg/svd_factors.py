@@ -20,10 +20,12 @@ from pyjax.lax.common import aval_of, dtype_of, is_complex, real_dtype, shape_of
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import eye, full
+from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.linalg.common import (
     INT32,
     array_shape,
     check_matrix,
+    checked_subset,
     columns,
     define_on_matrices,
     identity_like,
@@ -127,6 +129,8 @@ def _svd_jvp(
             NotImplementedError,
             "Singular value decomposition JVP not implemented for full matrices of non-square "
             "input.",
+            "vectors beyond the first min(m, n) are any basis of what is left: they are no "
+            "function of the matrix.",
             fix="use full_matrices=False.",
         )
     if type(dx) is ad.Zero:
@@ -187,16 +191,29 @@ def svd(
       x: [..., m, n].  full_matrices: u is m x m and vt n x n; otherwise m x k and k x n, k =
         min(m, n).
       compute_uv: False returns s alone.
+      subset_by_index: (start, end): singular values number start to end - 1, and their vectors.
     Returns:
       (u, s, vt), or s; s is real and descending.
     """
+    if subset_by_index is not None:
+        start, end = checked_subset("svd", subset_by_index, min(shape_of(x)[-2:]))
+        if full_matrices and compute_uv and (start, end) != (0, min(shape_of(x)[-2:])):
+            fail(
+                ValueError,
+                "svd: full_matrices and subset_by_index cannot both be set.",
+                "a subset of the vectors is no full matrix.",
+                "use full_matrices=False.",
+            )
     outs = svd_p.bind(
         x,
         full_matrices=bool(full_matrices),
         compute_uv=bool(compute_uv),
-        subset_by_index=subset_by_index,
+        subset_by_index=None,
         algorithm=algorithm,
     )
+    if subset_by_index is not None and (not full_matrices or not compute_uv):
+        axes = (-1, -1, -2)
+        outs = [slice_in_dim(a, start, end, axis=axis) for a, axis in zip(outs, axes)]
     if not compute_uv:
         return outs[0]
     s, u, vt = outs

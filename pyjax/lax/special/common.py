@@ -10,11 +10,14 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import structural
 from pyjax.core.array import Array
+from pyjax.core.trace import Tracer
+from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import add, mul
 from pyjax.lax.common import dtype_of, scalar_like
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.nary import stretch
+from pyjax.runtime.dispatch import as_array
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -57,6 +60,18 @@ def in_float64(
             return structural.convert_element_type(result, dtype, weak_type)
 
     return wrapped
+
+
+def slope_of(function: Callable[..., Array], number: int, g: Any, *args: Any) -> Array:
+    """The tangent along operand `number` of a function that is computed in float64."""
+
+    args = tuple([x if isinstance(x, Tracer) else as_array(x) for x in args])
+
+    def along(x: Any) -> list[Any]:
+        operands = [x if i == number else arg for i, arg in enumerate(args)]
+        return [in_float64(function)(*operands)]
+
+    return ad.instantiate_zeros(ad.jvp(along, [args[number]], [g])[1][0])
 
 
 def lower_in_float64(function: Callable[..., Array]) -> Callable[..., Any]:

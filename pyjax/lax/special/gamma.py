@@ -10,7 +10,6 @@ import numpy as np
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
-from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
@@ -21,7 +20,7 @@ from pyjax.lax.convert import convert_element_type
 from pyjax.lax.elementwise import cos, exp, is_finite, log1p, sin
 from pyjax.lax.nary import define_nary, define_unary
 from pyjax.lax.reduce import reduce_or
-from pyjax.lax.special.common import const, horner, lower_in_float64
+from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
 
 # Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
 LANCZOS_G = 7.0
@@ -267,7 +266,10 @@ zeta_slope_p: Primitive = define_nary(
     "zeta_slope",
     None,
     (FLOATING, FLOATING),
-    Unsupported("second derivatives of zeta in x are not available"),
+    (
+        lambda g, ans, x, q: slope_of(zeta_slope_float64, 0, g, x, q),
+        lambda g, ans, x, q: slope_of(zeta_slope_float64, 1, g, x, q),
+    ),
     lowering=lower_in_float64(zeta_slope_float64),
 )
 zeta_p: Primitive = define_nary(

@@ -14,7 +14,6 @@ import numpy as np
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
-from pyjax.interpreters.rules import Unsupported
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, reciprocal, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
@@ -24,9 +23,9 @@ from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.elementwise import exp, log1p, sqrt
 from pyjax.lax.nary import define_nary
 from pyjax.lax.reduce import reduce_or
-from pyjax.lax.special.common import const, horner, lower_in_float64
+from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
 from pyjax.lax.special.error_functions import erfc_by_polynomial
-from pyjax.lax.special.gamma import digamma_float64, lgamma, lgamma_float64
+from pyjax.lax.special.gamma import digamma, lgamma
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = 1e-300
@@ -132,7 +131,7 @@ def _safe(mask: Array, v: Array, other: float) -> Array:
 
 def _log_density(a: Array, x: Array) -> Array:
     """log of x**a e**-x / gamma(a)."""
-    return sub(sub(mul(a, log(x)), x), lgamma_float64(a))
+    return sub(sub(mul(a, log(x)), x), lgamma(a))
 
 
 # Temme's uniform expansion (1979), DLMF 8.12: coefficients of eta**n, per power of 1 / a.
@@ -211,7 +210,7 @@ def _parameter_slope(a: Array, x: Array, per_density: bool) -> Array:
     log_x = log(x)
     total, d_total = _series(a, x, by_series)
     h, dh = _fraction(_safe(by_fraction, a, 1.0), _safe(by_fraction, x, 3.0), by_fraction)
-    psi = digamma_float64(a)
+    psi = digamma(a)  # with its derivative, for second ones
     low = add(d_total, mul(total, sub(sub(log_x, psi), reciprocal(a))))
     low = div(low, a)
     high = neg(add(dh, mul(h, sub(log_x, psi))))
@@ -220,6 +219,14 @@ def _parameter_slope(a: Array, x: Array, per_density: bool) -> Array:
     value = mul(value, scale)
     value = select(bitwise_or(at_zero, at_infinity), full_value(a, 0.0), value)
     return select(invalid, full_value(a, np.nan), value)
+
+
+def _cumulative_slope(a: Array, x: Array) -> Array:
+    return _parameter_slope(a, x, False)
+
+
+def _sample_slope(a: Array, x: Array) -> Array:
+    return _parameter_slope(a, x, True)
 
 
 # -- primitives ------------------------------------------------------------------------------------
@@ -234,15 +241,30 @@ igamma_grad_a_p: Primitive = define_nary(
     "igamma_grad_a",
     None,
     (FLOATING, FLOATING),
-    Unsupported("second derivatives of igamma in a are not available"),
-    lowering=lower_in_float64(lambda a, x: _parameter_slope(a, x, False)),
+    (
+        lambda g, ans, a, x: slope_of(_cumulative_slope, 0, g, a, x),
+        lambda g, ans, a, x: mul(g, mul(_density(a, x), sub(log(x), digamma(a)))),
+    ),
+    lowering=lower_in_float64(_cumulative_slope),
 )
 random_gamma_grad_p: Primitive = define_nary(
     "random_gamma_grad",
     None,
     (FLOATING, FLOATING),
-    Unsupported("second derivatives of gamma samples are not available"),
-    lowering=lower_in_float64(lambda a, x: _parameter_slope(a, x, True)),
+    (
+        lambda g, ans, a, x: slope_of(_sample_slope, 0, g, a, x),
+        # The slope is -P_a / p, and p_x / p = (a - 1) / x - 1.
+        lambda g, ans, a, x: neg(
+            mul(
+                g,
+                add(
+                    sub(log(x), digamma(a)),
+                    mul(ans, sub(div(sub(a, full_value(a, 1)), x), full_value(x, 1))),
+                ),
+            )
+        ),
+    ),
+    lowering=lower_in_float64(_sample_slope),
 )
 igamma_p: Primitive = define_nary(
     "igamma",
@@ -336,7 +358,7 @@ def _betainc(a: Array, b: Array, x: Array) -> Array:
     swap = ge(x0, div(add(a0, one), add(add(a0, b0), const(x, 2.0))))
     p, q = select(swap, b0, a0), select(swap, a0, b0)
     y = select(swap, sub(one, x0), x0)
-    log_front = sub(lgamma_float64(add(p, q)), add(lgamma_float64(p), lgamma_float64(q)))
+    log_front = sub(lgamma(add(p, q)), add(lgamma(p), lgamma(q)))
     log_y = select(swap, log1p(neg(x0)), log(x0))
     log_rest = select(swap, log(x0), log1p(neg(x0)))
     log_front = add(log_front, add(mul(p, log_y), mul(q, log_rest)))

@@ -18,13 +18,14 @@ from pyjax.core.trace import to_concrete_value
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
+from pyjax.interpreters.batching import batch, batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import LINEAR, FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.traced_function import trace_function
-from pyjax.lax.arithmetic import add, max, min
+from pyjax.lax.arithmetic import add, max, min, mul, sub
 from pyjax.lax.common import ANY, NUMBER, DtypeClass, aval_of, check_dtype, dtype_of, shape_of
-from pyjax.lax.compare import ge_p, le_p
+from pyjax.lax.compare import eq, full_value, ge_p, le_p, select
+from pyjax.lax.creation import broadcasted_iota
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.indexing.slicing import slice
@@ -190,12 +191,14 @@ window_winner_p: Primitive = define_primitive(
 def _winner_batching(
     axis_size: int, args: Sequence[Any], dims: Sequence[int], **params: Any
 ) -> Any:
-    fail(
-        NotImplementedError,
-        "vmap of the derivative of a dilated reduce_window is not supported.",
-        "the positions of selected elements are numbered within one operand.",
-        "add the batch dimension to the operand with window size 1 instead of vmap.",
-    )
+    """Positions within the whole batch, less where an element of it begins."""
+    x = bdim_at_front(args[0], dims[0], axis_size)
+    (winner,) = window_winner_p.bind(x, **with_batch_dimension(params, 0))
+    shape = shape_of(winner)
+    size = np.asarray(math.prod(shape_of(x)[1:]), np.int32)
+    begins = mul(broadcasted_iota(np.int32, shape, 0), size)
+    nowhere = full_value(winner, -1)
+    return [select(eq(winner, nowhere), nowhere, sub(winner, begins))], [0]
 
 
 def _chooser_jvp(select_prim: Primitive, primitive: Callable[[], Primitive]) -> FullJvp:
@@ -260,6 +263,9 @@ def _by_offsets(*args: Array, jaxpr: Any, consts: Any, **params: Any) -> list[Ar
     window, strides, padding, base, dilation = (params[k] for k in _WINDOW_KEYS)
     config = [(low, high, b - 1) for (low, high), b in zip(padding, base)]
     padded = [pad(x, init, config) for x, init in zip(operands, inits)]
+    whole = all(c == (0, 0, 0) for c in config)
+    everywhere = np.ones(shape_of(operands[0]), np.bool_)
+    inside = None if whole else pad(everywhere, np.zeros((), np.bool_), config)
     shape = _output_shape(shape_of(operands[0]), params)
     count = math.prod(shape)
     batched, _ = batch_jaxpr(ClosedJaxpr(jaxpr, consts), count, [True] * (2 * half), True)
@@ -269,7 +275,11 @@ def _by_offsets(*args: Array, jaxpr: Any, consts: Any, **params: Any) -> list[Ar
         starts = [o * d for o, d in zip(offset, dilation)]
         limits = [s + (n - 1) * stride + 1 for s, n, stride in zip(starts, shape, strides)]
         views = [reshape(slice(x, starts, limits, strides), (count,)) for x in padded]
-        state = combine(*state, *views)
+        new = combine(*state, *views)
+        if inside is not None:  # padding is skipped: the initial value enters once
+            seen = reshape(slice(inside, starts, limits, strides), (count,))
+            new = [select(seen, y, x) for x, y in zip(state, new)]
+        state = new
     return [reshape(s, shape) for s in state]
 
 
@@ -292,11 +302,9 @@ def _general_batching(
 ) -> Any:
     half = len(args) // 2
     if any(d is not not_mapped for d in dims[half:]):
-        fail(
-            NotImplementedError,
-            "vmap of reduce_window over the initial value is not supported.",
-            fix="use an initial value that is not batched and combine it afterwards.",
-        )
+        # A window reduction has one initial value, which is padding, too.
+        fun = functools.partial(_by_offsets, **params)
+        return batch(fun, args, dims, 0, axis_size), [0] * half
     operands = [bdim_at_front(x, d, axis_size) for x, d in zip(args[:half], dims[:half])]
     outs = reduce_window_p.bind(*operands, *args[half:], **with_batch_dimension(params, 0))
     return outs, [0] * half
