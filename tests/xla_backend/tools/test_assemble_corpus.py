@@ -50,7 +50,7 @@ def test_spills_are_listed():
 def test_unknown_architectures_and_folders(tmp_path, capsys):
     with pytest.raises(SystemExit):
         assemble_corpus.main([str(tmp_path), "--architectures", "sm_70"])
-    assert "choose from sm_80,sm_90,sm_100,sm_120" in capsys.readouterr().err
+    assert "choose from sm_80,sm_90,sm_90a,sm_100,sm_120" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         assemble_corpus.main([str(tmp_path)])
     assert "no program" in capsys.readouterr().err
