@@ -1,7 +1,7 @@
 """Assembles the kernels of a folder of reference programs for GPUs.
 
     python -m xla_backend.tools.assemble_corpus FOLDER [--family F] [--only NAME ...]
-        [--architectures sm_80,sm_90,sm_100,sm_120]
+        [--architectures sm_80,sm_90a,sm_100,sm_120]
 
 Every program is planned for each architecture; its kernels become one PTX module, which `ptxas`
 assembles. Listed are the programs that cannot be planned, what LLVM or `ptxas` refuses, and the
