@@ -1,7 +1,7 @@
 """Looking into compiled programs: print and callback with values at run time."""
 
 from pyjax.api.breakpoints import breakpoint
-from pyjax.api.debugging import callback, inspect_array_sharding, print
+from pyjax.api.debugging import callback, inspect_array_sharding, log, print
 from pyjax.api.visualize import visualize_array_sharding, visualize_sharding
 from pyjax.core.effects import DebugEffect, OrderedDebugEffect
 
@@ -11,6 +11,7 @@ __all__ = [
     "breakpoint",
     "callback",
     "inspect_array_sharding",
+    "log",
     "print",
     "visualize_array_sharding",
     "visualize_sharding",

@@ -7,13 +7,39 @@ outputs may be saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.batching import elementwise_batching
 from pyjax.interpreters.rules import FullJvp, define_primitive
 
 Policy = Callable[..., Any]
+
+
+class _Answer:
+    """What a policy may return instead of a bool."""
+
+    def __init__(self, name: str, saved: bool) -> None:
+        self._name = name
+        self._saved = saved
+
+    def __bool__(self) -> bool:
+        return self._saved
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Saveable = _Answer("Saveable", True)
+Recompute = _Answer("Recompute", False)
+
+
+class Offloadable(NamedTuple):
+    """Saved, and moved to another memory meanwhile; there is one here, so nothing is moved."""
+
+    src: str
+    dst: str
+
 
 _DOTS = frozenset({"dot_general", "conv_general_dilated", "ragged_dot_general", "scaled_matmul"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import string
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.lax.callbacks import debug_callback, debug_print
 from pyjax.sharding.shardings import Sharding
+
+_logger = logging.getLogger("pyjax.debug")
 
 
 @api_boundary
@@ -70,13 +73,18 @@ def print(
         takes it and its arguments is returned.
       ordered: keep the order of ordered prints.
       skip_format_check: allow arguments that `fmt` does not use.
+      _use_logging: the text goes to the logger `pyjax.debug` (level info), as that of `debug.log`.
     NumPy's print options are those of the moment when this is called, or traced.
     Raises:
       TypeError: fmt is no string.  ValueError: an argument is not used.
     """
     if fmt is None:
         return functools.partial(
-            print, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check
+            print,
+            ordered=ordered,
+            partitioned=partitioned,
+            skip_format_check=skip_format_check,
+            _use_logging=_use_logging,
         )
     if not isinstance(fmt, str):
         raise new_error(
@@ -94,8 +102,12 @@ def print(
                 "Values are shown where the format string has a {}.",
                 "Put a {} in the format string for each, e.g. debug.print('x = {x}', x=x).",
             )
-    debug_print(fmt, *args, ordered=ordered, **kwargs)
+    show = _logger.info if _use_logging else None
+    debug_print(fmt, *args, ordered=ordered, _show=show, **kwargs)
     return None
+
+
+log = functools.partial(print, _use_logging=True)
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:

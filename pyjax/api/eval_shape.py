@@ -55,6 +55,16 @@ class ShapeDtypeStruct:
         return ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type)
 
     @property
+    def is_ref(self) -> bool:
+        """Whether it describes a reference: these describe arrays."""
+        return False
+
+    @property
+    def manual_axis_type(self) -> Any:
+        """What the array is along manual mesh axes; None: nothing is said."""
+        return None
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 

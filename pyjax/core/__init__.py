@@ -1,5 +1,8 @@
 """Programs and values: avals, primitives, traces, jaxprs; the names that libraries use."""
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from pyjax.core.avals import AbstractToken as AbstractToken
 from pyjax.core.avals import AbstractValue as AbstractValue
 from pyjax.core.avals import ShapedArray as ShapedArray
@@ -26,17 +29,25 @@ from pyjax.core.jaxpr import subjaxprs as subjaxprs
 from pyjax.core.library_queries import OutputType as OutputType
 from pyjax.core.library_queries import ParamDict as ParamDict
 from pyjax.core.library_queries import Value as Value
+from pyjax.core.library_queries import aval_mapping_handlers as aval_mapping_handlers
 from pyjax.core.library_queries import concrete_or_error as concrete_or_error
+from pyjax.core.library_queries import (
+    concretization_function_error as concretization_function_error,
+)
 from pyjax.core.library_queries import eval_context as eval_context
 from pyjax.core.library_queries import gensym as gensym
 from pyjax.core.library_queries import is_constant_dim as is_constant_dim
 from pyjax.core.library_queries import is_constant_shape as is_constant_shape
 from pyjax.core.library_queries import mapped_aval as mapped_aval
+from pyjax.core.library_queries import max_dim as max_dim
+from pyjax.core.library_queries import min_dim as min_dim
 from pyjax.core.library_queries import new_jaxpr_eqn as new_jaxpr_eqn
 from pyjax.core.library_queries import (
     primal_dtype_to_tangent_dtype as primal_dtype_to_tangent_dtype,
 )
+from pyjax.core.library_queries import trace_ctx as trace_ctx
 from pyjax.core.library_queries import unmapped_aval as unmapped_aval
+from pyjax.core.primitive import CallPrimitive as CallPrimitive
 from pyjax.core.primitive import Primitive as Primitive
 from pyjax.core.trace import Trace as Trace
 from pyjax.core.trace import Tracer as Tracer
@@ -48,3 +59,10 @@ from pyjax.core.trace_queries import nonempty_axis_env as nonempty_axis_env_DO_N
 from pyjax.core.trace_queries import take_current_trace as take_current_trace
 from pyjax.core.trace_queries import under_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
 from pyjax.core.trace_queries import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
+
+
+def __getattr__(name: str) -> _Any:
+    # Of a higher layer.
+    if name == "ensure_compile_time_eval":
+        return _import_module("pyjax.api.compile_time").ensure_compile_time_eval
+    raise AttributeError(f"module 'pyjax.core' has no attribute {name!r}")

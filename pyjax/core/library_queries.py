@@ -15,6 +15,7 @@ from pyjax.core.trace import (
     eval_trace,
     not_concrete_error,
     set_current_trace,
+    state,
     to_concrete_value,
 )
 
@@ -76,7 +77,21 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
 
 
 def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
-    """What one element sees of an array that is mapped over `axis`."""
+    """What one element sees of an array that is mapped over `axis`; `aval_mapping_handlers` says it
+    for classes of avals that libraries define."""
+    handlers = aval_mapping_handlers.get(type(aval))
+    return (handlers[0] if handlers else _mapped_array)(size, axis, aval)
+
+
+def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
+    """The array of `size` such elements, along `axis`."""
+    handlers = aval_mapping_handlers.get(type(aval))
+    if handlers and handlers[1] is not _unmapped_array:
+        return handlers[1](size, axis, explicit_mesh_axis, aval)
+    return _unmapped_array(size, axis, aval)
+
+
+def _mapped_array(size: int, axis: int | None, aval: Any) -> Any:
     if axis is None:
         return aval
     shape = aval.shape
@@ -86,13 +101,68 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
     return aval.update(shape=shape[:axis] + shape[axis + 1 :])
 
 
-def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
-    """The array of `size` such elements, along `axis`."""
+def _unmapped_array(size: int, axis: int | None, aval: Any) -> Any:
     if axis is None:
         return aval
     shape = aval.shape
     axis %= len(shape) + 1
     return aval.update(shape=(*shape[:axis], size, *shape[axis:]))
+
+
+# Class of avals: (mapped(size, axis, aval), unmapped(size, axis, mesh_axis, aval)).
+aval_mapping_handlers: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    ShapedArray: (_mapped_array, _unmapped_array)
+}
+
+
+def max_dim(d1: Any, d2: Any) -> Any:
+    """The larger of two sizes.
+
+    Raises:
+      InconclusiveDimensionOperation: symbols among them leave it open.
+
+    >>> max_dim(2, 3)
+    3
+    """
+    return d1 if d1 is d2 or d1 >= d2 else d2
+
+
+def min_dim(d1: Any, d2: Any) -> Any:
+    """The smaller of two sizes; see `max_dim`."""
+    return d1 if d1 is d2 or d1 <= d2 else d2
+
+
+def concretization_function_error(
+    fun: Callable[..., Any], suggest_astype: bool = False
+) -> Callable[..., Any]:
+    """What raises the error of `fun` (`bool`, `int`, ...) of a traced value."""
+    context = f"The problem arose with the `{fun.__name__}` function. " + (
+        f"If trying to convert the data type of a value, try using `x.astype({fun.__name__})` "
+        f"or `jnp.array(x, {fun.__name__})` instead."
+        if suggest_astype
+        else ""
+    )
+
+    def error(self: Any, arg: Any) -> Any:
+        raise not_concrete_error(arg, context, "Make it static, or use functions of arrays.")
+
+    return error
+
+
+class TracingContext:
+    """What is traced here and now."""
+
+    @property
+    def trace(self) -> Any:
+        """The trace that operations go to."""
+        return state.traces[0]
+
+    def is_top_level(self) -> bool:
+        """Whether operations run at once."""
+        return self.trace is eval_trace
+
+
+trace_ctx = TracingContext()
 
 
 def is_constant_dim(d: Any) -> bool:

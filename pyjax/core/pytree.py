@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Any
 
+from pyjax.core import tree_messages as messages
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
 from xla_backend.process.bounded_cache import BoundedCache, Budget
@@ -144,6 +145,64 @@ class PyTreeDef:
         if len(self._children) == len(leaves) == self.num_nodes - 1:  # only leaves below the root
             return make_node(self, list(leaves))
         return _unflatten(self, iter(leaves))
+
+    @staticmethod
+    def from_node_data_and_children(
+        registry: Any, node_data: tuple[type, Any] | None, children: Iterable[PyTreeDef]
+    ) -> PyTreeDef:
+        """The structure with this root (see `node_data`; None: a leaf) and these children."""
+        parts = tuple(children)
+        if node_data is None:
+            return LEAF
+        kind, data = node_data
+        return _node(_NoneNode if kind is type(None) else kind, data, parts)
+
+    def serialize_using_proto(self) -> bytes:
+        """The structure as bytes, which JAX reads, too.
+
+        Raises:
+          ValueError: it has other nodes than tuples, lists, dictionaries with text keys and None.
+        """
+        nodes: list[Any] = []
+
+        def visit(treedef: PyTreeDef) -> None:
+            for child in treedef._children:
+                visit(child)
+            kind = _MESSAGES.get(treedef._type)
+            keys = treedef._data if kind == messages.DICT else ()
+            if kind is None or not all(type(k) is str for k in keys):
+                raise ValueError(
+                    f"{_type_name(treedef)} cannot be serialized: only tuples, lists, dictionaries "
+                    "with text keys and None can; convert it first."
+                )
+            nodes.append((len(treedef._children), kind, keys))
+
+        visit(self)
+        return messages.encode(nodes)
+
+    @staticmethod
+    def deserialize_using_proto(registry: Any, data: bytes) -> PyTreeDef:
+        """The structure that `serialize_using_proto` made bytes of.
+
+        Raises:
+          ValueError: they are none of it.
+        """
+        kinds = {kind: cls for cls, kind in _MESSAGES.items()}
+        stack: list[PyTreeDef] = []
+        for arity, kind, keys in messages.decode(data):
+            if arity > len(stack):
+                raise ValueError("no message of a PyTreeDef: a node lacks children")
+            children = tuple(stack[len(stack) - arity :])
+            del stack[len(stack) - arity :]
+            if kind == messages.LEAF:
+                stack.append(LEAF)
+            else:
+                stack.append(
+                    _node(kinds[kind], list(keys) if kind == messages.DICT else None, children)
+                )
+        if len(stack) != 1:
+            raise ValueError(f"no message of a PyTreeDef: {len(stack)} roots")
+        return stack[0]
 
     def children(self) -> list[PyTreeDef]:
         return list(self._children)
@@ -342,6 +401,15 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
     if isinstance(tree, tuple) and hasattr(cls, "_fields"):
         return cls, tree, cls
     return None
+
+
+_MESSAGES: dict[Any, int] = {
+    _Leaf: messages.LEAF,
+    list: messages.LIST,
+    _NoneNode: messages.NONE,
+    tuple: messages.TUPLE,
+    dict: messages.DICT,
+}
 
 
 def is_node_type(kind: type) -> bool:

@@ -516,3 +516,31 @@ def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
         if difference is not None:
             return difference
     return None if a[2] == b[2] else f"at {here}, node data differ: {a[2]!r} and {b[2]!r}"
+
+
+class PyTreeRegistry:
+    """Which types are nodes, as an object: there is one registry."""
+
+    def flatten(self, tree: Any, leaf_predicate: IsLeaf | None = None) -> tuple[list[Any], Any]:
+        """Leaves and structure."""
+        return tree_flatten(tree, leaf_predicate)
+
+    def flatten_one_level(self, tree: Any) -> tuple[Iterable[Any], Hashable] | None:
+        """Children and auxiliary data of the root; None of a leaf."""
+        return None if flatten_one_level_or_none(tree) is None else flatten_one_level(tree)
+
+    def is_node(self, type: type) -> bool:
+        """Whether instances of a type are nodes."""
+        return is_tree_node(type)
+
+    def register_node(
+        self,
+        type: type,
+        to_iterable: Callable[[Any], tuple[Iterable[Any], Any]],
+        from_iterable: Callable[[Any, Any], Any],
+    ) -> None:
+        """Make instances of a type nodes."""
+        register_pytree_node(type, to_iterable, from_iterable)
+
+
+default_registry = PyTreeRegistry()

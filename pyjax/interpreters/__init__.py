@@ -4,7 +4,7 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-_PUBLIC = frozenset({"ad", "batching", "mlir", "partial_eval", "xla"})
+_PUBLIC = frozenset({"ad", "batching", "mlir", "partial_eval", "pxla", "xla"})
 
 
 def __getattr__(name: str) -> _Any:

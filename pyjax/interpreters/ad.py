@@ -28,6 +28,7 @@ from pyjax.core.jaxpr import (
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.refs import AbstractRef
+from pyjax.core.structural import add_any_p as add_jaxvals_p
 from pyjax.core.structural import (
     add_jaxvals,
     new_ref_p,
@@ -58,6 +59,7 @@ from pyjax.interpreters.tangents import (
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 __all__ = [
+    "add_jaxvals_p",
     "JVPTrace",
     "JVPTracer",
     "UndefinedPrimal",

@@ -55,6 +55,7 @@ from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 __all__ = [
+    "broadcast",
     "AxisData",
     "BatchTrace",
     "BatchTracer",
@@ -79,6 +80,16 @@ __all__ = [
 ]
 
 FlatFun = Callable[..., Sequence[Any]]
+
+
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+    """`x` repeated `sz` times along a new dimension `axis`.
+
+    >>> import pyjax.numpy as jnp
+    >>> broadcast(jnp.zeros(2), 3, 1).shape
+    (2, 3)
+    """
+    return broadcast_bdim(x, sz, axis)
 
 
 class BatchTracer(Tracer):

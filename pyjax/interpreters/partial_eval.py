@@ -42,13 +42,16 @@ from pyjax.interpreters.staging import (
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
 Result = TypeVar("Result")
+Val = Any
 
 __all__ = [
     "DynamicJaxprTracer",
     "JaxprTracer",
     "PartialTrace",
     "PartialVal",
+    "Val",
     "dce_jaxpr",
+    "dce_jaxpr_consts",
     "dce_rules",
     "partial_eval_jaxpr",
     "trace_to_jaxpr",
@@ -56,6 +59,21 @@ __all__ = [
     "trace_to_jaxpr_nounits",
 ]
 DynamicJaxprTracer = JaxprTracer
+
+
+def dce_jaxpr_consts(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[bool], list[bool]]:
+    """A program without what the used outputs do not need, of its constants, too: (it, which
+    constants it needs, which inputs)."""
+    count = len(jaxpr.constvars)
+    together = jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
+    inputs = [instantiate] * len(jaxpr.invars) if isinstance(instantiate, bool) else [*instantiate]
+    keep = [False] * count + inputs
+    found, used = dce_jaxpr(together, list(used_outputs), keep)
+    consts = sum(used[:count])
+    apart = found.replace(constvars=found.invars[:consts], invars=found.invars[consts:])
+    return apart, used[:count], used[count:]
 
 
 class PartialTrace(Trace):

@@ -402,12 +402,23 @@ def debug_callback(
 
 
 @api_boundary
-def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Print `fmt.format(*args, **kwargs)` with the values of traced arguments at run time."""
+def debug_print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    _show: Callable[[str], None] | None = None,
+    **kwargs: Any,
+) -> None:
+    """Print `fmt.format(*args, **kwargs)` with the values of traced arguments at run time; or give
+    the text to `_show`."""
     options = np.get_printoptions()
 
     def show(*values: Any, **named: Any) -> None:
         with np.printoptions(**options):
-            print(fmt.format(*values, **named))
+            text = fmt.format(*values, **named)
+        if _show is None:
+            print(text)
+        else:
+            _show(text)
 
     debug_callback(show, *args, ordered=ordered, **kwargs)

@@ -379,6 +379,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "compress": _array_compress,
     "conj": _array_conj,
     "conjugate": _array_conj,
+    "clone": _array_copy,
     "copy": _array_copy,
     "cumprod": cumulative.cumprod,
     "cumsum": cumulative.cumsum,

@@ -28,6 +28,7 @@ class _Context(threading.local):
 
 
 _context = _Context()
+MeshAxisName = Any
 
 
 class AxisType(enum.Enum):
